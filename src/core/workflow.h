@@ -1,0 +1,86 @@
+// A workflow: an immutable version of a definition that validated. Everything a run needs to know about its steps.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/id.h"
+#include "core/json.h"
+#include "core/money.h"
+#include "core/retry.h"
+#include "core/source.h"
+#include "core/time.h"
+#include "core/tool_spec.h"
+
+namespace pawl {
+
+using StepIndex = std::uint16_t;
+
+inline constexpr std::size_t steps_max = 1000;
+inline constexpr Duration default_lease = std::chrono::seconds(30);
+inline constexpr Duration default_step_timeout = std::chrono::minutes(10);
+inline constexpr Duration default_approval_expiry = std::chrono::hours(24);
+
+enum class Tier { low, med, high };
+template <>
+inline constexpr std::array enum_names<Tier>{std::string_view("low"), std::string_view("med"), std::string_view("high")};
+
+// What an approval demands. two_person is a quorum of two distinct people, neither of them the one who asked.
+struct ApprovalTerms {
+  Tier tier = Tier::low;
+  bool two_person = false;
+  int quorum = 1;
+  Duration expires = default_approval_expiry;
+  std::string prompt;  // what the approver is asked; may be empty
+
+  friend bool operator==(const ApprovalTerms&, const ApprovalTerms&) = default;
+};
+
+// Absent = no limit.
+struct Caps {
+  std::optional<int> max_concurrency;     // steps running at once
+  std::optional<int> max_runs_per_min;    // starts in any 60 seconds
+  std::optional<int> max_writes_per_run;  // steps of one run that may write
+
+  friend bool operator==(const Caps&, const Caps&) = default;
+};
+
+struct StepDefinition {
+  StepId id;
+  ToolName tool;
+  std::vector<StepIndex> needs;  // resolved: explicit `needs`, or the step before
+  Json with;                     // a map; values may hold ${{ }}
+  bool with_is_constant = true;  // no expression anywhere in it,
+  JsonText with_text = "{}";     // so this text is the input
+  RetryPolicy retry;
+  Duration timeout = default_step_timeout;  // of one attempt
+  Duration lease = default_lease;
+  Tier risk = Tier::low;
+  std::string idempotency_key;  // a template; empty = "<run id>:<step id>"
+  ApprovalTerms approval;       // for the tool `approval`
+
+  bool is_gate() const { return tool == approval_tool; }
+};
+
+struct Workflow {
+  WorkflowName name;
+  int version = 0;      // 0 until published
+  std::string digest;   // sha256 of the source text, hex
+  std::string source;   // what the author wrote
+  std::optional<Duration> timeout;
+  std::optional<Money> budget;
+  Caps caps;
+  std::vector<StepDefinition> steps;
+
+  const StepDefinition& operator[](StepIndex index) const { return steps[index]; }
+  std::optional<StepIndex> find(const StepId& id) const;
+};
+
+// Every error in the document, first one first, at most source_errors_max of them.
+inline constexpr std::size_t source_errors_max = 20;
+std::expected<Workflow, std::vector<SourceError>> read_workflow(const SourceNode& document, const ToolCatalog& tools);
+
+}  // namespace pawl

@@ -1,0 +1,72 @@
+// Between the engine and whoever does the work: leases go out, reports come back.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/id.h"
+#include "core/json.h"
+#include "core/money.h"
+#include "core/time.h"
+
+namespace pawl {
+
+// One attempt at one step, handed out only after its claim is durable.
+struct Lease {
+  TenantId tenant;
+  RunId run;
+  StepId step;
+  ToolName tool;
+  JsonText input;  // `with`, every expression replaced
+  std::uint64_t token = 0;
+  int attempt = 0;
+  std::string idempotency_key;
+  Instant expires_at;
+  Duration timeout{};  // of this attempt
+};
+
+struct Completed {
+  JsonText output = "null";
+  Money cost;
+};
+
+struct Failed {
+  std::string error_code;
+  std::string message;
+  // Absent: what the table of error codes says.
+  std::optional<bool> retryable;
+  // What the dependency asked for (Retry-After); the retry waits at least this long.
+  std::optional<Duration> retry_after;
+  Money cost;
+};
+
+struct StepReport {
+  TenantId tenant;
+  RunId run;
+  StepId step;
+  std::uint64_t token = 0;
+  std::variant<Completed, Failed> outcome;
+};
+
+// What a worker can say to the engine. Thread-safe; none of these blocks on a commit.
+class LeaseBroker {
+ public:
+  virtual ~LeaseBroker() = default;
+  // The worker can take this many more leases than it was granted so far.
+  virtual void offer(const WorkerName& worker, int slots) = 0;
+  virtual void report(std::vector<StepReport> reports) = 0;
+};
+
+// What the engine says to a worker. Called after the commit, from the thread that synced it: take, queue, return.
+class LeaseSink {
+ public:
+  virtual ~LeaseSink() = default;
+  virtual void grant(std::vector<Lease> leases) = 0;
+  // The lease is lost (run canceled, step timed out, reclaimed): stop working on it. Its report would be refused.
+  virtual void revoke(RunId run, const StepId& step, std::uint64_t token) = 0;
+};
+
+}  // namespace pawl
