@@ -62,8 +62,6 @@ inline constexpr std::array error_codes{
               "a path in ${{ }} leads to nothing in this run", "correct the expression and start a new run"},
     ErrorCode{"LEASE_EXPIRED", Category::dependency, true, Severity::medium,
               "the worker died, stalled, or was cut off", "check the worker; raise the step's lease if it needs longer"},
-    ErrorCode{"ATTEMPTS_EXHAUSTED", Category::dependency, true, Severity::high, "every allowed attempt failed",
-              "mend the cause, then retry as a new run"},
     ErrorCode{"RUN_TIMEOUT", Category::timeout, true, Severity::high, "the run passed its deadline",
               "raise the workflow's timeout, or retry as a new run"},
     ErrorCode{"BUDGET_EXCEEDED", Category::budget, false, Severity::high, "the recorded cost passed budget_usd",

@@ -6,6 +6,8 @@ namespace {
 constexpr std::string_view alphabet = "0123456789abcdefghjkmnpqrstvwxyz";
 constexpr std::size_t digits = 26;
 
+__extension__ using Wide = unsigned __int128;
+
 std::uint64_t mix(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15ULL;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -20,7 +22,7 @@ std::string print_id(std::string_view prefix, IdBits bits) {
   out.resize(prefix.size() + 1 + digits);
   prefix.copy(out.data(), prefix.size());
   out[prefix.size()] = '_';
-  unsigned __int128 rest = (static_cast<unsigned __int128>(bits.high) << 64) | bits.low;
+  Wide rest = (static_cast<Wide>(bits.high) << 64) | bits.low;
   for (std::size_t i = 0; i < digits; ++i) {
     out[out.size() - 1 - i] = alphabet[static_cast<std::size_t>(rest & 31)];
     rest >>= 5;
@@ -34,7 +36,7 @@ std::optional<IdBits> parse_id(std::string_view prefix, std::string_view text) {
   text.remove_prefix(prefix.size() + 1);
   // 26 digits hold 130 bits; a first digit over 7 would overflow and give one id two spellings.
   if (text[0] > '7') return std::nullopt;
-  unsigned __int128 value = 0;
+  Wide value = 0;
   for (char c : text) {
     auto digit = alphabet.find(c);
     if (digit == std::string_view::npos) return std::nullopt;

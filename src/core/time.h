@@ -22,7 +22,7 @@ struct Instant {
   friend constexpr Duration operator-(Instant a, Instant b) { return Duration(a.ms - b.ms); }
 };
 
-inline constexpr Instant never{INT64_MAX};
+inline constexpr Instant end_of_time{INT64_MAX};
 
 // 2026-11-16T02:21:57.123Z
 std::string print_time(Instant at);

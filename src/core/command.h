@@ -1,0 +1,96 @@
+// What someone or something wants of a run. decide() turns each into events or a refusal.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "core/event.h"
+
+namespace pawl {
+
+struct CreateRun {
+  TenantId tenant;
+  RunId id;
+  const Workflow* workflow = nullptr;
+  WorkspaceName workspace{"default"};
+  Provider provider = Provider::native;
+  JsonText input = "{}";
+  Actor by;
+  std::string trigger_type = "api";
+  std::string trigger_ref;
+  std::optional<RunId> retry_of;
+  std::optional<Money> budget;      // over the workflow's
+  std::optional<Duration> timeout;  // over the workflow's
+};
+
+// The scheduler's: a run whose first step is a gate starts without a worker.
+struct StartRun {};
+
+// A worker takes a ready step, or one whose lease ran out.
+struct ClaimStep {
+  StepIndex step = 0;
+  WorkerName worker;
+  bool writes = false;            // this attempt may have an effect outside
+  std::optional<int> writes_max;  // the cap in force
+  // Why the step's input could not be built; the claim then ends in a failure, in the same commit.
+  std::optional<std::string> input_error;
+};
+
+struct CompleteStep {
+  StepIndex step = 0;
+  std::uint64_t token = 0;
+  JsonText output;
+  Money cost;
+};
+
+struct FailStep {
+  StepIndex step = 0;
+  std::uint64_t token = 0;
+  std::string error_code;
+  std::string message;
+  std::optional<bool> retryable;  // absent: what the table of codes says
+  std::optional<Duration> retry_after;
+  Money cost;
+};
+
+struct AskQuestion {
+  StepIndex step = 0;
+  std::uint64_t token = 0;
+  JsonText question;
+};
+
+struct AnswerQuestion {
+  StepIndex step = 0;
+  JsonText answer;
+  Actor by;
+};
+
+struct ResolveApproval {
+  std::optional<ApprovalId> approval;  // absent: the only one that is open
+  bool approve = true;
+  Actor by;
+  std::string reason;
+};
+
+struct CancelRun {
+  Actor by;
+  std::string reason;
+};
+
+// Everything that is due by now: retries, lost leases, time-outs, expiries, the deadline.
+struct TimePasses {};
+
+// Another orchestrator reports; contract v1 is enforced on it.
+struct ReportRun {
+  RunTrigger trigger;
+  Actor by;
+  std::shared_ptr<const Diagnostic> diagnostic;
+  std::string reason;
+};
+
+using RunCommand = std::variant<StartRun, ClaimStep, CompleteStep, FailStep, AskQuestion, AnswerQuestion,
+                                ResolveApproval, CancelRun, TimePasses, ReportRun>;
+
+}  // namespace pawl

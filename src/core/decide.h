@@ -1,0 +1,67 @@
+// decide(state, command, now) -> events or a refusal; evolve(state, event) -> state. Both pure: no I/O, no clock, no
+// random number. Every status change in pawl goes through these two functions.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/command.h"
+#include "core/event.h"
+#include "core/run.h"
+
+namespace pawl {
+
+enum class RefusalCode {
+  lease_lost,          // the token is not the live one
+  not_claimable,       // the step is not ready, nor its lease over
+  nothing_waiting,     // approve, reject or answer with nothing open
+  already_resolved,    // that approval was decided otherwise
+  ambiguous_approval,  // several are open: name one
+  unknown_approval,
+  self_approval,       // two_person: the one who asked cannot decide
+  run_ended,           // the run is terminal
+  run_not_ended,       // only an ended run can be retried
+  invalid_transition,  // an implementation reported what contract v1 does not have
+  not_external         // only external runs take reports
+};
+
+template <>
+inline constexpr std::array enum_names<RefusalCode>{
+    std::string_view("LEASE_LOST"),         std::string_view("NOT_CLAIMABLE"),
+    std::string_view("NOTHING_WAITING"),    std::string_view("ALREADY_RESOLVED"),
+    std::string_view("AMBIGUOUS_APPROVAL"), std::string_view("UNKNOWN_APPROVAL"),
+    std::string_view("SELF_APPROVAL"),      std::string_view("RUN_ENDED"),
+    std::string_view("RUN_NOT_ENDED"),      std::string_view("INVALID_STATE_TRANSITION"),
+    std::string_view("NOT_EXTERNAL")};
+
+struct Refusal {
+  RefusalCode code;
+  std::string message;
+};
+
+struct Decision {
+  std::vector<RunEvent> events;
+  // A refusal may come with events: its own audit, and the failure of a run that was reported wrongly.
+  std::optional<Refusal> refusal;
+};
+
+// What randomness a command may need, drawn by the engine beforehand. In [-1, 1].
+struct Draws {
+  double jitter = 0;
+};
+
+Decision decide(const CreateRun& command, Instant now);
+Decision decide(const Run& run, const RunCommand& command, Instant now, Draws draws);
+
+// Whether a run can be retried as a new one, and the command that does it.
+std::expected<CreateRun, Refusal> retry_of(const Run& run, RunId new_id, Actor by);
+
+// `run.workflow`, `tenant` and `id` must be set before the first event, which is RunCreated.
+// An event that no table allows is our bug: the process stops.
+void evolve(Run& run, const RunEvent& event);
+
+// The same, for events whose origin is not trusted (pawl verify): says what is wrong instead of stopping.
+std::expected<void, std::string> evolve_checked(Run& run, const RunEvent& event);
+
+}  // namespace pawl

@@ -1,0 +1,138 @@
+// What happened. A status changes only by one of these being appended to a stream; the event is the transition.
+//
+// The text of an event is canonical JSON (RFC 8785), one object: "v" the format's version, "at" milliseconds since
+// 1970 UTC, "type", and the fields below. That text is what is stored, hashed and shown to auditors. Events are for
+// ever: a field may be added, none may change its meaning; an older version stays readable.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "core/approval_lifecycle.h"
+#include "core/diagnostic.h"
+#include "core/id.h"
+#include "core/json.h"
+#include "core/money.h"
+#include "core/run.h"
+#include "core/run_lifecycle.h"
+#include "core/step_lifecycle.h"
+#include "core/time.h"
+
+namespace pawl {
+
+inline constexpr int event_format_version = 1;
+
+struct RunCreated {
+  WorkflowName workflow;
+  int version = 0;
+  std::string workflow_digest;
+  WorkspaceName workspace;
+  Provider provider = Provider::native;
+  JsonText input;
+  Actor by;
+  std::string trigger_type;
+  std::string trigger_ref;
+  std::optional<RunId> retry_of;
+  std::optional<Money> budget;
+  std::optional<Duration> timeout;
+};
+
+struct RunMoved {
+  RunTrigger trigger;
+  Actor by;                                      // who canceled or reported; empty for the engine itself
+  std::string reason;                            // of a cancel
+  std::shared_ptr<const Diagnostic> diagnostic;  // fail, deny, time_out: always
+};
+
+// unblock, open_gate, gate, due, approve_action, approve_gate, cancel: moves that carry nothing else.
+struct StepMoved {
+  StepId step;
+  StepTrigger trigger;
+};
+
+struct StepClaimed {
+  StepId step;
+  StepTrigger trigger;  // claim or reclaim
+  WorkerName worker;
+  std::uint64_t token = 0;
+  Instant lease_expires_at;
+  bool writes = false;
+};
+
+struct StepCompleted {
+  StepId step;
+  JsonText output;
+  Money cost;
+};
+
+struct StepFailed {
+  StepId step;
+  StepTrigger trigger;  // fail_retryable, fail_terminal, refuse or give_up
+  std::shared_ptr<const Diagnostic> diagnostic;
+  Instant next_eligible_at;  // fail_retryable only
+  Money cost;
+};
+
+struct StepAsked {
+  StepId step;
+  JsonText question;
+};
+
+struct StepAnswered {
+  StepId step;
+  JsonText answer;
+  Actor by;
+  bool early = false;  // came before the question: kept, moves nothing
+};
+
+struct ApprovalRequested {
+  ApprovalId approval;
+  StepId step;
+  ApprovalTerms terms;
+  Instant expires_at;
+};
+
+// One of several needed said yes.
+struct ApprovalVoted {
+  ApprovalId approval;
+  Actor by;
+};
+
+struct ApprovalMoved {
+  ApprovalId approval;
+  ApprovalTrigger trigger;
+  Actor by;
+  std::string reason;
+};
+
+// A request that did not fit. Audited, harmless.
+struct TransitionRefused {
+  std::string requested;  // the trigger or command
+  std::string state;      // what it met
+  std::string code;
+  Actor by;
+};
+
+using RunPayload = std::variant<RunCreated, RunMoved, StepMoved, StepClaimed, StepCompleted, StepFailed, StepAsked,
+                                StepAnswered, ApprovalRequested, ApprovalVoted, ApprovalMoved, TransitionRefused>;
+
+struct RunEvent {
+  Instant at;
+  RunPayload payload;
+};
+
+// "run.created", "step.claimed", "approval.approved", ...: past tense of the trigger.
+std::string_view type_of(const RunPayload& payload);
+std::string_view event_name(RunTrigger trigger);
+std::string_view event_name(StepTrigger trigger);
+std::string_view event_name(ApprovalTrigger trigger);
+
+void append_event(std::string& out, const RunEvent& event);
+std::expected<RunEvent, std::string> parse_run_event(std::string_view text);
+
+}  // namespace pawl

@@ -1,0 +1,232 @@
+#include <algorithm>
+
+#include "core/decide.h"
+#include "core/invariant.h"
+
+namespace pawl {
+namespace {
+
+using Checked = std::expected<void, std::string>;
+
+std::unexpected<std::string> wrong(std::string reason) { return std::unexpected(std::move(reason)); }
+
+// Finds what an event names and moves it by its table; everything that can be wrong with an event is said here.
+class Fold {
+ public:
+  Fold(Run& run, Instant at) : run_(run), at_(at) {}
+
+  Checked operator()(const RunCreated& event) {
+    if (run_.seq != 0) return wrong("a run is created once, first");
+    run_.workspace = event.workspace;
+    run_.provider = event.provider;
+    run_.input = event.input;
+    run_.created_by = event.by;
+    run_.trigger_type = event.trigger_type;
+    run_.trigger_ref = event.trigger_ref;
+    run_.retry_of = event.retry_of;
+    run_.budget = event.budget;
+    run_.timeout = event.timeout;
+    run_.created_at = at_;
+    if (event.provider == Provider::native) run_.steps.resize(run_.workflow->steps.size());
+    return {};
+  }
+
+  Checked operator()(const RunMoved& event) {
+    auto to = next(run_table, run_.status, event.trigger);
+    if (!to)
+      return wrong("a run that is " + std::string(to_string(run_.status)) + " cannot " +
+                   std::string(to_string(event.trigger)));
+    if (ended_badly(*to) && !event.diagnostic)
+      return wrong("a run became " + std::string(to_string(*to)) + " without a diagnostic");
+    run_.status = *to;
+    if (event.trigger == RunTrigger::start) run_.started_at = at_;
+    if (is_terminal(*to)) run_.finished_at = at_;
+    if (event.diagnostic) run_.diagnostic = event.diagnostic;
+    return {};
+  }
+
+  Checked operator()(const StepMoved& event) {
+    switch (event.trigger) {
+      case StepTrigger::unblock:
+      case StepTrigger::open_gate:
+      case StepTrigger::gate:
+      case StepTrigger::due:
+      case StepTrigger::approve_action:
+      case StepTrigger::approve_gate:
+      case StepTrigger::cancel:
+        break;
+      case StepTrigger::claim:
+      case StepTrigger::reclaim:
+      case StepTrigger::complete:
+      case StepTrigger::ask:
+      case StepTrigger::fail_retryable:
+      case StepTrigger::fail_terminal:
+      case StepTrigger::refuse:
+      case StepTrigger::answer:
+      case StepTrigger::give_up:
+        return wrong("this step event lacks what it must carry");
+    }
+    return move(event.step, event.trigger, [&](Step& step, const StepDefinition&) {
+      // A gate has no worker and hence no output of its own.
+      if (step.status == StepStatus::succeeded) step.output = "null";
+      return Checked{};
+    });
+  }
+
+  Checked operator()(const StepClaimed& event) {
+    return move(event.step, event.trigger, [&](Step& step, const StepDefinition& definition) -> Checked {
+      if (definition.is_gate()) return wrong("a worker claimed an approval");
+      if (event.token <= step.lease_token) return wrong("a lease token did not grow");
+      if (step.attempts >= definition.retry.max_attempts) return wrong("more attempts than allowed");
+      if (step.next_eligible_at > at_) return wrong("a claim before the step was eligible");
+      for (StepIndex need : definition.needs)
+        if (run_.steps[need].status != StepStatus::succeeded) return wrong("a step ran before what it needs");
+      step.lease_token = event.token;
+      step.attempts += 1;
+      step.lease_owner = event.worker;
+      step.lease_expires_at = event.lease_expires_at;
+      step.started_at = at_;
+      if (event.writes && !step.wrote) {
+        step.wrote = true;
+        run_.writes += 1;
+      }
+      return {};
+    });
+  }
+
+  Checked operator()(const StepCompleted& event) {
+    return move(event.step, StepTrigger::complete, [&](Step& step, const StepDefinition&) {
+      step.output = event.output;
+      charge(step, event.cost);
+      return Checked{};
+    });
+  }
+
+  Checked operator()(const StepFailed& event) {
+    if (!event.diagnostic) return wrong("a step failed without a diagnostic");
+    return move(event.step, event.trigger, [&](Step& step, const StepDefinition&) {
+      step.last_error = event.diagnostic;
+      step.next_eligible_at = event.next_eligible_at;
+      charge(step, event.cost);
+      return Checked{};
+    });
+  }
+
+  Checked operator()(const StepAsked& event) {
+    return move(event.step, StepTrigger::ask, [&](Step& step, const StepDefinition&) {
+      step.question = event.question;
+      return Checked{};
+    });
+  }
+
+  Checked operator()(const StepAnswered& event) {
+    if (event.early) {
+      auto index = run_.workflow->find(event.step);
+      if (!index || *index >= run_.steps.size()) return wrong("no step " + event.step.text);
+      run_.steps[*index].answer = event.answer;
+      return {};
+    }
+    return move(event.step, StepTrigger::answer, [&](Step& step, const StepDefinition&) {
+      step.answer = event.answer;
+      step.question.clear();
+      return Checked{};
+    });
+  }
+
+  Checked operator()(const ApprovalRequested& event) {
+    auto index = run_.workflow->find(event.step);
+    if (!index || *index >= run_.steps.size()) return wrong("no step " + event.step.text);
+    run_.approvals.push_back({.id = event.approval,
+                              .step = *index,
+                              .status = ApprovalStatus::requested,
+                              .terms = event.terms,
+                              .requested_at = at_,
+                              .expires_at = event.expires_at,
+                              .resolved_at = {},
+                              .votes = {},
+                              .resolved_by = {},
+                              .reason = {}});
+    return {};
+  }
+
+  Checked operator()(const ApprovalVoted& event) {
+    Approval* approval = find(event.approval);
+    if (!approval || approval->status != ApprovalStatus::requested) return wrong("a vote on an approval that is not open");
+    return vote(*approval, event.by);
+  }
+
+  Checked operator()(const ApprovalMoved& event) {
+    Approval* approval = find(event.approval);
+    if (!approval) return wrong("no such approval");
+    auto to = next(approval_table, approval->status, event.trigger);
+    if (!to)
+      return wrong("an approval that is " + std::string(to_string(approval->status)) + " cannot " +
+                   std::string(to_string(event.trigger)));
+    if (*to == ApprovalStatus::approved) {
+      if (approval->expires_at <= at_) return wrong("an expired approval was approved");
+      if (auto voted = vote(*approval, event.by); !voted) return voted;
+      if (static_cast<int>(approval->votes.size()) < approval->terms.quorum) return wrong("approved without its quorum");
+    }
+    approval->status = *to;
+    approval->resolved_at = at_;
+    approval->resolved_by = event.by;
+    approval->reason = event.reason;
+    return {};
+  }
+
+  Checked operator()(const TransitionRefused&) { return {}; }
+
+ private:
+  template <class Change>
+  Checked move(const StepId& id, StepTrigger trigger, Change change) {
+    auto index = run_.workflow->find(id);
+    if (!index || *index >= run_.steps.size()) return wrong("no step " + id.text);
+    Step& step = run_.steps[*index];
+    auto to = next(step_table, step.status, trigger);
+    if (!to)
+      return wrong("step " + id.text + " is " + std::string(to_string(step.status)) + " and cannot " +
+                   std::string(to_string(trigger)));
+    step.status = *to;
+    if (is_terminal(*to)) step.finished_at = at_;
+    return change(step, run_.workflow->steps[*index]);
+  }
+
+  void charge(Step& step, Money cost) {
+    step.cost = step.cost + cost;
+    run_.cost = run_.cost + cost;
+  }
+
+  Approval* find(ApprovalId id) {
+    auto it = std::find_if(run_.approvals.begin(), run_.approvals.end(), [&](const Approval& a) { return a.id == id; });
+    return it == run_.approvals.end() ? nullptr : &*it;
+  }
+
+  Checked vote(Approval& approval, const Actor& by) {
+    for (const Vote& earlier : approval.votes)
+      if (earlier.by == by) return wrong("one person voted twice");
+    if (approval.terms.two_person && by == run_.created_by) return wrong("the one who asked approved it");
+    approval.votes.push_back({by, at_});
+    return {};
+  }
+
+  Run& run_;
+  Instant at_;
+};
+
+}  // namespace
+
+Checked evolve_checked(Run& run, const RunEvent& event) {
+  if (run.seq == 0 && !std::holds_alternative<RunCreated>(event.payload)) return wrong("the first event must create the run");
+  if (is_terminal(run.status)) return wrong("an event after the run ended");
+  auto folded = std::visit(Fold(run, event.at), event.payload);
+  if (folded) run.seq += 1;
+  return folded;
+}
+
+void evolve(Run& run, const RunEvent& event) {
+  auto folded = evolve_checked(run, event);
+  if (!folded) [[unlikely]]
+    invariant(false, folded.error());
+}
+
+}  // namespace pawl

@@ -1,0 +1,122 @@
+#include "core/run.h"
+
+#include <algorithm>
+
+#include "core/expression.h"
+
+namespace pawl {
+namespace {
+
+// What ${{ }} can see of a run. Outputs are parsed when they are first asked for, and only then.
+class RunScope : public ExpressionScope {
+ public:
+  explicit RunScope(const Run& run, StepIndex step) : run_(run), step_(step) {}
+
+  const Json* root(const Expression& expression) const override {
+    switch (expression.root) {
+      case Expression::Root::input:
+        return parsed(input_, run_.input);
+      case Expression::Root::run:
+        return about_run();
+      case Expression::Root::step_output: {
+        auto index = run_.workflow->find(StepId{expression.step});
+        if (!index || run_.steps[*index].status != StepStatus::succeeded) return nullptr;
+        outputs_.resize(run_.steps.size());
+        return parsed(outputs_[*index], run_.steps[*index].output);
+      }
+    }
+    return nullptr;
+  }
+
+ private:
+  static const Json* parsed(std::optional<Json>& cache, const JsonText& text) {
+    if (!cache) {
+      auto value = parse_json(text);
+      if (!value) return nullptr;
+      cache = std::move(*value);
+    }
+    return &*cache;
+  }
+
+  const Json* about_run() const {
+    if (!about_) {
+      about_ = Json{{"id", run_.id.str()},
+                    {"workflow", run_.workflow->name.text},
+                    {"version", run_.workflow->version},
+                    {"workspace", run_.workspace.text},
+                    {"created_at", print_time(run_.created_at)},
+                    {"attempt", run_.steps[step_].attempts + 1}};
+    }
+    return &*about_;
+  }
+
+  const Run& run_;
+  StepIndex step_;
+  mutable std::optional<Json> input_;
+  mutable std::optional<Json> about_;
+  mutable std::vector<std::optional<Json>> outputs_;
+};
+
+}  // namespace
+
+Instant next_due(const Run& run) {
+  if (is_terminal(run.status)) return end_of_time;
+  Instant due = run.deadline();
+  for (std::size_t i = 0; i < run.steps.size(); ++i) {
+    const Step& step = run.steps[i];
+    if (step.status == StepStatus::running)
+      due = std::min({due, step.lease_expires_at, step.started_at + run.workflow->steps[i].timeout});
+    else if (step.status == StepStatus::failed_retryable)
+      due = std::min(due, step.next_eligible_at);
+  }
+  for (const auto& approval : run.approvals)
+    if (approval.status == ApprovalStatus::requested) due = std::min(due, approval.expires_at);
+  return due;
+}
+
+bool is_reclaimable(const Run& run, StepIndex index, Instant now) {
+  const Step& step = run.steps[index];
+  return step.status == StepStatus::running && step.lease_expires_at <= now &&
+         step.attempts < run.definition(index).retry.max_attempts;
+}
+
+std::expected<JsonText, std::string> render_input(const Run& run, StepIndex index) {
+  const StepDefinition& step = run.definition(index);
+  if (step.with_is_constant) return step.with_text;
+  auto value = render(step.with, RunScope(run, index));
+  if (!value) return std::unexpected(value.error());
+  return canonical(*value);
+}
+
+std::expected<std::string, std::string> render_idempotency_key(const Run& run, StepIndex index) {
+  const StepDefinition& step = run.definition(index);
+  if (step.idempotency_key.empty()) return run.id.str() + ":" + step.id.text;
+  return render_text(step.idempotency_key, RunScope(run, index));
+}
+
+namespace {
+
+bool same_diagnostic(const std::shared_ptr<const Diagnostic>& a, const std::shared_ptr<const Diagnostic>& b) {
+  return (!a && !b) || (a && b && *a == *b);
+}
+
+bool same_step(const Step& a, const Step& b) {
+  return a.status == b.status && a.wrote == b.wrote && a.attempts == b.attempts && a.lease_token == b.lease_token &&
+         a.lease_owner == b.lease_owner && a.started_at == b.started_at && a.finished_at == b.finished_at &&
+         a.next_eligible_at == b.next_eligible_at && a.output == b.output && a.cost == b.cost &&
+         a.question == b.question && a.answer == b.answer && same_diagnostic(a.last_error, b.last_error);
+}
+
+}  // namespace
+
+bool same_fold(const Run& a, const Run& b) {
+  return a.tenant == b.tenant && a.id == b.id && a.workspace == b.workspace && a.provider == b.provider &&
+         a.status == b.status && a.input == b.input && a.created_by == b.created_by &&
+         a.trigger_type == b.trigger_type && a.trigger_ref == b.trigger_ref && a.retry_of == b.retry_of &&
+         a.budget == b.budget && a.timeout == b.timeout && a.created_at == b.created_at &&
+         a.started_at == b.started_at && a.finished_at == b.finished_at && a.cost == b.cost && a.writes == b.writes &&
+         a.approvals == b.approvals && same_diagnostic(a.diagnostic, b.diagnostic) && a.seq == b.seq &&
+         std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), b.steps.end(), same_step);
+}
+
+}  // namespace pawl

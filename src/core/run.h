@@ -1,0 +1,113 @@
+// The state of one run: what folding its events gives, and all that decide() looks at.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/approval_lifecycle.h"
+#include "core/diagnostic.h"
+#include "core/id.h"
+#include "core/json.h"
+#include "core/money.h"
+#include "core/run_lifecycle.h"
+#include "core/step_lifecycle.h"
+#include "core/time.h"
+#include "core/workflow.h"
+
+namespace pawl {
+
+// Who carries a run. native = this engine; the others report, and contract v1 is enforced on them.
+enum class Provider { native, external, restate, stepfunctions };
+template <>
+inline constexpr std::array enum_names<Provider>{std::string_view("native"), std::string_view("external"),
+                                                 std::string_view("restate"), std::string_view("stepfunctions")};
+
+struct Step {
+  StepStatus status = StepStatus::pending;
+  bool wrote = false;  // an attempt was allowed to write; counted once against max_writes_per_run
+  int attempts = 0;
+  // Fencing: grows with every claim and reclaim. A report that carries another one changes nothing, ever.
+  std::uint64_t lease_token = 0;
+  WorkerName lease_owner;
+  // The one field that may move without an event: a heartbeat extends it. Losing an extension can only bring a
+  // reclaim forward, which the token makes safe.
+  Instant lease_expires_at;
+  Instant started_at;        // of the latest attempt
+  Instant finished_at;       // of the step
+  Instant next_eligible_at;  // while failed_retryable
+  JsonText output;           // empty until succeeded
+  Money cost;                // of all attempts
+  JsonText question;         // while waiting_input
+  JsonText answer;           // kept when it comes before the question
+  std::shared_ptr<const Diagnostic> last_error;
+};
+
+struct Vote {
+  Actor by;
+  Instant at;
+
+  friend bool operator==(const Vote&, const Vote&) = default;
+};
+
+struct Approval {
+  ApprovalId id;
+  StepIndex step = 0;
+  ApprovalStatus status = ApprovalStatus::requested;
+  ApprovalTerms terms;
+  Instant requested_at;
+  Instant expires_at;
+  Instant resolved_at;
+  std::vector<Vote> votes;  // approvals so far; the quorum-th one approves
+  Actor resolved_by;
+  std::string reason;
+
+  friend bool operator==(const Approval&, const Approval&) = default;
+};
+
+struct Run {
+  const Workflow* workflow = nullptr;  // outlives the run
+  TenantId tenant;
+  RunId id;
+  WorkspaceName workspace;
+  Provider provider = Provider::native;
+  RunStatus status = RunStatus::created;
+  JsonText input;
+  Actor created_by;
+  std::string trigger_type;
+  std::string trigger_ref;
+  std::optional<RunId> retry_of;
+  std::optional<Money> budget;
+  std::optional<Duration> timeout;
+  Instant created_at;
+  Instant started_at;
+  Instant finished_at;
+  Money cost;
+  int writes = 0;
+  std::vector<Step> steps;  // one a definition; none when another engine carries the run
+  std::vector<Approval> approvals;
+  std::shared_ptr<const Diagnostic> diagnostic;
+  std::uint64_t seq = 0;  // events folded so far
+
+  // Counted from the start, not from the creation: waiting for a turn is not execution.
+  Instant deadline() const { return timeout && started_at.ms != 0 ? started_at + *timeout : end_of_time; }
+  const StepDefinition& definition(StepIndex index) const { return workflow->steps[index]; }
+};
+
+// The earliest moment at which time alone will move this run or make a lease reclaimable; end_of_time when none will.
+Instant next_due(const Run& run);
+
+// Whether the step's lease can be given to another worker.
+bool is_reclaimable(const Run& run, StepIndex step, Instant now);
+
+// The step's input with every expression replaced, or what led nowhere.
+std::expected<JsonText, std::string> render_input(const Run& run, StepIndex step);
+// The key under which the step's effect may happen once: the workflow's own template, or "<run id>:<step id>".
+std::expected<std::string, std::string> render_idempotency_key(const Run& run, StepIndex step);
+
+// Equal in all that events determine (so not in lease_expires_at of a running step).
+bool same_fold(const Run& a, const Run& b);
+
+}  // namespace pawl
