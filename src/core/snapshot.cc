@@ -1,0 +1,236 @@
+#include "core/snapshot.h"
+
+#include "core/bytes.h"
+
+namespace pawl {
+namespace {
+
+constexpr char format = 1;
+
+class Writer : ByteWriter {
+ public:
+  explicit Writer(std::string& out) : ByteWriter(out) {}
+
+  void run(const Run& run) {
+    id(run.tenant.bits);
+    id(run.id.bits);
+    text(run.workspace.text);
+    word(run.provider);
+    word(run.status);
+    text(run.input);
+    text(run.created_by.text);
+    text(run.trigger_type);
+    text(run.trigger_ref);
+    id(run.retry_of.value_or(RunId{}).bits);
+    i64(run.budget ? run.budget->micros : -1);
+    i64(run.timeout ? run.timeout->count() : -1);
+    i64(run.created_at.ms);
+    since(run.created_at, run.started_at);
+    since(run.created_at, run.finished_at);
+    i64(run.cost.micros);
+    u64(static_cast<std::uint64_t>(run.writes));
+    u64(run.seq);
+    diagnostic(run.diagnostic.get());
+    u64(run.steps.size());
+    for (const auto& each : run.steps) step(run, each);
+    u64(run.approvals.size());
+    for (const auto& each : run.approvals) approval(each);
+  }
+
+ private:
+  template <class Enum>
+  void word(Enum value) {
+    u64(static_cast<std::uint64_t>(value));
+  }
+  // Most moments lie shortly after the run's creation: two or three bytes instead of six. Zero stays zero.
+  void since(Instant base, Instant at) { i64(at.ms == 0 ? INT64_MIN / 2 : at.ms - base.ms); }
+
+  void diagnostic(const Diagnostic* value) {
+    u64(value != nullptr);
+    if (!value) return;
+    text(value->error_code);
+    word(value->category);
+    text(value->message);
+    text(value->likely_cause);
+    text(value->suggested_fix);
+    u64(value->retryable);
+    word(value->severity);
+    text(value->step.text);
+    i64(value->attempt);
+    i64(value->occurred_at.ms);
+    diagnostic(value->cause.get());
+  }
+
+  void step(const Run& run, const Step& step) {
+    word(step.status);
+    text(step.answer);
+    if (step.status == StepStatus::pending) return;
+    u64(static_cast<std::uint64_t>(step.attempts) << 1 | (step.wrote ? 1 : 0));
+    u64(step.lease_token);
+    text(step.lease_owner.text);
+    since(run.created_at, step.lease_expires_at);
+    since(run.created_at, step.started_at);
+    since(run.created_at, step.finished_at);
+    since(run.created_at, step.next_eligible_at);
+    text(step.output);
+    i64(step.cost.micros);
+    text(step.question);
+    diagnostic(step.last_error.get());
+  }
+
+  void approval(const Approval& approval) {
+    id(approval.id.bits);
+    u64(approval.step);
+    word(approval.status);
+    word(approval.terms.tier);
+    u64(approval.terms.two_person);
+    i64(approval.terms.quorum);
+    i64(approval.terms.expires.count());
+    text(approval.terms.prompt);
+    i64(approval.requested_at.ms);
+    i64(approval.expires_at.ms);
+    i64(approval.resolved_at.ms);
+    u64(approval.votes.size());
+    for (const auto& vote : approval.votes) {
+      text(vote.by.text);
+      i64(vote.at.ms);
+    }
+    text(approval.resolved_by.text);
+    text(approval.reason);
+  }
+};
+
+class Reader : public ByteReader {
+ public:
+  explicit Reader(std::string_view in) : ByteReader(in) {}
+
+  void run(Run& run) {
+    run.tenant.bits = id();
+    run.id.bits = id();
+    run.workspace.text = text();
+    run.provider = word<Provider>();
+    run.status = word<RunStatus>();
+    run.input = text();
+    run.created_by.text = text();
+    run.trigger_type = text();
+    run.trigger_ref = text();
+    if (RunId retry_of{id()}; !retry_of.is_nil()) run.retry_of = retry_of;
+    if (auto micros = i64(); micros >= 0) run.budget = Money{micros};
+    if (auto ms = i64(); ms >= 0) run.timeout = Duration(ms);
+    run.created_at.ms = i64();
+    run.started_at = since(run.created_at);
+    run.finished_at = since(run.created_at);
+    run.cost.micros = i64();
+    run.writes = static_cast<int>(u64());
+    run.seq = u64();
+    run.diagnostic = diagnostic(0);
+    std::uint64_t steps = u64();
+    if (steps > run.workflow->steps.size()) return fail();
+    run.steps.resize(steps);
+    for (auto& each : run.steps) step(run, each);
+    std::uint64_t approvals = u64();
+    for (std::uint64_t i = 0; i < approvals && !bad(); ++i) approval(run.approvals.emplace_back());
+  }
+
+  bool failed() const { return failed_ || bad(); }
+
+ private:
+  void fail() { failed_ = true; }
+
+  template <class Enum>
+  Enum word() {
+    std::uint64_t value = u64();
+    if (value >= enum_count<Enum>) {
+      fail();
+      return Enum{};
+    }
+    return static_cast<Enum>(value);
+  }
+  Instant since(Instant base) {
+    std::int64_t delta = i64();
+    return delta == INT64_MIN / 2 ? Instant{} : Instant{base.ms + delta};
+  }
+
+  std::shared_ptr<const Diagnostic> diagnostic(int depth) {
+    if (u64() == 0) return nullptr;
+    if (depth > diagnostic_depth_max) return fail(), nullptr;
+    auto out = std::make_shared<Diagnostic>();
+    out->error_code = text();
+    out->category = word<Category>();
+    out->message = text();
+    out->likely_cause = text();
+    out->suggested_fix = text();
+    out->retryable = u64() != 0;
+    out->severity = word<Severity>();
+    out->step.text = text();
+    out->attempt = static_cast<int>(i64());
+    out->occurred_at.ms = i64();
+    out->cause = diagnostic(depth + 1);
+    return out;
+  }
+
+  void step(const Run& run, Step& step) {
+    step.status = word<StepStatus>();
+    step.answer = text();
+    if (step.status == StepStatus::pending) return;
+    std::uint64_t attempts = u64();
+    step.attempts = static_cast<int>(attempts >> 1);
+    step.wrote = (attempts & 1) != 0;
+    step.lease_token = u64();
+    step.lease_owner.text = text();
+    step.lease_expires_at = since(run.created_at);
+    step.started_at = since(run.created_at);
+    step.finished_at = since(run.created_at);
+    step.next_eligible_at = since(run.created_at);
+    step.output = text();
+    step.cost.micros = i64();
+    step.question = text();
+    step.last_error = diagnostic(0);
+  }
+
+  void approval(Approval& approval) {
+    approval.id.bits = id();
+    approval.step = static_cast<StepIndex>(u64());
+    approval.status = word<ApprovalStatus>();
+    approval.terms.tier = word<Tier>();
+    approval.terms.two_person = u64() != 0;
+    approval.terms.quorum = static_cast<int>(i64());
+    approval.terms.expires = Duration(i64());
+    approval.terms.prompt = text();
+    approval.requested_at.ms = i64();
+    approval.expires_at.ms = i64();
+    approval.resolved_at.ms = i64();
+    std::uint64_t votes = u64();
+    for (std::uint64_t i = 0; i < votes && !bad(); ++i) {
+      auto& vote = approval.votes.emplace_back();
+      vote.by.text = text();
+      vote.at.ms = i64();
+    }
+    approval.resolved_by.text = text();
+    approval.reason = text();
+  }
+
+  bool failed_ = false;
+};
+
+}  // namespace
+
+std::string write_snapshot(const Run& run) {
+  std::string out;
+  out.reserve(256);
+  out += format;
+  Writer(out).run(run);
+  return out;
+}
+
+std::optional<Run> read_snapshot(std::string_view bytes, const Workflow& workflow) {
+  if (bytes.empty() || bytes[0] != format) return std::nullopt;
+  Run run;
+  run.workflow = &workflow;
+  Reader in(bytes.substr(1));
+  in.run(run);
+  if (in.failed() || !in.at_end()) return std::nullopt;
+  return run;
+}
+
+}  // namespace pawl

@@ -1,0 +1,20 @@
+// A run's state as bytes, so that a run that left memory comes back without folding its whole stream. A snapshot is
+// a cache of the journal: one in an older format is thrown away and folded anew, never migrated.
+//
+//   snapshot := version(1 byte) field*      integers are varints (signed ones zigzag), texts are length + bytes
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/run.h"
+
+namespace pawl {
+
+std::string write_snapshot(const Run& run);
+
+// `workflow` is the version the run was created with. Nothing when the format is not this one's, or damaged.
+std::optional<Run> read_snapshot(std::string_view bytes, const Workflow& workflow);
+
+}  // namespace pawl

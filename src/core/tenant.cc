@@ -1,0 +1,148 @@
+#include "core/tenant.h"
+
+#include <boost/json/object.hpp>
+
+#include "core/invariant.h"
+
+namespace pawl {
+namespace {
+
+using Object = boost::json::object;
+
+// Rare events: written through the generic canonical writer, no need for speed.
+struct ToObject {
+  Object operator()(const TenantCreated& event) const { return {{"name", event.name}, {"type", "tenant.created"}}; }
+  Object operator()(const LimitsSet& event) const {
+    Object out{{"weight", event.weight}, {"type", "tenant.limits_set"}};
+    if (event.caps.max_concurrency) out["max_concurrency"] = *event.caps.max_concurrency;
+    if (event.caps.max_runs_per_min) out["max_runs_per_min"] = *event.caps.max_runs_per_min;
+    if (event.caps.max_writes_per_run) out["max_writes_per_run"] = *event.caps.max_writes_per_run;
+    return out;
+  }
+  Object operator()(const WorkspaceSet& event) const {
+    return {{"workspace", event.workspace.text}, {"weight", event.weight}, {"type", "workspace.set"}};
+  }
+  Object operator()(const WorkflowPublished& event) const {
+    return {{"workflow", event.workflow.text}, {"version", event.version}, {"digest", event.digest},
+            {"source", event.source},          {"type", "workflow.published"}};
+  }
+  Object operator()(const RequestRefused& event) const {
+    return {{"run", event.run.str()},           {"requested", event.refused.requested},
+            {"state", event.refused.state},     {"code", event.refused.code},
+            {"type", "transition.refused"}};
+  }
+};
+
+struct Bad {
+  std::string reason;
+};
+
+std::string text(const Object& in, std::string_view key) {
+  const Json* value = in.if_contains(key);
+  if (!value || !value->is_string()) throw Bad{"\"" + std::string(key) + "\" must be a string"};
+  return std::string(value->get_string());
+}
+
+std::optional<int> optional_number(const Object& in, std::string_view key) {
+  const Json* value = in.if_contains(key);
+  if (!value) return std::nullopt;
+  if (!value->is_int64()) throw Bad{"\"" + std::string(key) + "\" must be a whole number"};
+  return static_cast<int>(value->get_int64());
+}
+
+int number(const Object& in, std::string_view key) {
+  auto value = optional_number(in, key);
+  if (!value) throw Bad{"\"" + std::string(key) + "\" is missing"};
+  return *value;
+}
+
+TenantPayload read_payload(const Object& in) {
+  std::string type = text(in, "type");
+  if (type == "tenant.created") return TenantCreated{text(in, "name")};
+  if (type == "tenant.limits_set")
+    return LimitsSet{number(in, "weight"),
+                     {optional_number(in, "max_concurrency"), optional_number(in, "max_runs_per_min"),
+                      optional_number(in, "max_writes_per_run")}};
+  if (type == "workspace.set") return WorkspaceSet{WorkspaceName{text(in, "workspace")}, number(in, "weight")};
+  if (type == "workflow.published")
+    return WorkflowPublished{WorkflowName{text(in, "workflow")}, number(in, "version"), text(in, "digest"),
+                             text(in, "source")};
+  if (type == "transition.refused") {
+    auto run = RunId::parse(text(in, "run"));
+    if (!run) throw Bad{"\"run\" is not an id"};
+    return RequestRefused{*run, {text(in, "requested"), text(in, "state"), text(in, "code"), {}}};
+  }
+  throw Bad{"unknown type \"" + type + "\""};
+}
+
+using Checked = std::expected<void, std::string>;
+
+struct Fold {
+  Tenant& tenant;
+
+  Checked operator()(const TenantCreated& event) const {
+    if (tenant.seq != 0) return std::unexpected("a tenant is created once, first");
+    tenant.name = event.name;
+    return {};
+  }
+  Checked operator()(const LimitsSet& event) const {
+    if (event.weight < 1 || event.weight > weight_max) return std::unexpected("a weight out of range");
+    tenant.weight = event.weight;
+    tenant.caps = event.caps;
+    return {};
+  }
+  Checked operator()(const WorkspaceSet& event) const {
+    if (event.weight < 1 || event.weight > weight_max) return std::unexpected("a weight out of range");
+    tenant.workspaces[event.workspace] = event.weight;
+    return {};
+  }
+  Checked operator()(const WorkflowPublished& event) const {
+    auto& latest = tenant.workflows[event.workflow];
+    if (event.version != latest.version + 1) return std::unexpected("a workflow's versions must grow by one");
+    latest = {event.version, event.digest};
+    return {};
+  }
+  Checked operator()(const RequestRefused&) const { return {}; }
+};
+
+}  // namespace
+
+void append_event(std::string& out, const TenantEvent& event) {
+  Object object = std::visit(ToObject{}, event.payload);
+  object["at"] = event.at.ms;
+  object["v"] = event_format_version;
+  if (!event.by.empty()) object["by"] = event.by.text;
+  out += canonical(object);
+}
+
+std::expected<TenantEvent, std::string> parse_tenant_event(std::string_view line) {
+  auto value = parse_json(line);
+  if (!value) return std::unexpected(value.error());
+  if (!value->is_object()) return std::unexpected("not an object");
+  const Object& in = value->get_object();
+  try {
+    if (int version = number(in, "v"); version < 1 || version > event_format_version)
+      return std::unexpected("event format " + std::to_string(version) + " is newer than this pawl; upgrade it");
+    const Json* at = in.if_contains("at");
+    if (!at || !at->is_int64()) return std::unexpected("\"at\" must be a whole number");
+    return TenantEvent{{at->get_int64()}, Actor{in.contains("by") ? text(in, "by") : ""}, read_payload(in)};
+  } catch (const Bad& bad) {
+    return std::unexpected(bad.reason);
+  }
+}
+
+Checked evolve_checked(Tenant& tenant, const TenantEvent& event) {
+  if (tenant.seq == 0 && !std::holds_alternative<TenantCreated>(event.payload))
+    return std::unexpected("the first event must create the tenant");
+  auto folded = std::visit(Fold{tenant}, event.payload);
+  if (folded) tenant.seq += 1;
+  return folded;
+}
+
+void evolve(Tenant& tenant, const TenantEvent& event) {
+  auto folded = evolve_checked(tenant, event);
+  if (!folded) [[unlikely]]
+    invariant(false, folded.error());
+}
+
+}  // namespace pawl

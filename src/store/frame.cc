@@ -1,0 +1,34 @@
+#include <algorithm>
+
+#include "core/bytes.h"
+#include "crypto/sha256.h"
+#include "store/store.h"
+
+namespace pawl {
+
+Hash genesis(StreamKey key) {
+  return stream_genesis(sha256, key.tenant, key.is_tenant() ? key.tenant.str() : RunId{key.stream}.str());
+}
+
+void append_part(std::string& parts, const StreamPart& part) {
+  ByteWriter out(parts);
+  out.id(part.key.tenant.bits);
+  out.id(part.key.stream);
+  out.u64(part.first_seq);
+  out.text(part.lines);
+}
+
+void for_each_part(std::string_view parts, const std::function<void(const StreamPart&)>& visit) {
+  ByteReader in(parts);
+  while (!in.at_end()) {
+    StreamPart part;
+    part.key.tenant.bits = in.id();
+    part.key.stream = in.id();
+    part.first_seq = in.u64();
+    part.lines = in.text();
+    if (in.bad()) throw StoreFailure("a journal frame is damaged");
+    visit(part);
+  }
+}
+
+}  // namespace pawl

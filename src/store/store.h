@@ -1,0 +1,208 @@
+// Where the journal and the tables live. One interface in domain words; the engine knows nothing below it.
+//
+// The journal is a sequence of frames. A frame holds the events that one turn of the engine appended to any number of
+// streams, and, beside them, what is written behind: rows of runs that changed, their history. Everything in one
+// commit is durable together or not at all.
+//
+//   parts := part*
+//   part  := tenant(16 bytes) stream(16 bytes) first_seq(varint) size(varint) lines
+//   lines := (canonical JSON of one event, '\n')*                      first_seq counts from 1
+//
+// A stream is a run's, or the tenant's own (then stream = tenant). Rows and history of a run lag behind its events by
+// the frames that are not folded yet; a run whose last event is folded is *clean*. Only clean runs may leave the
+// engine's memory, so load() always gives the present state of a run that is not in memory.
+//
+// Threads: commit() and tidy() are called by one thread, the rest by any. Errors of the disk or the database are
+// thrown as StoreFailure; after one from commit() nothing may be believed any more and the process must stop.
+// Locks are taken in this order: writer, reader.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/chain.h"
+#include "core/id.h"
+#include "core/run.h"
+#include "core/tenant.h"
+#include "core/time.h"
+
+namespace pawl {
+
+class StoreFailure : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Frames are numbered from 1, without gaps.
+using Position = std::uint64_t;
+
+struct StreamKey {
+  TenantId tenant;
+  IdBits stream;  // a RunId's bits, or the tenant's own
+
+  static StreamKey of(TenantId tenant) { return {tenant, tenant.bits}; }
+  static StreamKey of(TenantId tenant, RunId run) { return {tenant, run.bits}; }
+  bool is_tenant() const { return stream == tenant.bits; }
+  friend auto operator<=>(const StreamKey&, const StreamKey&) = default;
+};
+
+// The hash that a stream's first event follows.
+Hash genesis(StreamKey key);
+
+struct StreamPart {
+  StreamKey key;
+  std::uint64_t first_seq = 0;
+  std::string_view lines;
+};
+
+void append_part(std::string& parts, const StreamPart& part);
+// Calls for each part in order; throws StoreFailure when the bytes are not a frame's.
+void for_each_part(std::string_view parts, const std::function<void(const StreamPart&)>& visit);
+
+// Events of one stream since it was last folded, moved from frames to where they stay.
+struct History {
+  StreamKey key;
+  std::uint64_t first_seq = 0;
+  std::string lines;
+  std::uint64_t last_seq = 0;
+  Hash head;  // after last_seq
+};
+
+struct ReadyStep {
+  TenantId tenant;
+  WorkspaceName workspace;
+  ToolName tool;
+  RunId run;
+  StepIndex step = 0;
+  bool fresh = false;  // the run has not started yet: its start is paced
+};
+
+struct RunRow {
+  TenantId tenant;
+  RunId id;
+  WorkflowName workflow;
+  int version = 0;
+  WorkspaceName workspace;
+  RunStatus status = RunStatus::created;
+  std::string error_code;  // empty unless it ended badly
+  Instant created_at;
+  Instant updated_at;  // the last event's
+  Instant due_at = end_of_time;  // when time alone will move it
+  bool leased = false;           // some step is running
+  std::uint64_t seq = 0;
+  Hash head;
+  std::string snapshot;
+};
+
+struct ApprovalRow {
+  TenantId tenant;
+  ApprovalId id;
+  RunId run;
+  StepId step;
+  ApprovalStatus status = ApprovalStatus::requested;
+  Tier tier = Tier::low;
+  Instant requested_at;
+  Instant expires_at;
+};
+
+// All that is written of a run when it is folded.
+struct RunFold {
+  RunRow row;
+  History history;
+  bool is_new = false;               // never folded before: nothing to replace
+  std::vector<ReadyStep> ready;      // the steps that are ready now; replaces what stood there
+  bool had_ready = false;            // something stood there
+  std::vector<ApprovalRow> approvals;  // those that changed since the last fold
+};
+
+struct TenantFold {
+  Tenant tenant;
+  History history;
+};
+
+struct WorkflowRow {
+  TenantId tenant;
+  WorkflowName name;
+  int version = 0;
+  std::string digest;
+  std::string source;
+};
+
+// A start that counts against max_runs_per_min. Kept for tenants and workflows with that cap only, for a minute.
+struct StartRow {
+  TenantId tenant;
+  WorkflowName workflow;
+  Instant at;
+};
+
+struct Frame {
+  Position position = 0;
+  std::string parts;
+  std::vector<RunFold> runs;
+  std::vector<TenantFold> tenants;
+  std::vector<WorkflowRow> workflows;
+  std::vector<StartRow> starts;
+  // Every event in frames before this position is folded: they may be dropped.
+  Position folded_before = 0;
+};
+
+struct DueRun {
+  TenantId tenant;
+  RunId run;
+  Instant due_at;
+};
+
+struct RunFilter {
+  std::optional<RunStatus> status;
+  std::optional<WorkflowName> workflow;
+  std::optional<WorkspaceName> workspace;
+  std::optional<Instant> since;
+  std::optional<RunId> before;  // cursor: runs older than this one
+  std::size_t limit = 50;
+};
+
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  // One transaction, one sync, for all of them. Durable when it returns.
+  virtual void commit(std::span<const Frame> frames) = 0;
+  // Housekeeping when nothing waits to be committed; cheap when there is nothing to do.
+  virtual void tidy() = 0;
+
+  // At start, for all tenants.
+  virtual Position last_position() = 0;
+  virtual std::vector<Tenant> tenants() = 0;
+  virtual void for_each_workflow(const std::function<void(const WorkflowRow&)>& visit) = 0;
+  // Frames that are not folded into the tables yet, oldest first.
+  virtual void for_each_frame(const std::function<void(Position, std::string_view parts)>& visit) = 0;
+  // In the order they became ready.
+  virtual void for_each_ready(const std::function<void(const ReadyStep&)>& visit) = 0;
+  virtual void for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) = 0;
+  // Runs with a lease that someone may still hold.
+  virtual std::vector<DueRun> leased_runs() = 0;
+  // Runs that time will move by `until`, earliest first, later than `after` when given.
+  virtual std::vector<DueRun> due_runs(Instant until, std::size_t limit, std::optional<DueRun> after) = 0;
+
+  // For one tenant.
+  virtual std::optional<RunRow> load(TenantId tenant, RunId run) = 0;
+  // Newest first; without snapshots.
+  virtual std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) = 0;
+  virtual std::vector<ApprovalRow> list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit) = 0;
+  // The folded part of a stream, first event first; empty when none is. `head` is that of the last line.
+  struct Stream {
+    std::string lines;
+    std::uint64_t last_seq = 0;
+    Hash head;
+  };
+  virtual Stream history(StreamKey key) = 0;
+  virtual void for_each_stream(const std::function<void(StreamKey)>& visit) = 0;
+};
+
+}  // namespace pawl
