@@ -20,6 +20,8 @@ struct SourceNode {
   Place place;
   std::string scalar;
   bool quoted = false;  // "5" is text, 5 is a number
+  // The text stands in the document as it stands in `scalar`, on one line, so a column inside it can be counted.
+  bool verbatim = false;
   std::vector<SourceNode> items;
   struct Entry;
   std::vector<Entry> entries;  // in the author's order

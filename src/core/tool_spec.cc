@@ -1,0 +1,46 @@
+#include "core/tool_spec.h"
+
+#include <algorithm>
+#include <array>
+#include <boost/json/object.hpp>
+#include <boost/json/string.hpp>
+
+#include "core/invariant.h"
+
+namespace pawl {
+namespace {
+
+bool is_read(const JsonText& input) {
+  constexpr std::array<std::string_view, 3> reads{"GET", "HEAD", "OPTIONS"};
+  const auto value = parse_json(input);
+  const auto* object = value ? value->if_object() : nullptr;
+  const auto* method = object ? object->if_contains("method") : nullptr;
+  const auto* word = method ? method->if_string() : nullptr;
+  return word && std::find(reads.begin(), reads.end(), std::string_view(*word)) != reads.end();
+}
+
+}  // namespace
+
+bool may_write(const ToolSpec& spec, const JsonText& input) {
+  switch (spec.writes) {
+    case ToolSpec::Writes::never:
+      return false;
+    case ToolSpec::Writes::by_method:
+      return !is_read(input);
+    case ToolSpec::Writes::always:
+      return true;
+  }
+  return true;
+}
+
+void ToolCatalog::add(ToolSpec spec) {
+  invariant(find(spec.name) == nullptr, "a tool is listed once");
+  specs_.push_back(std::move(spec));
+}
+
+const ToolSpec* ToolCatalog::find(const ToolName& name) const {
+  const auto at = std::find_if(specs_.begin(), specs_.end(), [&](const ToolSpec& spec) { return spec.name == name; });
+  return at == specs_.end() ? nullptr : &*at;
+}
+
+}  // namespace pawl

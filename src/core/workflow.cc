@@ -1,0 +1,292 @@
+#include "core/workflow.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/expression.h"
+#include "core/workflow_needs.h"
+#include "core/workflow_with.h"
+
+namespace pawl {
+namespace {
+
+constexpr std::array<std::string_view, 7> workflow_keys{"workflow", "description", "timeout", "budget_usd",
+                                                        "retry",    "caps",        "steps"};
+constexpr std::array<std::string_view, 3> caps_keys{"max_concurrency", "max_runs_per_min", "max_writes_per_run"};
+constexpr std::array<std::string_view, 5> retry_keys{"max_attempts", "base", "max", "jitter", "schedule"};
+// Work is a step that a worker runs; a gate is one that people decide. The first three keys are common to both.
+constexpr std::array<std::string_view, 9> work_keys{"id",      "tool",  "needs", "with",           "retry",
+                                                    "timeout", "lease", "risk",  "idempotency_key"};
+constexpr std::array<std::string_view, 8> gate_keys{"id",         "tool",   "needs",   "tier",
+                                                    "two_person", "quorum", "expires", "prompt"};
+
+constexpr int cap_max = 1'000'000;
+constexpr int quorum_max = 20;
+constexpr Duration shortest = Duration(1);
+
+// A `retry` as written: what is absent is inherited.
+struct RetryKeys {
+  std::optional<int> max_attempts;
+  std::optional<Duration> base;
+  std::optional<Duration> max;
+  std::optional<double> jitter;
+  std::vector<Duration> schedule;
+};
+
+RetryPolicy resolve(const RetryKeys& keys) {
+  RetryPolicy out;
+  if (!keys.schedule.empty()) out.max_attempts = static_cast<int>(keys.schedule.size()) + 1;
+  out.max_attempts = keys.max_attempts.value_or(out.max_attempts);
+  out.base = keys.base.value_or(out.base);
+  out.max = keys.max.value_or(out.max);
+  out.jitter = keys.jitter.value_or(out.jitter);
+  out.schedule = keys.schedule;
+  return out;
+}
+
+class WorkflowReader {
+ public:
+  WorkflowReader(const SourceNode& document, const ToolCatalog& tools) : document_(document), tools_(tools) {}
+
+  std::expected<Workflow, std::vector<SourceError>> read() {
+    if (document_.kind != SourceNode::Kind::map) {
+      reader_.refuse_kind(document_, "workflow", "a map that begins with `workflow: <name>`");
+    } else {
+      read_head();
+      read_steps();
+    }
+    if (reader_.error_count() > 0) return std::unexpected(reader_.take_errors(source_errors_max));
+    return std::move(out_);
+  }
+
+ private:
+  void read_head() {
+    reader_.only_keys(document_, {.owner = "a workflow", .here = workflow_keys});
+    if (const auto* entry = required(document_, "workflow", "this document", "workflow: triage-incident"))
+      out_.name.text = reader_.valid_name(entry->value, "workflow").value_or("");
+    if (const auto* entry = find_entry(document_, "description")) reader_.text(entry->value, "description");
+    if (const auto* entry = find_entry(document_, "timeout"))
+      out_.timeout = reader_.duration(entry->value, "timeout", shortest);
+    if (const auto* entry = find_entry(document_, "budget_usd"))
+      out_.budget = reader_.money(entry->value, "budget_usd");
+    if (const auto* entry = find_entry(document_, "caps")) read_caps(entry->value);
+    if (const auto* entry = find_entry(document_, "retry")) {
+      retry_ = read_retry(entry->value);
+      check_backoff(retry_, entry->value.place);
+    }
+  }
+
+  void read_caps(const SourceNode& node) {
+    if (!reader_.is_map(node, "caps")) return;
+    reader_.only_keys(node, {.owner = "`caps`", .here = caps_keys});
+    auto read = [&](std::string_view key, int min, std::optional<int>& cap) {
+      if (const auto* entry = find_entry(node, key))
+        cap = reader_.integer(entry->value, key, {.min = min, .max = cap_max});
+    };
+    read("max_concurrency", 1, out_.caps.max_concurrency);
+    read("max_runs_per_min", 1, out_.caps.max_runs_per_min);
+    // None at all is a sound wish: a workflow that only reads.
+    read("max_writes_per_run", 0, out_.caps.max_writes_per_run);
+  }
+
+  RetryKeys read_retry(const SourceNode& node) {
+    RetryKeys out;
+    if (!reader_.is_map(node, "retry")) return out;
+    reader_.only_keys(node, {.owner = "`retry`", .here = retry_keys});
+    if (const auto* entry = find_entry(node, "max_attempts"))
+      out.max_attempts = reader_.integer(entry->value, "max_attempts", {.min = 1, .max = max_attempts_limit});
+    if (const auto* entry = find_entry(node, "base"))
+      out.base = reader_.duration(entry->value, "base", Duration::zero());
+    if (const auto* entry = find_entry(node, "max")) out.max = reader_.duration(entry->value, "max", Duration::zero());
+    if (const auto* entry = find_entry(node, "jitter")) out.jitter = reader_.fraction(entry->value, "jitter");
+    if (const auto* entry = find_entry(node, "schedule")) {
+      read_schedule(entry->value, out);
+      for (const auto* other : {find_entry(node, "base"), find_entry(node, "max")})
+        if (other)
+          reader_.refuse(other->place, quote(other->key) + " has no meaning beside `schedule`; remove one of the two");
+    }
+    return out;
+  }
+
+  void read_schedule(const SourceNode& node, RetryKeys& out) {
+    if (!reader_.is_list(node, "schedule")) return;
+    constexpr auto waits_max = static_cast<std::size_t>(max_attempts_limit - 1);
+    if (node.items.empty() || node.items.size() > waits_max) {
+      reader_.refuse(node.place, "`schedule` must hold 1 to " + std::to_string(waits_max) +
+                                     " durations, such as [5s, 30s, 2m, 10m]");
+      return;
+    }
+    for (const auto& item : node.items)
+      out.schedule.push_back(reader_.duration(item, "schedule", Duration::zero()).value_or(Duration::zero()));
+  }
+
+  // Key by key the step's own, then the workflow's, then what RetryPolicy says. A schedule and an exponential backoff
+  // exclude each other, so whichever the step names wins.
+  RetryKeys inherit(RetryKeys step) const {
+    if (!step.max_attempts) step.max_attempts = retry_.max_attempts;
+    if (!step.jitter) step.jitter = retry_.jitter;
+    if (!step.schedule.empty()) return step;
+    if (!step.base && !step.max) step.schedule = retry_.schedule;
+    if (!step.base) step.base = retry_.base;
+    if (!step.max) step.max = retry_.max;
+    return step;
+  }
+
+  void check_backoff(const RetryKeys& keys, Place place) {
+    const RetryPolicy policy = resolve(keys);
+    if (policy.schedule.empty() && policy.base > policy.max)
+      reader_.refuse(place, "`base` (" + print_duration(policy.base) + ") must not be longer than `max` (" +
+                                print_duration(policy.max) + (keys.max ? ")" : ", the default)"));
+  }
+
+  void read_steps() {
+    const auto* entry = required(document_, "steps", "this workflow", "steps: [{id: first, tool: ...}]");
+    if (!entry || !reader_.is_list(entry->value, "steps")) return;
+    const auto& items = entry->value.items;
+    if (items.empty()) reader_.refuse(entry->value.place, "`steps` is empty; a workflow has at least one step");
+    if (items.size() > steps_max) {
+      reader_.refuse(items[steps_max].place, "a workflow has at most " + std::to_string(steps_max) +
+                                                 " steps; this one has " + std::to_string(items.size()));
+      return;
+    }
+    std::vector<const SourceNode*> nodes;
+    for (const auto& item : items) {
+      if (item.kind == SourceNode::Kind::map)
+        nodes.push_back(&item);
+      else
+        reader_.refuse_kind(item, "steps", "a list of maps");
+    }
+    // A step that is no map has no id; the positions of the others would be wrong, and so would every further error.
+    if (nodes.size() != items.size()) return;
+
+    for (const auto* node : nodes) out_.steps.push_back(read_step(*node));
+    const StepNames names = read_ids(nodes);
+    const Needs needs = read_needs(reader_, nodes, names);
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      out_.steps[i].needs = needs.direct[i];
+      for (const auto key : {"with", "idempotency_key", "prompt"})
+        if (const auto* value = find_entry(*nodes[i], key))
+          check_expressions(reader_, value->value, static_cast<StepIndex>(i), names, needs);
+    }
+  }
+
+  StepNames read_ids(const std::vector<const SourceNode*>& nodes) {
+    StepNames names;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const auto* id = find_entry(*nodes[i], "id");
+      const std::string_view text = id ? std::string_view(id->value.scalar) : "";
+      names.in_order.push_back(text);
+      if (text.empty()) continue;
+      const auto [first, is_new] = names.index.emplace(text, static_cast<StepIndex>(i));
+      if (!is_new)
+        reader_.refuse(id->value.place, "step " + quote(text) + " is already defined in line " +
+                                            std::to_string(find_entry(*nodes[first->second], "id")->value.place.line) +
+                                            "; choose another id");
+    }
+    return names;
+  }
+
+  StepDefinition read_step(const SourceNode& node) {
+    StepDefinition out;
+    if (const auto* entry = required(node, "id", "this step", "id: fetch"))
+      out.id.text = reader_.valid_name(entry->value, "id").value_or("");
+    const auto* tool = required(node, "tool", "this step", "tool: http.request");
+    const auto word = tool ? reader_.text(tool->value, "tool", "the name of a tool") : std::nullopt;
+    if (!word) return out;
+    out.tool.text = *word;
+    if (out.is_gate()) {
+      read_gate(node, out);
+      return out;
+    }
+    const ToolSpec* spec = tools_.find(out.tool);
+    if (!spec) reader_.refuse(tool->value.place, "there is no tool " + quote(*word) + suggest_tool(*word));
+    read_work(node, spec, out);
+    return out;
+  }
+
+  std::string suggest_tool(std::string_view word) const {
+    std::vector<std::string_view> known{approval_tool.str()};
+    for (const auto& spec : tools_.all()) known.push_back(spec.name.str());
+    std::string hint = suggest(word, known);
+    return hint.empty() ? "; there are " + list_words(known, "and") : hint;
+  }
+
+  void read_work(const SourceNode& node, const ToolSpec* spec, StepDefinition& out) {
+    reader_.only_keys(node, {.owner = "a step",
+                             .here = work_keys,
+                             .elsewhere = gate_keys,
+                             .why_elsewhere = "belongs to a step with `tool: approval`; remove it"});
+    out.with = read_with(reader_, node, spec);
+    out.with_is_constant = !has_expression_inside(out.with);
+    out.with_text = canonical(out.with);
+    RetryKeys retry = retry_;
+    if (const auto* entry = find_entry(node, "retry")) {
+      retry = inherit(read_retry(entry->value));
+      check_backoff(retry, entry->value.place);
+    }
+    out.retry = resolve(retry);
+    if (const auto* entry = find_entry(node, "timeout"))
+      out.timeout = reader_.duration(entry->value, "timeout", shortest).value_or(out.timeout);
+    if (const auto* entry = find_entry(node, "lease"))
+      out.lease = reader_.duration(entry->value, "lease", shortest).value_or(out.lease);
+    if (const auto* entry = find_entry(node, "risk"))
+      out.risk = reader_.word<Tier>(entry->value, "risk").value_or(out.risk);
+    if (const auto* entry = find_entry(node, "idempotency_key")) {
+      out.idempotency_key = reader_.text_template(entry->value, "idempotency_key").value_or("");
+      if (entry->value.kind == SourceNode::Kind::scalar && out.idempotency_key.empty())
+        reader_.refuse(entry->value.place, "`idempotency_key` is empty; remove it to get one made of run and step");
+    }
+  }
+
+  void read_gate(const SourceNode& node, StepDefinition& out) {
+    reader_.only_keys(node, {.owner = "an approval",
+                             .here = gate_keys,
+                             .elsewhere = work_keys,
+                             .why_elsewhere = "has no meaning on an approval, which people decide and no worker runs; "
+                                              "remove it"});
+    ApprovalTerms& terms = out.approval;
+    if (const auto* entry = find_entry(node, "tier"))
+      terms.tier = reader_.word<Tier>(entry->value, "tier").value_or(terms.tier);
+    if (const auto* entry = find_entry(node, "two_person"))
+      terms.two_person = reader_.boolean(entry->value, "two_person").value_or(false);
+    if (terms.two_person) terms.quorum = 2;
+    if (const auto* entry = find_entry(node, "quorum")) {
+      const auto quorum = reader_.integer(entry->value, "quorum", {.min = 1, .max = quorum_max});
+      if (terms.two_person && quorum.value_or(2) != 2)
+        reader_.refuse(entry->value.place, "`two_person` means a quorum of 2; remove `quorum`, or set it to 2");
+      terms.quorum = quorum.value_or(terms.quorum);
+    }
+    if (const auto* entry = find_entry(node, "expires"))
+      terms.expires = reader_.duration(entry->value, "expires", shortest).value_or(terms.expires);
+    if (const auto* entry = find_entry(node, "prompt"))
+      terms.prompt = reader_.text_template(entry->value, "prompt").value_or("");
+  }
+
+  const SourceNode::Entry* required(const SourceNode& map, std::string_view key, std::string_view owner,
+                                    std::string_view example) {
+    const auto* entry = find_entry(map, key);
+    if (!entry)
+      reader_.refuse(map.place, std::string(owner) + " has no " + quote(key) + "; add one, such as " + quote(example));
+    return entry;
+  }
+
+  const SourceNode& document_;
+  const ToolCatalog& tools_;
+  SourceReader reader_;
+  RetryKeys retry_;
+  Workflow out_;
+};
+
+}  // namespace
+
+std::optional<StepIndex> Workflow::find(const StepId& id) const {
+  const auto at = std::find_if(steps.begin(), steps.end(), [&](const StepDefinition& step) { return step.id == id; });
+  if (at == steps.end()) return std::nullopt;
+  return static_cast<StepIndex>(at - steps.begin());
+}
+
+std::expected<Workflow, std::vector<SourceError>> read_workflow(const SourceNode& document, const ToolCatalog& tools) {
+  return WorkflowReader(document, tools).read();
+}
+
+}  // namespace pawl

@@ -1,0 +1,133 @@
+#include "core/workflow_with.h"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/string.hpp>
+
+#include "core/expression.h"
+
+namespace pawl {
+namespace {
+
+using Kind = ToolKey::Kind;
+
+std::string_view wanted(Kind kind) {
+  switch (kind) {
+    case Kind::any:
+      return "a value";
+    case Kind::text:
+      return "text";
+    case Kind::number:
+      return "a number";
+    case Kind::boolean:
+      return "true or false";
+    case Kind::list:
+      return "a list";
+    case Kind::map:
+      return "a map";
+    case Kind::text_list:
+      return "a list of texts";
+    case Kind::text_map:
+      return "a map of texts";
+    case Kind::duration:
+      return "a duration such as 90s, 15m or 4h";
+  }
+  return {};
+}
+
+// One whole expression keeps the type of what it names, which only the run will know. One that cannot be read is
+// refused elsewhere.
+bool may_be_anything(const Json& value) {
+  const auto* text = value.if_string();
+  if (!text || !has_expression(*text)) return false;
+  const auto pieces = parse_template(*text);
+  return !pieces || pieces->size() == 1;
+}
+
+bool is_duration(const Json& value) {
+  const auto* text = value.if_string();
+  return text && (has_expression(*text) || parse_duration(*text));
+}
+
+bool fits(Kind kind, const Json& value) {
+  switch (kind) {
+    case Kind::any:
+      return true;
+    case Kind::text:
+      return value.is_string();
+    case Kind::number:
+      return value.is_number();
+    case Kind::boolean:
+      return value.is_bool();
+    case Kind::list:
+    case Kind::text_list:
+      return value.is_array();
+    case Kind::map:
+    case Kind::text_map:
+      return value.is_object();
+    case Kind::duration:
+      return is_duration(value);
+  }
+  return false;
+}
+
+void check_value(SourceReader& reader, const SourceNode& node, const Json& value, std::string_view name, Kind kind) {
+  if (may_be_anything(value)) return;
+  if (!fits(kind, value)) {
+    if (value.is_string() && has_expression(value.get_string())) {
+      reader.refuse(node.place, quote(name) + " must be " + std::string(wanted(kind)) +
+                                    "; text around an expression makes it text");
+    } else {
+      const bool needs_quotes = kind == Kind::text && node.kind == SourceNode::Kind::scalar;
+      reader.refuse_kind(node, name, std::string(wanted(kind)) + (needs_quotes ? " in quotes" : ""));
+    }
+    return;
+  }
+  if (kind == Kind::text_list)
+    for (std::size_t i = 0; i < node.items.size(); ++i)
+      check_value(reader, node.items[i], value.get_array()[i], name, Kind::text);
+  if (kind == Kind::text_map)
+    for (const auto& entry : node.entries)
+      check_value(reader, entry.value, value.get_object().at(entry.key), entry.key, Kind::text);
+}
+
+void check_keys(SourceReader& reader, const SourceNode& with, Place place, const ToolSpec& spec) {
+  std::vector<std::string_view> known;
+  for (const auto& key : spec.keys) known.push_back(key.name);
+  reader.only_keys(with, {.owner = quote(spec.name.str()), .here = known});
+  for (const auto& key : spec.keys)
+    if (key.required && !find_entry(with, key.name))
+      reader.refuse(
+          place, quote(spec.name.str()) + " needs " + quote(key.name) + " in `with`: " + std::string(wanted(key.kind)));
+}
+
+}  // namespace
+
+Json read_with(SourceReader& reader, const SourceNode& step, const ToolSpec* spec) {
+  boost::json::object out;
+  const auto* with = find_entry(step, "with");
+  if (with && !reader.is_map(with->value, "with")) return out;
+  const SourceNode nothing;
+  const SourceNode& map = with ? with->value : nothing;
+  if (spec) check_keys(reader, map, with ? with->place : step.place, *spec);
+  for (const auto& entry : map.entries) {
+    const std::size_t errors_before = reader.error_count();
+    Json value = reader.json(entry.value);
+    if (spec && reader.error_count() == errors_before)
+      for (const auto& key : spec->keys)
+        if (key.name == entry.key) check_value(reader, entry.value, value, entry.key, key.kind);
+    out.emplace(entry.key, std::move(value));
+  }
+  return out;
+}
+
+bool has_expression_inside(const Json& value) {
+  if (const auto* text = value.if_string()) return has_expression(*text);
+  if (const auto* array = value.if_array()) return std::any_of(array->begin(), array->end(), has_expression_inside);
+  if (const auto* object = value.if_object())
+    return std::any_of(object->begin(), object->end(), [](const auto& m) { return has_expression_inside(m.value()); });
+  return false;
+}
+
+}  // namespace pawl

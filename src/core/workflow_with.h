@@ -1,0 +1,14 @@
+// A step's `with`: what its author gives to the tool, checked against what the tool says it takes.
+#pragma once
+
+#include "core/source_reader.h"
+#include "core/tool_spec.h"
+
+namespace pawl {
+
+// The `with` of `step` as JSON; an empty map when it has none. `spec` is null when the tool is not known.
+Json read_with(SourceReader& reader, const SourceNode& step, const ToolSpec* spec);
+
+bool has_expression_inside(const Json& value);
+
+}  // namespace pawl
