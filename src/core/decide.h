@@ -23,7 +23,9 @@ enum class RefusalCode {
   run_ended,           // the run is terminal
   run_not_ended,       // only an ended run can be retried
   invalid_transition,  // an implementation reported what contract v1 does not have
-  not_external         // only external runs take reports
+  not_external,        // only external runs take reports
+  not_found,           // no such run, workflow or tenant here
+  invalid              // the request itself is wrong; the message says where
 };
 
 template <>
@@ -33,7 +35,8 @@ inline constexpr std::array enum_names<RefusalCode>{
     std::string_view("AMBIGUOUS_APPROVAL"), std::string_view("UNKNOWN_APPROVAL"),
     std::string_view("SELF_APPROVAL"),      std::string_view("RUN_ENDED"),
     std::string_view("RUN_NOT_ENDED"),      std::string_view("INVALID_STATE_TRANSITION"),
-    std::string_view("NOT_EXTERNAL")};
+    std::string_view("NOT_EXTERNAL"),       std::string_view("NOT_FOUND"),
+    std::string_view("INVALID_REQUEST")};
 
 struct Refusal {
   RefusalCode code;

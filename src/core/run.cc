@@ -59,14 +59,15 @@ class RunScope : public ExpressionScope {
 
 }  // namespace
 
-Instant next_due(const Run& run) {
+Instant next_due(const Run& run, Instant now) {
   if (is_terminal(run.status)) return end_of_time;
   Instant due = run.deadline();
   for (std::size_t i = 0; i < run.steps.size(); ++i) {
     const Step& step = run.steps[i];
-    if (step.status == StepStatus::running)
-      due = std::min({due, step.lease_expires_at, step.started_at + run.workflow->steps[i].timeout});
-    else if (step.status == StepStatus::failed_retryable)
+    if (step.status == StepStatus::running) {
+      due = std::min(due, step.started_at + run.workflow->steps[i].timeout);
+      if (!is_reclaimable(run, static_cast<StepIndex>(i), now)) due = std::min(due, step.lease_expires_at);
+    } else if (step.status == StepStatus::failed_retryable)
       due = std::min(due, step.next_eligible_at);
   }
   for (const auto& approval : run.approvals)

@@ -28,7 +28,7 @@ inline constexpr std::array enum_names<Provider>{std::string_view("native"), std
 struct Step {
   StepStatus status = StepStatus::pending;
   bool wrote = false;  // an attempt was allowed to write; counted once against max_writes_per_run
-  int attempts = 0;
+  int attempts = 0;    // begun, without those that went on after waiting for a person
   // Fencing: grows with every claim and reclaim. A report that carries another one changes nothing, ever.
   std::uint64_t lease_token = 0;
   WorkerName lease_owner;
@@ -40,8 +40,8 @@ struct Step {
   Instant next_eligible_at;  // while failed_retryable
   JsonText output;           // empty until succeeded
   Money cost;                // of all attempts
-  JsonText question;         // while waiting_input
-  JsonText answer;           // kept when it comes before the question
+  JsonText question;         // the latest one
+  JsonText answer;           // to `question`; without a question it came early and answers the next one
   std::shared_ptr<const Diagnostic> last_error;
 };
 
@@ -97,7 +97,8 @@ struct Run {
 };
 
 // The earliest moment at which time alone will move this run or make a lease reclaimable; end_of_time when none will.
-Instant next_due(const Run& run);
+// A lease that is reclaimable already at `now` waits for a worker, not for time.
+Instant next_due(const Run& run, Instant now = {});
 
 // Whether the step's lease can be given to another worker.
 bool is_reclaimable(const Run& run, StepIndex step, Instant now);

@@ -77,7 +77,8 @@ struct History {
 struct ReadyStep {
   TenantId tenant;
   WorkspaceName workspace;
-  ToolName tool;
+  WorkflowName workflow;
+  ToolName tool;  // empty: the run starts at a gate and needs no worker
   RunId run;
   StepIndex step = 0;
   bool fresh = false;  // the run has not started yet: its start is paced

@@ -1,0 +1,246 @@
+// The engine: decides commands against the working set in memory and gathers their events into journal frames.
+//
+// It is a plain object that does one thing at a time: no threads, no clock of its own, no I/O but loading a run that
+// is not in memory. Whoever drives it (Runtime with threads, the simulator without) does, over and over:
+//
+//   1. call commands, reports, offers;          2. advance();           3. Turn turn = take_turn();
+//   4. commit turn.frame to the store;          5. durable(position);   6. release the turn: answers, leases, revokes.
+//
+// Turns must be committed and released in the order they were taken. Step 3 of the next turn may come before step 4 of
+// this one: the next frame is decided while the last is being synced. Nothing leaves the engine except in a turn, so
+// nobody is answered, and no worker begins, before the commit that says so is durable.
+//
+// The working set is bounded: a run that is folded and durable, and that nothing will move soon, leaves memory and is
+// loaded again when something concerns it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <expected>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/decide.h"
+#include "core/tenant.h"
+#include "engine/clock.h"
+#include "engine/lease.h"
+#include "engine/scheduler.h"
+#include "engine/workflows.h"
+#include "store/store.h"
+
+namespace pawl {
+
+struct EngineLimits {
+  std::size_t runs_resident_max = 100'000;
+  // Journal that is not folded yet: bounds the replay at start and the size of the frames table.
+  std::size_t unfolded_bytes_max = 32 << 20;
+  // How far ahead timers are held in memory.
+  Duration timer_horizon = std::chrono::seconds(60);
+};
+
+// What a caller learns of a run.
+struct RunAnswer {
+  RunId run;
+  RunStatus status = RunStatus::created;
+  std::uint64_t seq = 0;
+};
+
+template <class T>
+using Reply = std::move_only_function<void(std::expected<T, Refusal>)>;
+
+struct NewRun {
+  TenantId tenant;
+  WorkflowName workflow;
+  std::optional<int> version;  // absent: the latest
+  WorkspaceName workspace{"default"};
+  Provider provider = Provider::native;
+  JsonText input = "{}";
+  Actor by;
+  std::string trigger_type = "api";
+  std::string trigger_ref;
+  std::optional<Money> budget;
+  std::optional<Duration> timeout;
+};
+
+struct WorkflowRef {
+  WorkflowName name;
+  int version = 0;
+  bool is_new = false;
+};
+
+// One frame and all that must wait until it is durable.
+struct Turn {
+  Frame frame;
+  bool needs_commit = false;
+  std::vector<std::move_only_function<void()>> answers;
+  std::vector<std::pair<LeaseSink*, std::vector<Lease>>> grants;
+  struct Revoke {
+    LeaseSink* sink;
+    RunId run;
+    StepId step;
+    std::uint64_t token;
+  };
+  std::vector<Revoke> revokes;
+
+  bool empty() const { return !needs_commit && answers.empty() && grants.empty() && revokes.empty(); }
+  void release();
+};
+
+struct EngineStats {
+  std::uint64_t events = 0;
+  std::uint64_t runs_created = 0;
+  std::uint64_t runs_finished = 0;
+  std::uint64_t leases_granted = 0;
+  std::uint64_t runs_loaded = 0;
+  std::uint64_t runs_resident = 0;
+  std::uint64_t steps_queued = 0;
+};
+
+// Leases of in-process workers bear names that begin so. They die with the process, which a restart therefore knows.
+inline constexpr std::string_view local_worker_prefix = "local/";
+
+class Engine {
+ public:
+  Engine(Store& store, const ToolCatalog& tools, const Clock& clock, Random& random, EngineLimits limits = {});
+  ~Engine();
+
+  // Once, before anything else: replays what the tables have not seen, finds queues, leases and timers again.
+  void recover();
+
+  // Tenants and their configuration.
+  std::optional<TenantId> find_tenant(std::string_view name) const;
+  void create_tenant(std::string name, Actor by, Reply<TenantId> reply);
+  void set_limits(TenantId tenant, LimitsSet limits, Actor by, Reply<TenantId> reply);
+  void set_workspace(TenantId tenant, WorkspaceSet workspace, Actor by, Reply<TenantId> reply);
+  // The same content gives the same version.
+  void publish(TenantId tenant, std::string source, std::string file, Actor by, Reply<WorkflowRef> reply);
+
+  // Runs.
+  void create_run(NewRun request, Reply<RunAnswer> reply);
+  void command(TenantId tenant, RunId run, const RunCommand& command, Reply<RunAnswer> reply);
+  // Finds the step by its name; for AnswerQuestion.
+  void answer(TenantId tenant, RunId run, const StepId& step, JsonText text, Actor by, Reply<RunAnswer> reply);
+  void retry(TenantId tenant, RunId run, Actor by, Reply<RunAnswer> reply);
+  // The run as decided so far; the answer waits for it to be durable like any other.
+  void inspect(TenantId tenant, RunId run, Reply<std::shared_ptr<const Run>> reply);
+
+  // Workers. A sink outlives its worker's registration.
+  void add_worker(const WorkerName& worker, std::vector<ToolName> tools, LeaseSink& sink);
+  // Its leases are over at once.
+  void remove_worker(const WorkerName& worker);
+  void offer(const WorkerName& worker, int slots);
+  // Without a reply nobody is told that a report was refused; in-process workers do not ask.
+  void report(StepReport& report, Reply<RunAnswer> reply = {});
+  // Extends the lease; false when it is lost.
+  bool heartbeat(TenantId tenant, RunId run, const StepId& step, std::uint64_t token);
+
+  // Time and turns.
+  void advance();
+  Turn take_turn();
+  void durable(Position position);
+  // When advance() must be called at the latest.
+  Instant next_wakeup() const;
+  // Writes every changed run's row with the next turn, so that queries see all of it.
+  void fold_all();
+
+  EngineStats stats() const;
+  const Scheduler& scheduler() const { return scheduler_; }
+
+ private:
+  struct Resident;
+  struct TenantEntry {
+    Tenant tenant;
+    Hash head;
+  };
+  struct Worker {
+    WorkerName name;
+    std::vector<ToolName> tools;
+    LeaseSink* sink = nullptr;
+    int slots = 0;
+    std::vector<Lease> granted;  // in this turn
+  };
+  struct Timer {
+    Instant at;
+    TenantId tenant;
+    RunId run;
+    bool load = false;  // the run may have to be fetched; otherwise a run that is gone has finished
+    bool operator>(const Timer& other) const { return at > other.at; }
+  };
+  struct Unfolded {
+    Position first;
+    std::uint64_t bytes_before;
+    RunId run;
+  };
+
+  // Residents.
+  Resident* find(TenantId tenant, RunId run);
+  Resident& adopt(Run run, const Hash& head);
+  Resident* load(TenantId tenant, RunId run);
+  bool may_leave(const Resident& resident, Position durable) const;
+
+  // Deciding.
+  struct LeaseBefore;
+  // `own`: the report that these events follow from; its worker need not be told.
+  void apply(Resident& resident, const std::vector<RunEvent>& events, const StepReport* own);
+  void react(Resident& resident, const RunEvent& event, std::optional<StepIndex> step, const LeaseBefore& before);
+  std::optional<Refusal> decide_and_apply(Resident& resident, const RunCommand& command, const StepReport* own);
+  void audit_on_sealed(const Resident& resident, const RunCommand& command, const Refusal& refusal);
+  void create(const CreateRun& command, Reply<RunAnswer>& reply);
+  void append_tenant_event(TenantEntry& entry, TenantPayload payload, const Actor& by);
+  template <class T>
+  void answer_with(Reply<T>& reply, std::expected<T, Refusal> answer);
+  RunAnswer answer_of(const Resident& resident) const;
+
+  // Scheduling.
+  void queue_step(const Resident& resident, StepIndex step);
+  void queue_gate_start(const Resident& resident);
+  void start_gates();
+  void remember_start(const Run& run);
+  void serve_workers();
+  bool grant(Worker& worker, const Scheduler::Ticket& ticket);
+  Worker* find_worker(const WorkerName& name);
+  void end_lease(Resident& resident, StepIndex step);
+
+  // Time.
+  void register_timer(Resident& resident);
+  void sweep_timers();
+  void fire_timers();
+  void pass_time(Resident& resident);
+
+  // Folding.
+  void fold(Resident& resident);
+  void fold_oldest();
+  void recover_frames();
+  const Workflow& workflow_of(TenantId tenant, std::string_view lines) const;
+  void recover_queues();
+  void recover_leases();
+
+  Store& store_;
+  const ToolCatalog& tools_;
+  const Clock& clock_;
+  Random& random_;
+  IdSource ids_;
+  EngineLimits limits_;
+  Scheduler scheduler_;
+  Workflows workflows_;
+  std::unordered_map<TenantId, TenantEntry> tenants_;
+  std::unordered_map<RunId, std::unique_ptr<Resident>> residents_;
+  std::vector<Worker> workers_;
+  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
+  Instant horizon_;
+  Position position_ = 0;  // of the last frame taken
+  std::uint64_t journal_bytes_ = 0;
+  std::deque<Unfolded> unfolded_;                       // oldest first; some may be folded already
+  std::deque<std::pair<Position, RunId>> folded_;       // may leave memory once that position is durable
+  std::vector<Resident*> touched_;                      // in this turn
+  Turn turn_;
+  EngineStats stats_;
+};
+
+}  // namespace pawl

@@ -1,0 +1,82 @@
+#include "engine/resident.h"
+
+namespace pawl {
+namespace {
+
+template <class Visit>
+void for_each_line(std::string_view lines, Visit visit) {
+  while (!lines.empty()) {
+    std::size_t end = lines.find('\n');
+    if (end == std::string_view::npos) throw StoreFailure("a stream in the journal ends in mid-line");
+    visit(lines.substr(0, end));
+    lines.remove_prefix(end + 1);
+  }
+}
+
+void fold_line(Run& run, std::string_view line) {
+  auto event = parse_run_event(line);
+  auto folded = event ? evolve_checked(run, *event) : std::unexpected(event.error());
+  if (!folded)
+    throw StoreFailure("the journal of " + run.id.str() + " is damaged at event " + std::to_string(run.seq + 1) + ": " +
+                       folded.error());
+}
+
+struct StepIdOf {
+  const StepId* operator()(const RunCreated&) const { return nullptr; }
+  const StepId* operator()(const RunMoved&) const { return nullptr; }
+  const StepId* operator()(const StepMoved& event) const { return &event.step; }
+  const StepId* operator()(const StepClaimed& event) const { return &event.step; }
+  const StepId* operator()(const StepCompleted& event) const { return &event.step; }
+  const StepId* operator()(const StepFailed& event) const { return &event.step; }
+  const StepId* operator()(const StepAsked& event) const { return &event.step; }
+  const StepId* operator()(const StepAnswered& event) const { return event.early ? nullptr : &event.step; }
+  const StepId* operator()(const ApprovalRequested&) const { return nullptr; }
+  const StepId* operator()(const ApprovalVoted&) const { return nullptr; }
+  const StepId* operator()(const ApprovalMoved&) const { return nullptr; }
+  const StepId* operator()(const TransitionRefused&) const { return nullptr; }
+};
+
+}  // namespace
+
+bool Engine::Resident::replay(const StreamPart& part) {
+  std::uint64_t seq = part.first_seq;
+  bool any = false;
+  for_each_line(part.lines, [&](std::string_view line) {
+    if (seq++ <= run.seq) return;
+    if (seq - 1 != run.seq + 1) throw StoreFailure("the journal of " + run.id.str() + " has a gap");
+    fold_line(run, line);
+    head = chain_next(sha256, head, line);
+    lines += line;
+    lines += '\n';
+    any = true;
+  });
+  lease_marks.resize(run.workflow->steps.size());
+  return any;
+}
+
+std::optional<StepIndex> step_of(const Run& run, const RunPayload& payload) {
+  const StepId* id = std::visit(StepIdOf{}, payload);
+  return id ? run.workflow->find(*id) : std::nullopt;
+}
+
+bool starts_at_gate(const Run& run) {
+  if (run.status != RunStatus::created || run.provider != Provider::native) return false;
+  for (const Step& step : run.steps)
+    if (step.status == StepStatus::ready) return false;
+  return true;
+}
+
+bool is_claimable(const Run& run, StepIndex step, Instant now) {
+  return step < run.steps.size() && (run.steps[step].status == StepStatus::ready || is_reclaimable(run, step, now));
+}
+
+Run fold_lines(TenantId tenant, RunId id, const Workflow& workflow, std::string_view lines) {
+  Run run;
+  run.workflow = &workflow;
+  run.tenant = tenant;
+  run.id = id;
+  for_each_line(lines, [&](std::string_view line) { fold_line(run, line); });
+  return run;
+}
+
+}  // namespace pawl

@@ -1,0 +1,94 @@
+// A run in the engine's memory: its state, the events that are not folded yet, and what only matters while it is here.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/decide.h"
+#include "crypto/sha256.h"
+#include "engine/engine.h"
+
+namespace pawl {
+
+inline constexpr StepIndex no_step = UINT16_MAX;
+
+// What the scheduler has been told about a step's lease.
+enum class LeaseMark : std::uint8_t { none, counted, reclaim_queued };
+
+struct Engine::Resident {
+  Resident(Run state, const Hash& chain_head)
+      : run(std::move(state)), head(chain_head), lease_marks(run.workflow->steps.size()), folded_seq(run.seq) {}
+
+  Run run;
+  Hash head;
+  std::vector<LeaseMark> lease_marks;
+  StepIndex claiming = no_step;  // being claimed right now: its ticket is in hand, so it is not queued again
+  Instant updated_at;
+  Instant timer_at = end_of_time;  // the earliest timer set for it
+  Position changed_at = 0;         // the last frame that concerned it
+  Position first_unfolded = 0;     // while dirty
+  bool dirty = false;              // has events that its row does not know
+  bool in_rows = false;
+  bool has_ready_rows = false;
+  bool approvals_changed = false;
+  bool fold_wanted = false;
+
+  void append(const RunEvent& event) {
+    std::size_t from = lines.size();
+    append_event(lines, event);
+    head = chain_next(sha256, head, std::string_view(lines).substr(from));
+    lines += '\n';
+    updated_at = event.at;
+  }
+
+  bool in_turn() const { return turn_offset != npos; }
+  void begin_turn() {
+    turn_offset = lines.size();
+    turn_first_seq = run.seq + 1;
+  }
+  // The events of this turn. Valid until the next change.
+  StreamPart end_turn() {
+    StreamPart part{StreamKey::of(run.tenant, run.id), turn_first_seq, std::string_view(lines).substr(turn_offset)};
+    turn_offset = npos;
+    return part;
+  }
+
+  History take_history() {
+    History out{StreamKey::of(run.tenant, run.id), folded_seq + 1, std::move(lines), run.seq, head};
+    lines.clear();
+    folded_seq = run.seq;
+    return out;
+  }
+
+  // Folds events that memory has not seen; false when it has seen them all.
+  bool replay(const StreamPart& part);
+
+  bool has_running_step() const {
+    for (const Step& step : run.steps)
+      if (step.status == StepStatus::running) return true;
+    return false;
+  }
+  bool holds_leases() const { return has_running_step(); }
+
+ private:
+  static constexpr std::size_t npos = std::string::npos;
+
+  std::string lines;  // since the last fold
+  std::uint64_t folded_seq = 0;
+  std::size_t turn_offset = npos;
+  std::uint64_t turn_first_seq = 0;
+};
+
+// The step that an event is about.
+std::optional<StepIndex> step_of(const Run& run, const RunPayload& payload);
+
+// Whether the run has nothing for a worker yet: it begins with gates only, and starts by itself.
+bool starts_at_gate(const Run& run);
+
+bool is_claimable(const Run& run, StepIndex step, Instant now);
+
+// A whole stream folded from its first event. Throws StoreFailure when it does not fold.
+Run fold_lines(TenantId tenant, RunId id, const Workflow& workflow, std::string_view lines);
+
+}  // namespace pawl

@@ -1,0 +1,92 @@
+// The engine with threads: one that decides, one that commits. Everything else talks to it from any thread.
+//
+//   post()/report()/offer() -> inbox -> [engine thread: decide] -> turns -> [writer thread: commit, sync] -> release
+//
+// The writer takes all turns that have queued up and commits them together, so the busier it is, the more commands
+// share a sync; meanwhile the engine thread decides the next turn. Released turns call reply functions and lease sinks
+// on the writer thread: those must return at once.
+//
+// When the store fails, on_failure is called once, on the thread that saw it, and nothing is answered any more. The
+// default prints the reason and ends the process: after a failed sync nothing in memory can be trusted.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace pawl {
+
+struct RuntimeOptions {
+  EngineLimits limits;
+  std::uint64_t seed = 0;  // 0: drawn from the system
+  std::function<void(const std::string& reason)> on_failure;
+  // Sees every frame's events once they are durable, in order, on the writer thread.
+  std::function<void(const Frame&)> on_durable;
+};
+
+class Runtime : public LeaseBroker {
+ public:
+  using Task = std::move_only_function<void(Engine&)>;
+
+  Runtime(Store& store, const ToolCatalog& tools, const Clock& clock, RuntimeOptions options = {});
+  ~Runtime() override;
+
+  // Recovers, then begins. Throws StoreFailure when the journal cannot be read.
+  void start();
+  // Finishes what has been decided, folds it into the tables, and ends the threads.
+  void stop();
+
+  // Runs on the engine thread, in order.
+  void post(Task task);
+  void offer(const WorkerName& worker, int slots) override;
+  void report(std::vector<StepReport> reports) override;
+
+  // Posts and waits for the durable answer. Not from a reply function.
+  template <class T>
+  std::expected<T, Refusal> ask(std::move_only_function<void(Engine&, Reply<T>)> request) {
+    std::promise<std::expected<T, Refusal>> promise;
+    auto answer = promise.get_future();
+    post([&](Engine& engine) {
+      request(engine, [&promise](std::expected<T, Refusal> result) { promise.set_value(std::move(result)); });
+    });
+    return answer.get();
+  }
+
+ private:
+  void decide_loop();
+  void write_loop();
+  void fail(const std::string& reason);
+
+  Store& store_;
+  const Clock& clock_;
+  RuntimeOptions options_;
+  Random random_;
+  Engine engine_;
+
+  std::mutex inbox_mutex_;
+  std::condition_variable inbox_changed_;
+  std::vector<Task> tasks_;
+  std::vector<StepReport> reports_;
+  std::vector<std::pair<WorkerName, int>> offers_;
+  bool stopping_ = false;
+
+  std::mutex turns_mutex_;
+  std::condition_variable turns_changed_;
+  std::vector<Turn> turns_;
+  std::size_t turns_bytes_ = 0;
+  bool decided_all_ = false;
+
+  std::atomic<Position> durable_{0};
+  std::atomic<bool> failed_{false};
+  std::thread engine_thread_;
+  std::thread writer_thread_;
+};
+
+}  // namespace pawl

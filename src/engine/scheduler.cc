@@ -1,0 +1,301 @@
+#include "engine/scheduler.h"
+
+#include <algorithm>
+
+#include "core/invariant.h"
+
+namespace pawl {
+namespace {
+
+constexpr Duration minute = std::chrono::seconds(60);
+
+}  // namespace
+
+bool Scheduler::Meter::may_run() const {
+  return !caps.max_concurrency || running < static_cast<std::uint64_t>(*caps.max_concurrency);
+}
+
+Instant Scheduler::Meter::may_start_at(Instant now) {
+  if (!caps.max_runs_per_min) return now;
+  while (!starts.empty() && starts.front() + minute <= now) starts.pop_front();
+  auto allowed = static_cast<std::size_t>(*caps.max_runs_per_min);
+  if (starts.size() < allowed) return now;
+  return starts[starts.size() - allowed] + minute;
+}
+
+void Scheduler::Meter::started(Instant at) {
+  if (caps.max_runs_per_min) starts.push_back(at);
+}
+
+void Scheduler::Meter::unstart() {
+  if (caps.max_runs_per_min && !starts.empty()) starts.pop_back();
+}
+
+Scheduler::TenantState& Scheduler::tenant_state(TenantId id) {
+  auto& slot = tenants_[id];
+  if (!slot) {
+    slot = std::make_unique<TenantState>();
+    slot->id = id;
+  }
+  return *slot;
+}
+
+Scheduler::WorkflowState& Scheduler::workflow_state(TenantState& tenant, const WorkflowName& name) {
+  auto [it, is_new] = tenant.workflows.try_emplace(name, static_cast<std::uint32_t>(workflows_.size()));
+  if (is_new) workflows_.push_back({name, &tenant, {}, {}, false});
+  return workflows_[it->second];
+}
+
+void Scheduler::set_limits(TenantId id, const TenantLimits& limits) {
+  TenantState& tenant = tenant_state(id);
+  tenant.weight = limits.weight;
+  tenant.meter.caps = limits.caps;
+  release(tenant);
+}
+
+void Scheduler::set_workspace_weight(TenantId id, const WorkspaceName& workspace, int weight) {
+  tenant_state(id).workspace_weights[workspace] = weight;
+  for (auto& [name, tool] : tools_) {
+    auto queue = tool.tenants.find(id);
+    if (queue == tool.tenants.end()) continue;
+    auto found = queue->second.workspaces.find(workspace);
+    if (found != queue->second.workspaces.end()) found->second.weight = weight;
+  }
+}
+
+void Scheduler::set_workflow_caps(TenantId id, const WorkflowName& name, const Caps& caps) {
+  WorkflowState& workflow = workflow_state(tenant_state(id), name);
+  workflow.meter.caps = caps;
+  release(workflow);
+}
+
+Scheduler::WorkspaceQueue& Scheduler::workspace_queue(const ReadyStep& step) {
+  TenantState& tenant = tenant_state(step.tenant);
+  auto& tool = tools_[step.tool];
+  tool.name = step.tool;
+  TenantQueue& queue = tool.tenants[step.tenant];
+  queue.tenant = &tenant;
+  queue.tool = &tool;
+  auto [it, is_new] = queue.workspaces.try_emplace(step.workspace);
+  WorkspaceQueue& workspace = it->second;
+  if (is_new) {
+    workspace.name = step.workspace;
+    auto weight = tenant.workspace_weights.find(step.workspace);
+    workspace.weight = weight == tenant.workspace_weights.end() ? 1 : weight->second;
+  }
+  if (!workspace.in_ring) {
+    workspace.in_ring = true;
+    workspace.credit = workspace.weight;
+    queue.ring.push_back(&workspace);
+  }
+  enter(queue);
+  return workspace;
+}
+
+void Scheduler::insert(const ReadyStep& step, bool at_front) {
+  WorkspaceQueue& workspace = workspace_queue(step);
+  WorkflowState& workflow = workflow_state(tenant_state(step.tenant), step.workflow);
+  auto number = workflow.tenant->workflows.at(step.workflow);
+  auto& lane = step.fresh ? workspace.fresh : workspace.started;
+  Entry entry{step.run, number, step.step, step.fresh};
+  if (at_front)
+    lane.push_front(entry);
+  else
+    lane.push_back(entry);
+}
+
+void Scheduler::add(const ReadyStep& step) {
+  insert(step, false);
+  ++size_;
+}
+
+void Scheduler::enter(TenantQueue& queue) {
+  if (queue.in_ring) return;
+  queue.in_ring = true;
+  queue.credit = queue.tenant->weight;
+  queue.tool->ring.push_back(&queue);
+}
+
+void Scheduler::release(TenantState& tenant) {
+  for (TenantQueue* queue : tenant.aside) enter(*queue);
+  tenant.aside.clear();
+}
+
+// As many as could go now, and at least one to find out: releasing all of a million each time would be quadratic.
+void Scheduler::release(WorkflowState& workflow) {
+  const Meter& meter = workflow.meter;
+  std::size_t count = workflow.aside.size();
+  if (meter.caps.max_concurrency) {
+    auto cap = static_cast<std::uint64_t>(*meter.caps.max_concurrency);
+    count = std::min<std::size_t>(count, cap > meter.running ? cap - meter.running : 0);
+  }
+  if (meter.caps.max_runs_per_min) count = std::min<std::size_t>(count, static_cast<std::size_t>(*meter.caps.max_runs_per_min));
+  count = std::min(std::max<std::size_t>(count, 1), workflow.aside.size());
+  for (std::size_t i = count; i > 0; --i) insert(workflow.aside[i - 1], true);
+  workflow.aside.erase(workflow.aside.begin(), workflow.aside.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+void Scheduler::wake(Instant now) {
+  while (!wakeups_.empty() && wakeups_.top().at <= now) {
+    Wakeup due = wakeups_.top();
+    wakeups_.pop();
+    if (due.queue) {
+      due.queue->waits_for_clock = false;
+      enter(*due.queue);
+    }
+    if (due.workflow) {
+      due.workflow->waits_for_clock = false;
+      release(*due.workflow);
+    }
+  }
+}
+
+Instant Scheduler::next_start_at() const { return wakeups_.empty() ? end_of_time : wakeups_.top().at; }
+
+std::optional<Scheduler::Entry> Scheduler::pick(TenantQueue& queue, bool may_start, const WorkspaceName*& from) {
+  for (std::size_t tries = queue.ring.size(); tries > 0; --tries) {
+    WorkspaceQueue* workspace = queue.ring.front();
+    auto* lane = !workspace->started.empty()                 ? &workspace->started
+                 : may_start && !workspace->fresh.empty() ? &workspace->fresh
+                                                          : nullptr;
+    if (!lane) {
+      queue.ring.pop_front();
+      if (workspace->fresh.empty())
+        workspace->in_ring = false;
+      else
+        queue.ring.push_back(workspace);
+      continue;
+    }
+    Entry entry = lane->front();
+    lane->pop_front();
+    from = &workspace->name;
+    if (--workspace->credit <= 0) {
+      workspace->credit = workspace->weight;
+      queue.ring.pop_front();
+      queue.ring.push_back(workspace);
+    }
+    return entry;
+  }
+  return std::nullopt;
+}
+
+bool Scheduler::admit(const Entry& entry, const TenantQueue& queue, const WorkspaceName& workspace, Instant now) {
+  WorkflowState& workflow = workflows_[entry.workflow];
+  bool needs_worker = !queue.tool->name.empty();
+  bool may_run = !needs_worker || workflow.meter.may_run();
+  Instant start = entry.fresh ? workflow.meter.may_start_at(now) : now;
+  if (may_run && start <= now) return true;
+  ++held_back_;
+  workflow.aside.push_back(
+      {queue.tenant->id, workspace, workflow.name, queue.tool->name, entry.run, entry.step, entry.fresh});
+  if (may_run && !workflow.waits_for_clock) {
+    workflow.waits_for_clock = true;
+    wakeups_.push({start, nullptr, &workflow});
+  }
+  return false;
+}
+
+std::optional<Scheduler::Ticket> Scheduler::take_from(ToolQueue& tool, Instant now) {
+  bool needs_worker = !tool.name.empty();
+  while (!tool.ring.empty()) {
+    TenantQueue& queue = *tool.ring.front();
+    TenantState& tenant = *queue.tenant;
+    auto leave = [&] {
+      tool.ring.pop_front();
+      queue.in_ring = false;
+    };
+    if (needs_worker && !tenant.meter.may_run()) {
+      ++held_back_;
+      leave();
+      tenant.aside.push_back(&queue);
+      continue;
+    }
+    Instant start = tenant.meter.may_start_at(now);
+    const WorkspaceName* workspace = nullptr;
+    auto entry = pick(queue, start <= now, workspace);
+    if (!entry) {
+      leave();
+      if (!queue.ring.empty()) {  // only runs that may not start yet
+        ++held_back_;
+        if (!queue.waits_for_clock) wakeups_.push({start, &queue, nullptr});
+        queue.waits_for_clock = true;
+      }
+      continue;
+    }
+    if (!admit(*entry, queue, *workspace, now)) continue;
+    if (--queue.credit <= 0) {
+      queue.credit = tenant.weight;
+      tool.ring.pop_front();
+      tool.ring.push_back(&queue);
+    }
+    WorkflowState& workflow = workflows_[entry->workflow];
+    if (needs_worker) {
+      ++tenant.meter.running;
+      ++workflow.meter.running;
+    }
+    if (entry->fresh) {
+      tenant.meter.started(now);
+      workflow.meter.started(now);
+    }
+    --size_;
+    return Ticket{tenant.id, entry->run, entry->step, entry->fresh, needs_worker, entry->workflow};
+  }
+  return std::nullopt;
+}
+
+std::optional<Scheduler::Ticket> Scheduler::take(std::span<const ToolName> tools, Instant now) {
+  wake(now);
+  ++turn_;
+  for (std::size_t i = 0; i < tools.size(); ++i) {
+    auto found = tools_.find(tools[(turn_ + i) % tools.size()]);
+    if (found == tools_.end()) continue;
+    if (auto ticket = take_from(found->second, now)) return ticket;
+  }
+  return std::nullopt;
+}
+
+void Scheduler::put_back(const Ticket& ticket) {
+  not_a_start(ticket);
+  if (ticket.is_lease) lease_ended(ticket.tenant, workflows_[ticket.workflow].name);
+}
+
+void Scheduler::not_a_start(const Ticket& ticket) {
+  if (!ticket.fresh) return;
+  WorkflowState& workflow = workflows_[ticket.workflow];
+  workflow.tenant->meter.unstart();
+  workflow.meter.unstart();
+}
+
+void Scheduler::lease_restored(TenantId id, const WorkflowName& name) {
+  TenantState& tenant = tenant_state(id);
+  ++tenant.meter.running;
+  ++workflow_state(tenant, name).meter.running;
+}
+
+void Scheduler::start_restored(TenantId id, const WorkflowName& name, Instant at) {
+  TenantState& tenant = tenant_state(id);
+  tenant.meter.started(at);
+  workflow_state(tenant, name).meter.started(at);
+}
+
+void Scheduler::lease_ended(TenantId id, const WorkflowName& name) {
+  TenantState& tenant = tenant_state(id);
+  WorkflowState& workflow = workflow_state(tenant, name);
+  invariant(tenant.meter.running > 0 && workflow.meter.running > 0, "a lease ended that was never counted");
+  --tenant.meter.running;
+  --workflow.meter.running;
+  if (!tenant.aside.empty()) release(tenant);
+  if (!workflow.aside.empty()) release(workflow);
+}
+
+bool Scheduler::is_paced(TenantId id, const WorkflowName& name) {
+  TenantState& tenant = tenant_state(id);
+  return tenant.meter.caps.max_runs_per_min || workflow_state(tenant, name).meter.caps.max_runs_per_min;
+}
+
+std::uint64_t Scheduler::running(TenantId id) const {
+  auto found = tenants_.find(id);
+  return found == tenants_.end() ? 0 : found->second->meter.running;
+}
+
+}  // namespace pawl

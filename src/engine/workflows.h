@@ -1,0 +1,34 @@
+// The workflows that runs refer to, compiled, by tenant, name and version. Versions are immutable and never leave:
+// a run keeps a pointer to its own.
+#pragma once
+
+#include <expected>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "core/id.h"
+#include "core/workflow.h"
+
+namespace pawl {
+
+// Reads and validates a definition (YAML, or JSON, which is YAML too). The error is ready to print: one line a
+// problem, each with `file`, line, column and reason. Without `tools`, tool names and their keys are taken as they
+// are: what was once published stays readable when a tool goes away.
+std::expected<Workflow, std::string> compile_workflow(std::string_view source, std::string_view file,
+                                                      const ToolCatalog* tools);
+
+class Workflows {
+ public:
+  const Workflow* find(TenantId tenant, const WorkflowName& name, int version) const;
+  // The highest version; null when there is none.
+  const Workflow* latest(TenantId tenant, const WorkflowName& name) const;
+  const Workflow& add(TenantId tenant, Workflow workflow);
+
+ private:
+  std::map<std::tuple<TenantId, WorkflowName, int>, std::unique_ptr<const Workflow>> versions_;
+};
+
+}  // namespace pawl
