@@ -14,6 +14,8 @@ class Draft {
   Draft(const Run& run, Instant now) : run_(run), now_(now), status_(run.status) {
     steps_.reserve(run.steps.size());
     for (const auto& step : run.steps) steps_.push_back(step.status);
+    for (const auto& approval : run.approvals)
+      if (approval.status == ApprovalStatus::requested) open_.push_back(approval.id);
   }
 
   const Run& run() const { return run_; }
@@ -43,17 +45,19 @@ class Draft {
     move_step(index, trigger, StepMoved{run_.definition(index).id, trigger});
   }
 
-  void resolve(const Approval& approval, ApprovalTrigger trigger, Actor by = {}, std::string reason = {}) {
-    invariant(next(approval_table, approval.status, trigger).has_value(), "decide resolved an approval twice");
-    resolved_.push_back(approval.id);
-    emit(ApprovalMoved{approval.id, trigger, std::move(by), std::move(reason)});
+  void request_approval(const StepDefinition& step) {
+    ApprovalId id{derive_id(run_.id.bits, run_.seq + events_.size())};
+    open_.push_back(id);
+    emit(ApprovalRequested{id, step.id, step.approval, now_ + step.approval.expires});
   }
-  bool is_open(const Approval& approval) const {
-    return approval.status == ApprovalStatus::requested &&
-           std::find(resolved_.begin(), resolved_.end(), approval.id) == resolved_.end();
+  void resolve(ApprovalId approval, ApprovalTrigger trigger, Actor by = {}, std::string reason = {}) {
+    invariant(is_open(approval), "decide resolved an approval twice");
+    std::erase(open_, approval);
+    emit(ApprovalMoved{approval, trigger, std::move(by), std::move(reason)});
   }
-
-  ApprovalId new_approval_id() const { return {derive_id(run_.id.bits, run_.seq + events_.size())}; }
+  bool is_open(ApprovalId approval) const { return std::find(open_.begin(), open_.end(), approval) != open_.end(); }
+  // Those that this very decision asked for are among them.
+  std::vector<ApprovalId> open_approvals() const { return open_; }
 
   Decision done() && { return {std::move(events_), std::nullopt}; }
   Decision refused(RefusalCode code, std::string message) && {
@@ -66,7 +70,7 @@ class Draft {
   RunStatus status_;
   std::vector<StepStatus> steps_;
   std::vector<RunEvent> events_;
-  std::vector<ApprovalId> resolved_;
+  std::vector<ApprovalId> open_;
 };
 
 Decision refuse(RefusalCode code, std::string message) { return {{}, Refusal{code, std::move(message)}}; }
@@ -89,9 +93,8 @@ bool needs_met(const Draft& draft, StepIndex index) {
 }
 
 void open_gate(Draft& draft, StepIndex index) {
-  const auto& step = draft.run().definition(index);
   draft.move_step(index, StepTrigger::open_gate);
-  draft.emit(ApprovalRequested{draft.new_approval_id(), step.id, step.approval, draft.now() + step.approval.expires});
+  draft.request_approval(draft.run().definition(index));
 }
 
 // Unblocks what can go on, and ends, pauses or resumes the run accordingly. Called after every step's progress.
@@ -123,8 +126,7 @@ void start(Draft& draft) { draft.move_run(RunTrigger::start); }
 
 // What is unfinished ends with the run, in the same commit.
 void cancel_unfinished(Draft& draft) {
-  for (const auto& approval : draft.run().approvals)
-    if (draft.is_open(approval)) draft.resolve(approval, ApprovalTrigger::cancel);
+  for (ApprovalId approval : draft.open_approvals()) draft.resolve(approval, ApprovalTrigger::cancel);
   for (StepIndex i = 0; i < draft.size(); ++i)
     if (!is_terminal(draft.step(i))) draft.move_step(i, StepTrigger::cancel);
 }
@@ -168,6 +170,14 @@ struct AttemptFailure {
   Money cost;
 };
 
+// The step failed for good, and the run with it.
+void fail_for_good(Draft& draft, StepIndex index, Diagnostic diagnostic, Money cost) {
+  auto why = diagnostic_of_step(draft, index, std::move(diagnostic));
+  draft.move_step(index, StepTrigger::fail_terminal,
+                  StepFailed{draft.run().definition(index).id, StepTrigger::fail_terminal, why, {}, cost});
+  fail_run_for(draft, index, why);
+}
+
 // One attempt failed: again later if it may, otherwise for good.
 void fail_attempt(Draft& draft, StepIndex index, AttemptFailure failure, Draws draws) {
   const Run& run = draft.run();
@@ -178,14 +188,9 @@ void fail_attempt(Draft& draft, StepIndex index, AttemptFailure failure, Draws d
     failure.diagnostic = budget_diagnostic(run, failure.cost, draft.now());
     failure.diagnostic.cause = cause;
   }
-  bool again = failure.diagnostic.retryable && step.attempts < definition.retry.max_attempts;
+  if (!failure.diagnostic.retryable || step.attempts >= definition.retry.max_attempts)
+    return fail_for_good(draft, index, std::move(failure.diagnostic), failure.cost);
   auto diagnostic = diagnostic_of_step(draft, index, std::move(failure.diagnostic));
-  if (!again) {
-    draft.move_step(index, StepTrigger::fail_terminal,
-                    StepFailed{definition.id, StepTrigger::fail_terminal, diagnostic, {}, failure.cost});
-    fail_run_for(draft, index, diagnostic);
-    return;
-  }
   Duration wait = retry_delay(definition.retry, step.attempts, draws.jitter);
   if (failure.retry_after) wait = std::max(wait, *failure.retry_after);
   // Never past the deadline: there the run ends as `timeout`, with this failure as its cause.
@@ -248,12 +253,12 @@ Decision decide_command(const Run& run, const ClaimStep& command, Instant now, D
   return std::move(draft).done();
 }
 
-Decision decide_command(const Run& run, const CompleteStep& command, Instant now, Draws draws) {
+Decision decide_command(const Run& run, const CompleteStep& command, Instant now, Draws) {
   if (auto problem = lease_problem(run, command.step, command.token)) return {{}, problem};
   Draft draft(run, now);
   const StepDefinition& definition = run.definition(command.step);
   if (over_budget(run, command.cost)) {
-    fail_attempt(draft, command.step, {budget_diagnostic(run, command.cost, now), std::nullopt, command.cost}, draws);
+    fail_for_good(draft, command.step, budget_diagnostic(run, command.cost, now), command.cost);
     return std::move(draft).done();
   }
   draft.move_step(command.step, StepTrigger::complete, StepCompleted{definition.id, command.output, command.cost});
@@ -275,15 +280,19 @@ Decision decide_command(const Run& run, const AskQuestion& command, Instant now,
   Draft draft(run, now);
   const StepId& id = run.definition(command.step).id;
   draft.move_step(command.step, StepTrigger::ask, StepAsked{id, command.question});
-  // An answer that came before the question is not lost: it answers now.
-  if (const JsonText& early = run.steps[command.step].answer; !early.empty())
-    draft.move_step(command.step, StepTrigger::answer, StepAnswered{id, early, {}, false});
+  // An answer that came before the question is not lost: it answers now. One that answered an earlier question of
+  // this step stands beside that question, and must not answer this one too.
+  const Step& step = run.steps[command.step];
+  if (step.question.empty() && !step.answer.empty())
+    draft.move_step(command.step, StepTrigger::answer, StepAnswered{id, step.answer, {}, false});
   settle(draft);
   return std::move(draft).done();
 }
 
 Decision decide_command(const Run& run, const AnswerQuestion& command, Instant now, Draws) {
-  if (is_terminal(run.status) || command.step >= run.steps.size() || is_terminal(run.steps[command.step].status))
+  // A gate asks nothing: whoever "answers" it means to approve, and must not be told that this worked.
+  if (is_terminal(run.status) || command.step >= run.steps.size() || is_terminal(run.steps[command.step].status) ||
+      run.definition(command.step).is_gate())
     return refuse_audited(run, now, "answer", RefusalCode::nothing_waiting, command.by, "no question is open there");
   Draft draft(run, now);
   const StepId& id = run.definition(command.step).id;
@@ -318,7 +327,7 @@ std::expected<const Approval*, Refusal> meant_approval(const Run& run, const Res
 
 void deny_approval(Draft& draft, const Approval& approval, ApprovalTrigger trigger, const Actor& by,
                    const std::string& reason) {
-  draft.resolve(approval, trigger, by, reason);
+  draft.resolve(approval.id, trigger, by, reason);
   bool expired = trigger == ApprovalTrigger::expire;
   std::string message = expired ? "nobody decided before " + print_time(approval.expires_at)
                                 : "rejected by " + by.text + (reason.empty() ? "" : ": " + reason);
@@ -335,7 +344,7 @@ void approve(Draft& draft, const Approval& approval, const Actor& by, const std:
     draft.emit(ApprovalVoted{approval.id, by});
     return;
   }
-  draft.resolve(approval, ApprovalTrigger::approve, by, reason);
+  draft.resolve(approval.id, ApprovalTrigger::approve, by, reason);
   bool gate = draft.run().definition(approval.step).is_gate();
   draft.move_step(approval.step, gate ? StepTrigger::approve_gate : StepTrigger::approve_action);
   settle(draft);
@@ -419,7 +428,7 @@ Decision decide_command(const Run& run, const TimePasses&, Instant now, Draws dr
   }
   for (const auto& approval : run.approvals) {
     if (is_terminal(draft.status())) break;
-    if (draft.is_open(approval) && approval.expires_at <= now)
+    if (draft.is_open(approval.id) && approval.expires_at <= now)
       deny_approval(draft, approval, ApprovalTrigger::expire, {}, {});
   }
   for (StepIndex i = 0; i < draft.size() && !is_terminal(draft.status()); ++i) pass_time_over_step(draft, i, draws);
@@ -434,7 +443,8 @@ Decision decide_command(const Run& run, const ReportRun& command, Instant now, D
   bool needs_diagnostic = command.trigger == RunTrigger::fail || command.trigger == RunTrigger::deny ||
                           command.trigger == RunTrigger::time_out;
   if (next(run_table, run.status, command.trigger) && (!needs_diagnostic || command.diagnostic)) {
-    draft.move_run(RunMoved{command.trigger, command.by, command.reason, command.diagnostic});
+    bool ends_well = command.trigger == RunTrigger::succeed || command.trigger == RunTrigger::cancel;
+    draft.move_run(RunMoved{command.trigger, command.by, command.reason, ends_well ? nullptr : command.diagnostic});
     return std::move(draft).done();
   }
   if (is_terminal(run.status))

@@ -41,7 +41,7 @@ class Fold {
     run_.status = *to;
     if (event.trigger == RunTrigger::start) run_.started_at = at_;
     if (is_terminal(*to)) run_.finished_at = at_;
-    if (event.diagnostic) run_.diagnostic = event.diagnostic;
+    run_.diagnostic = event.diagnostic;
     return {};
   }
 
@@ -66,19 +66,25 @@ class Fold {
       case StepTrigger::give_up:
         return wrong("this step event lacks what it must carry");
     }
-    return move(event.step, event.trigger, [&](Step& step, const StepDefinition&) {
+    return move(event.step, event.trigger, [&](Step& step, const StepDefinition&) -> Checked {
+      if (event.trigger == StepTrigger::due) {
+        if (step.next_eligible_at > at_) return wrong("a retry before its time");
+        step.next_eligible_at = {};
+      }
+      if (event.trigger == StepTrigger::gate) suspend(step);
       // A gate has no worker and hence no output of its own.
-      if (step.status == StepStatus::succeeded) step.output = "null";
-      return Checked{};
+      if (event.trigger == StepTrigger::approve_gate) step.output = "null";
+      return {};
     });
   }
 
   Checked operator()(const StepClaimed& event) {
+    if (event.trigger != StepTrigger::claim && event.trigger != StepTrigger::reclaim)
+      return wrong("a claim cannot " + std::string(to_string(event.trigger)));
     return move(event.step, event.trigger, [&](Step& step, const StepDefinition& definition) -> Checked {
       if (definition.is_gate()) return wrong("a worker claimed an approval");
       if (event.token <= step.lease_token) return wrong("a lease token did not grow");
       if (step.attempts >= definition.retry.max_attempts) return wrong("more attempts than allowed");
-      if (step.next_eligible_at > at_) return wrong("a claim before the step was eligible");
       for (StepIndex need : definition.needs)
         if (run_.steps[need].status != StepStatus::succeeded) return wrong("a step ran before what it needs");
       step.lease_token = event.token;
@@ -104,6 +110,9 @@ class Fold {
 
   Checked operator()(const StepFailed& event) {
     if (!event.diagnostic) return wrong("a step failed without a diagnostic");
+    if (event.trigger != StepTrigger::fail_retryable && event.trigger != StepTrigger::fail_terminal &&
+        event.trigger != StepTrigger::refuse && event.trigger != StepTrigger::give_up)
+      return wrong("a failure cannot " + std::string(to_string(event.trigger)));
     return move(event.step, event.trigger, [&](Step& step, const StepDefinition&) {
       step.last_error = event.diagnostic;
       step.next_eligible_at = event.next_eligible_at;
@@ -114,7 +123,9 @@ class Fold {
 
   Checked operator()(const StepAsked& event) {
     return move(event.step, StepTrigger::ask, [&](Step& step, const StepDefinition&) {
+      suspend(step);
       step.question = event.question;
+      step.answer.clear();
       return Checked{};
     });
   }
@@ -123,12 +134,17 @@ class Fold {
     if (event.early) {
       auto index = run_.workflow->find(event.step);
       if (!index || *index >= run_.steps.size()) return wrong("no step " + event.step.text);
-      run_.steps[*index].answer = event.answer;
+      Step& step = run_.steps[*index];
+      // With a question open it would be the answer, not an early one.
+      if (step.status == StepStatus::waiting_input || is_terminal(step.status))
+        return wrong("step " + event.step.text + " is " + std::string(to_string(step.status)) +
+                     " and takes no early answer");
+      step.answer = event.answer;
+      step.question.clear();
       return {};
     }
     return move(event.step, StepTrigger::answer, [&](Step& step, const StepDefinition&) {
       step.answer = event.answer;
-      step.question.clear();
       return Checked{};
     });
   }
@@ -164,8 +180,9 @@ class Fold {
                    std::string(to_string(event.trigger)));
     if (*to == ApprovalStatus::approved) {
       if (approval->expires_at <= at_) return wrong("an expired approval was approved");
+      if (static_cast<int>(approval->votes.size()) + 1 < approval->terms.quorum)
+        return wrong("approved without its quorum");
       if (auto voted = vote(*approval, event.by); !voted) return voted;
-      if (static_cast<int>(approval->votes.size()) < approval->terms.quorum) return wrong("approved without its quorum");
     }
     approval->status = *to;
     approval->resolved_at = at_;
@@ -177,6 +194,7 @@ class Fold {
   Checked operator()(const TransitionRefused&) { return {}; }
 
  private:
+  // `change` sees the step as it was and touches nothing before it is content: a refused event leaves no trace.
   template <class Change>
   Checked move(const StepId& id, StepTrigger trigger, Change change) {
     auto index = run_.workflow->find(id);
@@ -186,10 +204,15 @@ class Fold {
     if (!to)
       return wrong("step " + id.text + " is " + std::string(to_string(step.status)) + " and cannot " +
                    std::string(to_string(trigger)));
+    if (auto changed = change(step, run_.workflow->steps[*index]); !changed) return changed;
     step.status = *to;
     if (is_terminal(*to)) step.finished_at = at_;
-    return change(step, run_.workflow->steps[*index]);
+    return {};
   }
+
+  // Waiting for a person is no failure: the attempt goes on, under a new lease, and that claim counts it again.
+  // Otherwise a question in the last attempt could never be answered.
+  static void suspend(Step& step) { step.attempts -= 1; }
 
   void charge(Step& step, Money cost) {
     step.cost = step.cost + cost;
