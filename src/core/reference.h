@@ -1,0 +1,16 @@
+// Pages of the documentation that are printed from the tables in this folder: docs/lifecycles.md and docs/errors.md
+// hold these texts, and a test fails when they differ.
+#pragma once
+
+#include <string>
+
+namespace pawl {
+
+// The words of every vocabulary for every stored status, as Markdown tables.
+std::string run_projection_reference();
+std::string step_projection_reference();
+
+// One Markdown section a code of `error_codes`: what it means, and what to do about it.
+std::string error_reference();
+
+}  // namespace pawl
