@@ -46,7 +46,7 @@ RetryPolicy resolve(const RetryKeys& keys) {
 
 class WorkflowReader {
  public:
-  WorkflowReader(const SourceNode& document, const ToolCatalog& tools) : document_(document), tools_(tools) {}
+  WorkflowReader(const SourceNode& document, const ToolCatalog* tools) : document_(document), tools_(tools) {}
 
   std::expected<Workflow, std::vector<SourceError>> read() {
     if (document_.kind != SourceNode::Kind::map) {
@@ -198,15 +198,15 @@ class WorkflowReader {
       read_gate(node, out);
       return out;
     }
-    const ToolSpec* spec = tools_.find(out.tool);
-    if (!spec) reader_.refuse(tool->value.place, "there is no tool " + quote(*word) + suggest_tool(*word));
+    const ToolSpec* spec = tools_ ? tools_->find(out.tool) : nullptr;
+    if (tools_ && !spec) reader_.refuse(tool->value.place, "there is no tool " + quote(*word) + suggest_tool(*word));
     read_work(node, spec, out);
     return out;
   }
 
   std::string suggest_tool(std::string_view word) const {
     std::vector<std::string_view> known{approval_tool.str()};
-    for (const auto& spec : tools_.all()) known.push_back(spec.name.str());
+    for (const auto& spec : tools_->all()) known.push_back(spec.name.str());
     std::string hint = suggest(word, known);
     return hint.empty() ? "; there are " + list_words(known, "and") : hint;
   }
@@ -271,7 +271,7 @@ class WorkflowReader {
   }
 
   const SourceNode& document_;
-  const ToolCatalog& tools_;
+  const ToolCatalog* tools_;
   SourceReader reader_;
   RetryKeys retry_;
   Workflow out_;
@@ -285,7 +285,7 @@ std::optional<StepIndex> Workflow::find(const StepId& id) const {
   return static_cast<StepIndex>(at - steps.begin());
 }
 
-std::expected<Workflow, std::vector<SourceError>> read_workflow(const SourceNode& document, const ToolCatalog& tools) {
+std::expected<Workflow, std::vector<SourceError>> read_workflow(const SourceNode& document, const ToolCatalog* tools) {
   return WorkflowReader(document, tools).read();
 }
 

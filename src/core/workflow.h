@@ -10,6 +10,7 @@
 #include "core/id.h"
 #include "core/json.h"
 #include "core/money.h"
+#include "core/names.h"
 #include "core/retry.h"
 #include "core/source.h"
 #include "core/time.h"
@@ -81,6 +82,7 @@ struct Workflow {
 
 // Every error in the document, first one first, at most source_errors_max of them.
 inline constexpr std::size_t source_errors_max = 20;
-std::expected<Workflow, std::vector<SourceError>> read_workflow(const SourceNode& document, const ToolCatalog& tools);
+// Without `tools`, tool names and the keys of their `with` are taken as they are.
+std::expected<Workflow, std::vector<SourceError>> read_workflow(const SourceNode& document, const ToolCatalog* tools);
 
 }  // namespace pawl
