@@ -8,9 +8,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/characters.h"
 #include "core/expression.h"
 #include "core/id.h"
-#include "core/utf8.h"
 
 namespace pawl {
 namespace {

@@ -8,7 +8,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// RFC 3339 has years of four digits. `never` and everything else outside is printed as the nearest moment inside.
+// RFC 3339 has years of four digits. `end_of_time` and everything else outside is printed as the nearest moment inside.
 constexpr std::int64_t earliest_ms =
     milliseconds(std::chrono::sys_days(std::chrono::year(0) / 1 / 1).time_since_epoch()).count();
 constexpr std::int64_t latest_ms =

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "core/characters.h"
 #include "core/expression.h"
-#include "core/utf8.h"
 
 namespace pawl {
 namespace {

@@ -12,9 +12,9 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "core/characters.h"
 #include "core/json.h"
 #include "core/source_reader.h"
-#include "core/utf8.h"
 
 namespace pawl {
 namespace {

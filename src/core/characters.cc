@@ -1,4 +1,4 @@
-#include "core/utf8.h"
+#include "core/characters.h"
 
 #include <algorithm>
 
