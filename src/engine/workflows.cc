@@ -23,7 +23,7 @@ std::expected<Workflow, std::string> compile_workflow(std::string_view source, s
   }
   workflow->source = source;
   workflow->digest = sha256(source).hex();
-  return workflow;
+  return std::move(*workflow);
 }
 
 const Workflow* Workflows::find(TenantId tenant, const WorkflowName& name, int version) const {
