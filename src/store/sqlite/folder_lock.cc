@@ -1,0 +1,66 @@
+#include "store/sqlite/folder_lock.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "store/store.h"
+
+namespace pawl::sqlite {
+namespace {
+
+[[noreturn]] void fail(std::string_view what, const std::filesystem::path& path) {
+  throw StoreFailure(fmt::format("cannot {} {}: {}", what, path.string(), std::strerror(errno)));
+}
+
+std::string holder_of(int file) {
+  char text[32] = {};
+  auto size = ::pread(file, text, sizeof text - 1, 0);
+  std::string pid(text, size > 0 ? static_cast<std::size_t>(size) : 0);
+  while (!pid.empty() && (pid.back() == '\n' || pid.back() == ' ')) pid.pop_back();
+  return pid.empty() ? "another process" : "process " + pid;
+}
+
+}  // namespace
+
+void make_folder(const std::filesystem::path& folder) {
+  if (::mkdir(folder.c_str(), 0700) != 0) {
+    if (errno != EEXIST) fail("make the data folder", folder);
+    return;
+  }
+  // A folder that a power failure can take back would take the journal with it.
+  int parent = ::open((folder / "..").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (parent < 0) fail("open the parent of", folder);
+  bool synced = ::fsync(parent) == 0;
+  ::close(parent);
+  if (!synced) fail("sync the parent of", folder);
+}
+
+FolderLock::FolderLock(const std::filesystem::path& folder) {
+  auto path = folder / "lock";
+  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (file_ < 0) fail("open", path);
+  if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
+    bool taken = errno == EWOULDBLOCK;
+    std::string holder = holder_of(file_);
+    ::close(file_);
+    if (!taken) fail("lock", path);
+    throw StoreFailure(
+        fmt::format("{} is already in use by {}. Stop it first, or use another data folder.", folder.string(), holder));
+  }
+  std::string pid = fmt::format("{}\n", ::getpid());
+  if (::ftruncate(file_, 0) != 0 || ::pwrite(file_, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
+    ::close(file_);
+    fail("write", path);
+  }
+}
+
+FolderLock::~FolderLock() { ::close(file_); }
+
+}  // namespace pawl::sqlite

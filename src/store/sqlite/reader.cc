@@ -1,0 +1,280 @@
+#include "store/sqlite/reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "store/sqlite/tenant_state.h"
+
+namespace pawl::sqlite {
+namespace {
+
+// A run's id is drawn before the run is created, by the same clock; `since` may stop at ids this much older.
+constexpr Duration id_age_max = std::chrono::hours(24);
+
+// Sorts behind every id.
+constexpr std::string_view behind_all_ids("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 17);
+
+std::int64_t as_limit(std::size_t limit) { return static_cast<std::int64_t>(std::min<std::size_t>(limit, INT64_MAX)); }
+
+IdBits oldest_id_since(Instant since) {
+  auto ms = std::max<std::int64_t>(0, since.ms < 0 ? 0 : (since - id_age_max).ms);
+  return {static_cast<std::uint64_t>(ms) << 16, 0};
+}
+
+RunRow read_run(TenantId tenant, const Cursor& rows) {
+  RunRow run;
+  run.tenant = tenant;
+  run.id.bits = rows.id(0);
+  run.status = rows.enumerator<RunStatus>(1);
+  run.due_at = rows.is_null(2) ? end_of_time : rows.instant(2);
+  run.leased = rows.flag(3);
+  run.created_at = rows.instant(4);
+  run.updated_at = rows.instant(5);
+  run.version = rows.i32(6);
+  run.workflow.text = rows.bytes(7);
+  run.workspace.text = rows.bytes(8);
+  run.error_code = rows.bytes(9);
+  run.seq = rows.u64(10);
+  run.head = rows.hash(11);
+  return run;
+}
+
+}  // namespace
+
+Reader::Reader(Connection& connection)
+    : connection_(connection),
+      begin_(connection, "BEGIN"),
+      end_(connection, "COMMIT"),
+      last_frame_(connection, sqlite::last_frame),
+      next_frame_(connection, sqlite::next_frame),
+      all_tenants_(connection, sqlite::all_tenants),
+      load_run_(connection, sqlite::load_run),
+      list_runs_(connection, sqlite::list_runs),
+      list_runs_by_status_(connection, sqlite::list_runs_by_status),
+      list_approvals_(connection, sqlite::list_approvals),
+      leased_runs_(connection, sqlite::leased_runs),
+      due_runs_(connection, sqlite::due_runs),
+      find_run_stream_(connection, sqlite::find_run_stream),
+      find_tenant_stream_(connection, sqlite::find_tenant_stream),
+      find_history_(connection, sqlite::find_history),
+      run_streams_(connection, sqlite::run_streams),
+      tenant_streams_(connection, sqlite::tenant_streams),
+      ready_after_(connection, sqlite::ready_after),
+      workflows_after_(connection, sqlite::workflows_after),
+      starts_after_(connection, sqlite::starts_after) {}
+
+void Reader::freshen(std::uint64_t commits) {
+  if (view_open_ && view_commits_ == commits) return;
+  release();
+  begin_.run();
+  view_open_ = true;
+  view_commits_ = commits;
+}
+
+void Reader::release() {
+  if (!view_open_) return;
+  view_open_ = false;
+  // After some errors SQLite has ended it already.
+  if (!sqlite3_get_autocommit(connection_.handle())) end_.run();
+}
+
+Position Reader::last_position() {
+  auto rows = last_frame_.query();
+  return rows.next() ? rows.u64(0) : 0;
+}
+
+Position Reader::first_unfolded() {
+  auto rows = last_frame_.query();
+  return rows.next() ? std::max<Position>(rows.u64(1), 1) : 1;
+}
+
+std::vector<Tenant> Reader::tenants() {
+  std::vector<Tenant> tenants;
+  std::vector<std::size_t> stale;
+  {
+    auto rows = all_tenants_.query();
+    while (rows.next()) {
+      TenantId id{rows.id(0)};
+      auto tenant = read_tenant(id, rows.bytes(1));
+      if (!tenant) {
+        stale.push_back(tenants.size());
+        tenant.emplace().id = id;
+      }
+      tenants.push_back(std::move(*tenant));
+    }
+  }
+  for (std::size_t index : stale) tenants[index] = fold_tenant(tenants[index].id);
+  return tenants;
+}
+
+Tenant Reader::fold_tenant(TenantId id) {
+  Tenant tenant;
+  tenant.id = id;
+  auto stream = history(StreamKey::of(id));
+  std::string_view rest = stream.lines;
+  while (!rest.empty()) {
+    auto end = rest.find('\n');
+    auto event = parse_tenant_event(rest.substr(0, end));
+    if (!event) throw StoreFailure(fmt::format("the history of {} is damaged: {}", id.str(), event.error()));
+    if (auto evolved = evolve_checked(tenant, *event); !evolved)
+      throw StoreFailure(fmt::format("the history of {} is damaged: {}", id.str(), evolved.error()));
+    rest.remove_prefix(end == rest.npos ? rest.size() : end + 1);
+  }
+  return tenant;
+}
+
+std::optional<RunRow> Reader::load(TenantId tenant, RunId run) {
+  IdBytes tenant_key(tenant.bits), run_key(run.bits);
+  auto rows = load_run_.query(tenant_key, run_key);
+  if (!rows.next()) return std::nullopt;
+  RunRow row = read_run(tenant, rows);
+  row.snapshot = rows.bytes(12);
+  return row;
+}
+
+std::vector<RunRow> Reader::list_runs(TenantId tenant, const RunFilter& filter) {
+  IdBytes tenant_key(tenant.bits);
+  IdBytes oldest(filter.since ? oldest_id_since(*filter.since) : IdBits{});
+  std::optional<IdBytes> before;
+  if (filter.before) before.emplace(filter.before->bits);
+  Blob end{behind_all_ids};
+  if (before) end.bytes = {reinterpret_cast<const char*>(before->bytes.data()), before->bytes.size()};
+
+  std::optional<std::int64_t> status;
+  if (filter.status) status = static_cast<std::int64_t>(*filter.status);
+  std::optional<std::string_view> workflow, workspace;
+  if (filter.workflow) workflow = filter.workflow->text;
+  if (filter.workspace) workspace = filter.workspace->text;
+
+  Statement& statement = status && *filter.status != RunStatus::success ? list_runs_by_status_ : list_runs_;
+  auto rows = statement.query(tenant_key, status, workflow, workspace, filter.since.value_or(Instant{INT64_MIN}),
+                              oldest, end, as_limit(filter.limit));
+  std::vector<RunRow> runs;
+  while (rows.next()) runs.push_back(read_run(tenant, rows));
+  return runs;
+}
+
+std::vector<ApprovalRow> Reader::list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit) {
+  IdBytes tenant_key(tenant.bits);
+  auto rows = list_approvals_.query(tenant_key, static_cast<int>(status), as_limit(limit));
+  std::vector<ApprovalRow> approvals;
+  while (rows.next()) {
+    ApprovalRow& row = approvals.emplace_back();
+    row.tenant = tenant;
+    row.id.bits = rows.id(0);
+    row.run.bits = rows.id(1);
+    row.step.text = rows.bytes(2);
+    row.status = rows.enumerator<ApprovalStatus>(3);
+    row.tier = rows.enumerator<Tier>(4);
+    row.requested_at = rows.instant(5);
+    row.expires_at = rows.instant(6);
+  }
+  return approvals;
+}
+
+std::vector<DueRun> Reader::leased_runs() {
+  auto rows = leased_runs_.query();
+  std::vector<DueRun> runs;
+  while (rows.next()) runs.push_back({{rows.id(0)}, {rows.id(1)}, rows.is_null(2) ? end_of_time : rows.instant(2)});
+  return runs;
+}
+
+std::vector<DueRun> Reader::due_runs(Instant until, std::size_t limit, std::optional<DueRun> after) {
+  DueRun place = after.value_or(DueRun{.tenant = {}, .run = {}, .due_at = {INT64_MIN}});
+  IdBytes tenant(place.tenant.bits), run(place.run.bits);
+  auto rows = due_runs_.query(until, place.due_at, tenant, run, as_limit(limit));
+  std::vector<DueRun> runs;
+  while (rows.next()) runs.push_back({{rows.id(1)}, {rows.id(2)}, rows.instant(0)});
+  return runs;
+}
+
+Store::Stream Reader::history(StreamKey key) {
+  Store::Stream stream;
+  std::optional<std::int64_t> number;
+  IdBytes tenant(key.tenant.bits), run(key.stream);
+  {
+    auto rows = key.is_tenant() ? find_tenant_stream_.query(tenant) : find_run_stream_.query(tenant, run);
+    if (!rows.next()) return stream;
+    stream.last_seq = rows.u64(0);
+    if (!rows.is_null(1)) number = rows.i64(1);
+    stream.head = rows.hash(2);
+  }
+  // Newest piece first, so they are put together from behind. Pieces never change: reading them one by one is safe.
+  std::vector<std::string> pieces;
+  std::uint64_t first_seq = stream.last_seq + 1;
+  while (number) {
+    auto rows = find_history_.query(*number);
+    if (!rows.next() || rows.u64(1) >= first_seq)
+      throw StoreFailure(
+          fmt::format("{}: the history of a stream is broken. {}", connection_.path(), advice(SQLITE_CORRUPT)));
+    number = rows.is_null(0) ? std::nullopt : std::optional(rows.i64(0));
+    first_seq = rows.u64(1);
+    pieces.push_back(rows.text(2));
+  }
+  for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) stream.lines += *piece;
+  return stream;
+}
+
+std::optional<Reader::FrameBytes> Reader::frame_from(Position position) {
+  auto rows = next_frame_.query(position);
+  if (!rows.next()) return std::nullopt;
+  return FrameBytes{rows.u64(0), rows.text(1)};
+}
+
+std::vector<Reader::NumberedStep> Reader::ready_after(std::int64_t number, std::size_t limit) {
+  auto rows = ready_after_.query(number, as_limit(limit));
+  std::vector<NumberedStep> steps;
+  while (rows.next()) {
+    auto& [at, step] = steps.emplace_back();
+    at = rows.i64(0);
+    step.tenant.bits = rows.id(1);
+    step.run.bits = rows.id(2);
+    step.step = static_cast<StepIndex>(rows.i64(3));
+    step.fresh = rows.flag(4);
+    step.workspace.text = rows.bytes(5);
+    step.tool.text = rows.bytes(6);
+  }
+  return steps;
+}
+
+std::vector<WorkflowRow> Reader::workflows_after(const WorkflowRow& place, std::size_t limit) {
+  IdBytes tenant(place.tenant.bits);
+  auto rows = workflows_after_.query(tenant, std::string_view(place.name.text), place.version, as_limit(limit));
+  std::vector<WorkflowRow> workflows;
+  while (rows.next()) {
+    WorkflowRow& row = workflows.emplace_back();
+    row.tenant.bits = rows.id(0);
+    row.name.text = rows.bytes(1);
+    row.version = rows.i32(2);
+    row.digest = rows.bytes(3);
+    row.source = rows.bytes(4);
+  }
+  return workflows;
+}
+
+std::vector<Reader::PlacedStart> Reader::starts_after(const StartPlace& place, std::size_t limit) {
+  auto rows = starts_after_.query(place.at, place.position, place.ordinal, as_limit(limit));
+  std::vector<PlacedStart> starts;
+  while (rows.next())
+    starts.push_back({{rows.instant(0), rows.i64(1), rows.i64(2)}, {{rows.id(3)}, {rows.text(4)}, rows.instant(0)}});
+  return starts;
+}
+
+std::vector<StreamKey> Reader::run_streams_after(StreamKey key, std::size_t limit) {
+  IdBytes tenant(key.tenant.bits), run(key.stream);
+  auto rows = run_streams_.query(tenant, run, as_limit(limit));
+  std::vector<StreamKey> keys;
+  while (rows.next()) keys.push_back({{rows.id(0)}, rows.id(1)});
+  return keys;
+}
+
+std::vector<StreamKey> Reader::tenant_streams_after(TenantId tenant, std::size_t limit) {
+  IdBytes key(tenant.bits);
+  auto rows = tenant_streams_.query(key, as_limit(limit));
+  std::vector<StreamKey> keys;
+  while (rows.next()) keys.push_back(StreamKey::of(TenantId{rows.id(0)}));
+  return keys;
+}
+
+}  // namespace pawl::sqlite

@@ -1,0 +1,76 @@
+// Everything that only looks. One thread at a time; the owner locks.
+//
+// Reads share one open view of the database as long as no commit has come between them: beginning and ending one
+// costs more than finding a run does. A view that stays open keeps the log from starting over, so the committing
+// thread asks for release() before it checkpoints.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "store/sqlite/connection.h"
+#include "store/sqlite/schema.h"
+#include "store/store.h"
+
+namespace pawl::sqlite {
+
+class Reader {
+ public:
+  explicit Reader(Connection& connection);
+
+  // Sees everything up to commit number `commits`.
+  void freshen(std::uint64_t commits);
+  void release();
+
+  Position last_position();
+  Position first_unfolded();
+  std::vector<Tenant> tenants();
+  std::optional<RunRow> load(TenantId tenant, RunId run);
+  std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter);
+  std::vector<ApprovalRow> list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit);
+  std::vector<DueRun> leased_runs();
+  std::vector<DueRun> due_runs(Instant until, std::size_t limit, std::optional<DueRun> after);
+  Store::Stream history(StreamKey key);
+
+  // Pages, so that a long walk holds neither the lock nor the view: each gives what follows the place given.
+  struct FrameBytes {
+    Position position = 0;
+    std::string parts;
+  };
+  std::optional<FrameBytes> frame_from(Position position);
+  struct NumberedStep {
+    std::int64_t number = 0;
+    ReadyStep step;
+  };
+  std::vector<NumberedStep> ready_after(std::int64_t number, std::size_t limit);
+  std::vector<WorkflowRow> workflows_after(const WorkflowRow& place, std::size_t limit);
+  struct StartPlace {
+    Instant at;
+    std::int64_t position = 0;
+    std::int64_t ordinal = 0;
+  };
+  struct PlacedStart {
+    StartPlace place;
+    StartRow start;
+  };
+  std::vector<PlacedStart> starts_after(const StartPlace& place, std::size_t limit);
+  std::vector<StreamKey> run_streams_after(StreamKey key, std::size_t limit);
+  std::vector<StreamKey> tenant_streams_after(TenantId tenant, std::size_t limit);
+
+ private:
+  Tenant fold_tenant(TenantId id);
+
+  Connection& connection_;
+  bool view_open_ = false;
+  std::uint64_t view_commits_ = 0;
+
+  Statement begin_, end_;
+  Statement last_frame_, next_frame_;
+  Statement all_tenants_, load_run_, list_runs_, list_runs_by_status_, list_approvals_;
+  Statement leased_runs_, due_runs_;
+  Statement find_run_stream_, find_tenant_stream_, find_history_, run_streams_, tenant_streams_;
+  Statement ready_after_, workflows_after_, starts_after_;
+};
+
+}  // namespace pawl::sqlite

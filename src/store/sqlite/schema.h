@@ -1,0 +1,201 @@
+// The tables, whole, and every statement that touches them. Tenants lead every key; ids are 16 bytes, big-endian,
+// so that they sort by time and new rows land at the right edge.
+//
+// What keeps writing cheap: a run that begins and ends within one fold costs one row of `history`, appended at the
+// end of a plain table, and one row of `runs`. It enters no index: those are partial, and concern runs that are
+// alive or ended otherwise than in success.
+#pragma once
+
+#include "core/run_lifecycle.h"
+
+namespace pawl::sqlite {
+
+inline constexpr int application_id = 0x7061776c;  // "pawl"
+inline constexpr int schema_version = 1;
+
+// Statuses are stored as their numbers, and indexes name them.
+static_assert(static_cast<int>(RunStatus::success) == 3);
+
+inline constexpr const char* create_version_1 = R"sql(
+-- The journal. folded_before is as of this frame; the newest frame's holds, and that frame is always kept.
+CREATE TABLE frames(
+  position      INTEGER PRIMARY KEY,
+  folded_before INTEGER NOT NULL,
+  parts         BLOB NOT NULL
+);
+
+-- Folded events. The pieces of a stream are a list: its run or tenant names the newest, each names the one before.
+CREATE TABLE history(
+  number    INTEGER PRIMARY KEY,
+  previous  INTEGER,
+  first_seq INTEGER NOT NULL,
+  lines     BLOB NOT NULL
+);
+
+CREATE TABLE runs(
+  tenant     BLOB NOT NULL,
+  id         BLOB NOT NULL,
+  status     INTEGER NOT NULL,
+  due_at     INTEGER,
+  leased     INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  version    INTEGER NOT NULL,
+  workflow   TEXT NOT NULL,
+  workspace  TEXT NOT NULL,
+  error_code TEXT NOT NULL,
+  seq        INTEGER NOT NULL,
+  history    INTEGER NOT NULL,
+  head       BLOB NOT NULL,
+  snapshot   BLOB NOT NULL,
+  PRIMARY KEY(tenant, id)
+) WITHOUT ROWID;
+-- Most runs succeed, so successes are found by walking the runs themselves.
+CREATE INDEX runs_by_status ON runs(tenant, status, id) WHERE status <> 3;
+CREATE INDEX runs_due ON runs(due_at, tenant, id) WHERE due_at IS NOT NULL;
+CREATE INDEX runs_leased ON runs(tenant, id) WHERE leased = 1;
+
+-- Numbers grow, so they are the order in which steps became ready.
+CREATE TABLE ready(
+  number    INTEGER PRIMARY KEY,
+  tenant    BLOB NOT NULL,
+  run       BLOB NOT NULL,
+  step      INTEGER NOT NULL,
+  fresh     INTEGER NOT NULL,
+  workspace TEXT NOT NULL,
+  tool      TEXT NOT NULL
+);
+CREATE INDEX ready_of_run ON ready(tenant, run);
+
+CREATE TABLE approvals(
+  tenant       BLOB NOT NULL,
+  id           BLOB NOT NULL,
+  run          BLOB NOT NULL,
+  step         TEXT NOT NULL,
+  status       INTEGER NOT NULL,
+  tier         INTEGER NOT NULL,
+  requested_at INTEGER NOT NULL,
+  expires_at   INTEGER NOT NULL,
+  PRIMARY KEY(tenant, id)
+) WITHOUT ROWID;
+CREATE INDEX approvals_by_status ON approvals(tenant, status, requested_at, id);
+
+CREATE TABLE tenants(
+  tenant  BLOB PRIMARY KEY,
+  seq     INTEGER NOT NULL,
+  history INTEGER,
+  head    BLOB NOT NULL,
+  state   BLOB NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE workflows(
+  tenant  BLOB NOT NULL,
+  name    TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  digest  TEXT NOT NULL,
+  source  TEXT NOT NULL,
+  PRIMARY KEY(tenant, name, version)
+);
+
+-- By time, because only the last minute of it is kept. The frame and the place in it tell equal moments apart.
+CREATE TABLE starts(
+  at       INTEGER NOT NULL,
+  position INTEGER NOT NULL,
+  ordinal  INTEGER NOT NULL,
+  tenant   BLOB NOT NULL,
+  workflow TEXT NOT NULL,
+  PRIMARY KEY(at, position, ordinal)
+) WITHOUT ROWID;
+
+PRAGMA application_id = 0x7061776c;
+PRAGMA user_version = 1;
+)sql";
+
+// Frames.
+inline constexpr const char* insert_frame = "INSERT INTO frames(position, folded_before, parts) VALUES(?1, ?2, ?3)";
+inline constexpr const char* prune_frames = "DELETE FROM frames WHERE position < ?1";
+inline constexpr const char* first_frame = "SELECT position FROM frames ORDER BY position LIMIT 1";
+inline constexpr const char* last_frame = "SELECT position, folded_before FROM frames ORDER BY position DESC LIMIT 1";
+inline constexpr const char* next_frame =
+    "SELECT position, parts FROM frames WHERE position >= ?1 ORDER BY position LIMIT 1";
+
+// Streams.
+inline constexpr const char* insert_history = "INSERT INTO history(previous, first_seq, lines) VALUES(?1, ?2, ?3)";
+inline constexpr const char* find_history = "SELECT previous, first_seq, lines FROM history WHERE number = ?1";
+inline constexpr const char* find_run_stream = "SELECT seq, history, head FROM runs WHERE tenant = ?1 AND id = ?2";
+inline constexpr const char* find_tenant_stream = "SELECT seq, history, head FROM tenants WHERE tenant = ?1";
+inline constexpr const char* run_streams =
+    "SELECT tenant, id FROM runs WHERE (tenant, id) > (?1, ?2) ORDER BY tenant, id LIMIT ?3";
+inline constexpr const char* tenant_streams =
+    "SELECT tenant FROM tenants WHERE tenant > ?1 AND seq > 0 ORDER BY tenant LIMIT ?2";
+
+// Runs.
+inline constexpr const char* insert_run =
+    "INSERT INTO runs(tenant, id, status, due_at, leased, created_at, updated_at, version, workflow, workspace, "
+    "error_code, seq, history, head, snapshot) "
+    "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+inline constexpr const char* update_run =
+    "UPDATE runs SET status = ?3, due_at = ?4, leased = ?5, updated_at = ?6, error_code = ?7, seq = ?8, "
+    "history = ?9, head = ?10, snapshot = ?11 WHERE tenant = ?1 AND id = ?2";
+inline constexpr const char* load_run =
+    "SELECT id, status, due_at, leased, created_at, updated_at, version, workflow, workspace, error_code, seq, head, "
+    "snapshot FROM runs WHERE tenant = ?1 AND id = ?2";
+// ?2 status, ?3 workflow, ?4 workspace: NULL = any; ?5 since; ids between ?6 and before ?7; ?8 limit.
+inline constexpr const char* list_runs =
+    "SELECT id, status, due_at, leased, created_at, updated_at, version, workflow, workspace, error_code, seq, head "
+    "FROM runs WHERE tenant = ?1 AND id >= ?6 AND id < ?7 AND (?2 IS NULL OR status = ?2) "
+    "AND (?3 IS NULL OR workflow = ?3) AND (?4 IS NULL OR workspace = ?4) AND created_at >= ?5 "
+    "ORDER BY id DESC LIMIT ?8";
+// The same for one status that has an index.
+inline constexpr const char* list_runs_by_status =
+    "SELECT id, status, due_at, leased, created_at, updated_at, version, workflow, workspace, error_code, seq, head "
+    "FROM runs INDEXED BY runs_by_status WHERE tenant = ?1 AND status = ?2 AND status <> 3 "
+    "AND id >= ?6 AND id < ?7 AND (?3 IS NULL OR workflow = ?3) AND (?4 IS NULL OR workspace = ?4) "
+    "AND created_at >= ?5 ORDER BY id DESC LIMIT ?8";
+inline constexpr const char* leased_runs = "SELECT tenant, id, due_at FROM runs WHERE leased = 1 ORDER BY tenant, id";
+inline constexpr const char* due_runs =
+    "SELECT due_at, tenant, id FROM runs WHERE due_at IS NOT NULL AND due_at <= ?1 "
+    "AND (due_at, tenant, id) > (?2, ?3, ?4) ORDER BY due_at, tenant, id LIMIT ?5";
+
+// Ready steps.
+inline constexpr const char* ready_of_run = "SELECT number, step FROM ready WHERE tenant = ?1 AND run = ?2";
+inline constexpr const char* insert_ready =
+    "INSERT INTO ready(tenant, run, step, fresh, workspace, tool) VALUES(?1, ?2, ?3, ?4, ?5, ?6)";
+inline constexpr const char* update_ready = "UPDATE ready SET fresh = ?2, workspace = ?3, tool = ?4 WHERE number = ?1";
+inline constexpr const char* delete_ready = "DELETE FROM ready WHERE number = ?1";
+inline constexpr const char* ready_after =
+    "SELECT number, tenant, run, step, fresh, workspace, tool FROM ready WHERE number > ?1 ORDER BY number LIMIT ?2";
+
+// Approvals.
+inline constexpr const char* put_approval =
+    "INSERT INTO approvals(tenant, id, run, step, status, tier, requested_at, expires_at) "
+    "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT(tenant, id) DO UPDATE SET "
+    "status = excluded.status, tier = excluded.tier, expires_at = excluded.expires_at";
+inline constexpr const char* list_approvals =
+    "SELECT id, run, step, status, tier, requested_at, expires_at FROM approvals "
+    "WHERE tenant = ?1 AND status = ?2 ORDER BY requested_at DESC, id DESC LIMIT ?3";
+
+// Tenants and their workflows.
+inline constexpr const char* put_tenant =
+    "INSERT INTO tenants(tenant, seq, history, head, state) VALUES(?1, ?2, ?3, ?4, ?5) ON CONFLICT(tenant) DO UPDATE "
+    "SET seq = excluded.seq, history = excluded.history, head = excluded.head, state = excluded.state";
+inline constexpr const char* all_tenants = "SELECT tenant, state FROM tenants ORDER BY tenant";
+inline constexpr const char* put_workflow =
+    "INSERT INTO workflows(tenant, name, version, digest, source) VALUES(?1, ?2, ?3, ?4, ?5) "
+    "ON CONFLICT(tenant, name, version) DO UPDATE SET digest = excluded.digest, source = excluded.source";
+inline constexpr const char* workflows_after =
+    "SELECT tenant, name, version, digest, source FROM workflows WHERE (tenant, name, version) > (?1, ?2, ?3) "
+    "ORDER BY tenant, name, version LIMIT ?4";
+
+// Starts.
+inline constexpr const char* insert_start =
+    "INSERT INTO starts(at, position, ordinal, tenant, workflow) VALUES(?1, ?2, ?3, ?4, ?5)";
+inline constexpr const char* newest_start = "SELECT at FROM starts ORDER BY at DESC LIMIT 1";
+inline constexpr const char* prune_starts =
+    "DELETE FROM starts WHERE (at, position, ordinal) IN "
+    "(SELECT at, position, ordinal FROM starts WHERE at < ?1 ORDER BY at, position, ordinal LIMIT ?2)";
+inline constexpr const char* starts_after =
+    "SELECT at, position, ordinal, tenant, workflow FROM starts WHERE (at, position, ordinal) > (?1, ?2, ?3) "
+    "ORDER BY at, position, ordinal LIMIT ?4";
+
+}  // namespace pawl::sqlite

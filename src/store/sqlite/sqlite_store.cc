@@ -1,0 +1,264 @@
+#include "store/sqlite/sqlite_store.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace pawl {
+namespace {
+
+using sqlite::Connection;
+
+// Rows that one look takes out before it lets the others in.
+constexpr std::size_t page_rows = 500;
+
+void execute_number(Connection& connection, std::string_view pragma, long long value) {
+  connection.execute(fmt::format("PRAGMA {} = {}", pragma, value).c_str());
+}
+
+int checked_version(Connection& connection) {
+  auto application = connection.number("PRAGMA application_id");
+  auto version = static_cast<int>(connection.number("PRAGMA user_version"));
+  bool fresh = application == 0 && version == 0 && connection.number("SELECT count(*) FROM sqlite_schema") == 0;
+  if (!fresh && application != sqlite::application_id)
+    throw StoreFailure(fmt::format("{} is not a pawl database. Choose another data folder.", connection.path()));
+  if (version > sqlite::schema_version)
+    throw StoreFailure(
+        fmt::format("{} was written by a newer pawl (schema {}, this one knows {}). Upgrade pawl to open it.",
+                    connection.path(), version, sqlite::schema_version));
+  return version;
+}
+
+// One numbered step a schema version; each leaves the database whole.
+void migrate(Connection& connection, int version) {
+  if (version == sqlite::schema_version) return;
+  sqlite::Transaction::Statements statements(connection);
+  sqlite::Transaction transaction(statements);
+  if (version < 1) connection.execute(sqlite::create_version_1);
+  transaction.commit();
+}
+
+void set_up_writer(Connection& connection, const SqliteOptions& options) {
+  if (options.single_connection) connection.execute("PRAGMA locking_mode = EXCLUSIVE");
+  execute_number(connection, "page_size", options.page_bytes);
+  execute_number(connection, "cache_size", -options.writer_cache_bytes / 1024);
+  if (connection.text("PRAGMA journal_mode = WAL") != "wal")
+    throw StoreFailure(
+        fmt::format("{} cannot be opened with a write-ahead log; is the folder on a network file "
+                    "system?",
+                    connection.path()));
+  // Debian's SQLite overwrites deleted content with zeros, which would write every pruned frame a second time.
+  connection.execute(
+      "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY;"
+      "PRAGMA foreign_keys = OFF; PRAGMA secure_delete = OFF");
+  // A log that a long look by another process made grow shrinks again; otherwise its space is reused.
+  execute_number(connection, "journal_size_limit", 2LL * options.wal_bytes_max);
+}
+
+void set_up_reader(Connection& connection, int cache_bytes) {
+  execute_number(connection, "cache_size", -cache_bytes / 1024);
+  connection.execute("PRAGMA temp_store = MEMORY; PRAGMA query_only = ON");
+}
+
+std::string database_in(const std::filesystem::path& folder, bool real) {
+  return ((real ? std::filesystem::absolute(folder) : folder) / "pawl.db").string();
+}
+
+}  // namespace
+
+SqliteStore::SqliteStore(const SqliteOptions& options)
+    : one_connection_(options.single_connection), shares_views_(!options.single_connection) {
+  bool real = options.vfs.empty();
+  if (real) {
+    sqlite::make_folder(options.folder);
+    lock_.emplace(options.folder);
+  }
+  std::string path = database_in(options.folder, real);
+  writing_.emplace(sqlite::OpenOptions{.path = path, .vfs = options.vfs});
+  int version = checked_version(*writing_);
+  set_up_writer(*writing_, options);
+  migrate(*writing_, version);
+  // A log that a dead process left may hold pages whose sync had failed: the kernel shows them, the disk may not
+  // have them. Moving them into the database writes and syncs them anew, before anything is built on them.
+  writing_->checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
+
+  auto page_bytes = static_cast<int>(writing_->number("PRAGMA page_size"));
+  writer_.emplace(*writing_, sqlite::WriterLimits{.wal_pages_max = options.wal_bytes_max / page_bytes,
+                                                  .wal_pages_idle = options.wal_bytes_idle / page_bytes});
+  if (!one_connection_) {
+    reading_.emplace(sqlite::OpenOptions{.path = path, .vfs = options.vfs, .read_only = true});
+    set_up_reader(*reading_, options.reader_cache_bytes);
+  }
+  reader_.emplace(one_connection_ ? *writing_ : *reading_);
+}
+
+SqliteStore::SqliteStore(ReadOnly, const std::filesystem::path& folder) {
+  std::string path = database_in(folder, true);
+  // Looking needs the log's shared memory, which needs a file beside the database. Where none can be made and no
+  // log is left, the database alone is all there is, and nobody writes it.
+  bool sealed = ::access(folder.c_str(), W_OK) != 0 && ::access((path + "-wal").c_str(), F_OK) != 0;
+  reading_.emplace(sqlite::OpenOptions{.path = path, .vfs = {}, .read_only = true, .immutable = sealed});
+  // The writer, or the next one, moves the log; a visitor leaves it as it is.
+  reading_->abandon();
+  if (checked_version(*reading_) != sqlite::schema_version)
+    throw StoreFailure(fmt::format("{} was written by an older pawl. Start it once with this one.", path));
+  set_up_reader(*reading_, SqliteOptions{}.reader_cache_bytes);
+  reader_.emplace(*reading_);
+}
+
+std::unique_ptr<SqliteStore> SqliteStore::open_reader(const std::filesystem::path& folder) {
+  return std::unique_ptr<SqliteStore>(new SqliteStore(ReadOnly{}, folder));
+}
+
+SqliteStore::~SqliteStore() {
+  if (failed_ && writing_) writing_->abandon();
+}
+
+void SqliteStore::refuse_if_failed() const {
+  if (failed_)
+    throw StoreFailure("the store failed before and does nothing more: stop this process and start it again");
+}
+
+template <class Look>
+auto SqliteStore::read(Look look) {
+  std::lock_guard lock(reader_mutex_);
+  refuse_if_failed();
+  if (shares_views_) reader_->freshen(commits_.load(std::memory_order_acquire));
+  return look(*reader_);
+}
+
+template <class Write>
+void SqliteStore::change(Write write) {
+  if (!writer_) throw StoreFailure("this store was opened for reading only");
+  refuse_if_failed();
+  std::unique_lock lock(reader_mutex_, std::defer_lock);
+  if (one_connection_) lock.lock();
+  try {
+    write();
+  } catch (...) {
+    failed_ = true;
+    throw;
+  }
+}
+
+void SqliteStore::commit(std::span<const Frame> frames) {
+  change([&] {
+    writer_->commit(frames);
+    commits_.fetch_add(1, std::memory_order_release);
+    if (writer_->wants_checkpoint()) checkpoint();
+  });
+}
+
+void SqliteStore::tidy() {
+  change([&] {
+    if (writer_->prune()) commits_.fetch_add(1, std::memory_order_release);
+    if (writer_->wants_checkpoint_when_idle()) checkpoint();
+  });
+}
+
+void SqliteStore::checkpoint() {
+  release_view();
+  writer_->checkpoint();
+  // A view that was opened meanwhile would keep the log from starting over; one that is opened now will not.
+  release_view();
+}
+
+void SqliteStore::release_view() {
+  if (one_connection_) return;
+  std::lock_guard lock(reader_mutex_);
+  reader_->release();
+}
+
+Position SqliteStore::last_position() {
+  return read([](auto& reader) { return reader.last_position(); });
+}
+
+std::vector<Tenant> SqliteStore::tenants() {
+  return read([](auto& reader) { return reader.tenants(); });
+}
+
+void SqliteStore::for_each_workflow(const std::function<void(const WorkflowRow&)>& visit) {
+  WorkflowRow place;
+  while (true) {
+    auto rows = read([&](auto& reader) { return reader.workflows_after(place, page_rows); });
+    for (const WorkflowRow& row : rows) visit(row);
+    if (rows.size() < page_rows) return;
+    place = std::move(rows.back());
+  }
+}
+
+void SqliteStore::for_each_frame(const std::function<void(Position, std::string_view parts)>& visit) {
+  Position expected = read([](auto& reader) { return reader.first_unfolded(); });
+  while (auto frame = read([&](auto& reader) { return reader.frame_from(expected); })) {
+    if (frame->position != expected)
+      throw StoreFailure(fmt::format("the journal has no frame {}: the database is damaged", expected));
+    try {
+      for_each_part(frame->parts, [](const StreamPart&) {});
+    } catch (const StoreFailure& failure) {
+      throw StoreFailure(fmt::format("frame {}: {}", frame->position, failure.what()));
+    }
+    visit(frame->position, frame->parts);
+    ++expected;
+  }
+}
+
+void SqliteStore::for_each_ready(const std::function<void(const ReadyStep&)>& visit) {
+  std::int64_t place = 0;
+  while (true) {
+    auto steps = read([&](auto& reader) { return reader.ready_after(place, page_rows); });
+    for (const auto& numbered : steps) visit(numbered.step);
+    if (steps.size() < page_rows) return;
+    place = steps.back().number;
+  }
+}
+
+void SqliteStore::for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) {
+  sqlite::Reader::StartPlace place{since, -1, -1};
+  while (true) {
+    auto starts = read([&](auto& reader) { return reader.starts_after(place, page_rows); });
+    for (const auto& placed : starts) visit(placed.start);
+    if (starts.size() < page_rows) return;
+    place = starts.back().place;
+  }
+}
+
+std::vector<DueRun> SqliteStore::leased_runs() {
+  return read([](auto& reader) { return reader.leased_runs(); });
+}
+
+std::vector<DueRun> SqliteStore::due_runs(Instant until, std::size_t limit, std::optional<DueRun> after) {
+  return read([&](auto& reader) { return reader.due_runs(until, limit, after); });
+}
+
+std::optional<RunRow> SqliteStore::load(TenantId tenant, RunId run) {
+  return read([&](auto& reader) { return reader.load(tenant, run); });
+}
+
+std::vector<RunRow> SqliteStore::list_runs(TenantId tenant, const RunFilter& filter) {
+  return read([&](auto& reader) { return reader.list_runs(tenant, filter); });
+}
+
+std::vector<ApprovalRow> SqliteStore::list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit) {
+  return read([&](auto& reader) { return reader.list_approvals(tenant, status, limit); });
+}
+
+Store::Stream SqliteStore::history(StreamKey key) {
+  return read([&](auto& reader) { return reader.history(key); });
+}
+
+void SqliteStore::for_each_stream(const std::function<void(StreamKey)>& visit) {
+  auto walk = [&](auto next_page) {
+    StreamKey place;
+    while (true) {
+      auto keys = read([&](auto& reader) { return next_page(reader, place); });
+      for (StreamKey key : keys) visit(key);
+      if (keys.size() < page_rows) return;
+      place = keys.back();
+    }
+  };
+  walk([](auto& reader, StreamKey place) { return reader.tenant_streams_after(place.tenant, page_rows); });
+  walk([](auto& reader, StreamKey place) { return reader.run_streams_after(place, page_rows); });
+}
+
+}  // namespace pawl

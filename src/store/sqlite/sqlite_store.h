@@ -1,0 +1,92 @@
+// The default store: one file, SQLite in WAL mode, in a folder that one process writes.
+//
+//   <folder>/pawl.db      the database, with its -wal and -shm beside it
+//   <folder>/lock         held by the writing process; its pid is the content
+//
+// Two connections: the writer's, used by commit() and tidy(), and the reader's, behind a mutex. Any number of other
+// processes may look through open_reader() meanwhile. A commit is one transaction and one sync of the log; the log
+// is moved into the database by the committing thread when it passes a limit.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "store/sqlite/connection.h"
+#include "store/sqlite/folder_lock.h"
+#include "store/sqlite/reader.h"
+#include "store/sqlite/writer.h"
+#include "store/store.h"
+
+namespace pawl {
+
+struct SqliteOptions {
+  std::filesystem::path folder;
+  // A VFS of this name instead of the operating system's; the folder is then a name in it, and is not locked.
+  std::string vfs;
+  // One connection that owns the file: no shared memory is needed, so a VFS without any will do. No other readers.
+  bool single_connection = false;
+  int page_bytes = 8192;  // of a new database
+  int writer_cache_bytes = 16 << 20;
+  int reader_cache_bytes = 8 << 20;
+  int wal_bytes_max = 64 << 20;
+  int wal_bytes_idle = 8 << 20;
+};
+
+class SqliteStore final : public Store {
+ public:
+  explicit SqliteStore(const SqliteOptions& options);
+  // Looks on beside a live writer, or after one that died; commit() and tidy() are refused.
+  static std::unique_ptr<SqliteStore> open_reader(const std::filesystem::path& folder);
+  ~SqliteStore() override;
+
+  void commit(std::span<const Frame> frames) override;
+  void tidy() override;
+
+  Position last_position() override;
+  std::vector<Tenant> tenants() override;
+  void for_each_workflow(const std::function<void(const WorkflowRow&)>& visit) override;
+  void for_each_frame(const std::function<void(Position, std::string_view parts)>& visit) override;
+  void for_each_ready(const std::function<void(const ReadyStep&)>& visit) override;
+  void for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) override;
+  std::vector<DueRun> leased_runs() override;
+  std::vector<DueRun> due_runs(Instant until, std::size_t limit, std::optional<DueRun> after) override;
+
+  std::optional<RunRow> load(TenantId tenant, RunId run) override;
+  std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) override;
+  std::vector<ApprovalRow> list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit) override;
+  Stream history(StreamKey key) override;
+  void for_each_stream(const std::function<void(StreamKey)>& visit) override;
+
+ private:
+  struct ReadOnly {};
+  SqliteStore(ReadOnly, const std::filesystem::path& folder);
+
+  // Runs `look(reader)` under the lock, seeing every commit that has returned.
+  template <class Look>
+  auto read(Look look);
+  // Runs `write()`; when it throws, the store is finished.
+  template <class Write>
+  void change(Write write);
+  void checkpoint();
+  void release_view();
+  void refuse_if_failed() const;
+
+  // From the outside in: what is declared last is closed first.
+  std::optional<sqlite::FolderLock> lock_;
+  std::optional<sqlite::Connection> writing_;
+  std::optional<sqlite::Connection> reading_;
+  std::optional<sqlite::Writer> writer_;
+
+  std::mutex reader_mutex_;  // guards reader_ and the connection it uses
+  std::optional<sqlite::Reader> reader_;
+  bool one_connection_ = false;  // reader and writer share it
+  bool shares_views_ = false;    // this process does all commits, so it knows when a view is stale
+  std::atomic<std::uint64_t> commits_ = 0;
+  std::atomic<bool> failed_ = false;
+};
+
+}  // namespace pawl

@@ -1,0 +1,20 @@
+// A tenant as bytes: its row's `state`. A cache of the tenant's own stream, like a run's snapshot.
+//
+//   state := version(1 byte) name weight cap*3 workspaces workflows seq
+//   cap   := 0, or 1 + its value                      workspaces, workflows := count, then that many entries
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/tenant.h"
+
+namespace pawl::sqlite {
+
+std::string write_tenant(const Tenant& tenant);
+
+// Nothing when the format is not this one's, or damaged: then the tenant is folded anew from its stream.
+std::optional<Tenant> read_tenant(TenantId id, std::string_view bytes);
+
+}  // namespace pawl::sqlite

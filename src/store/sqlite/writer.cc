@@ -1,0 +1,211 @@
+#include "store/sqlite/writer.h"
+
+#include <algorithm>
+
+#include "core/invariant.h"
+#include "store/sqlite/tenant_state.h"
+
+namespace pawl::sqlite {
+namespace {
+
+// A commit drops at most this many frames for each one that it adds, so that a backlog of folded frames shrinks
+// without any single commit paying for all of it.
+constexpr std::size_t pruned_per_frame_max = 4;
+constexpr std::size_t pruned_when_idle_max = 64;
+constexpr int starts_pruned_max = 2000;
+constexpr Duration starts_kept = std::chrono::seconds(60);
+
+std::optional<std::int64_t> stored_due(Instant due_at) {
+  return due_at == end_of_time ? std::nullopt : std::optional(due_at.ms);
+}
+
+}  // namespace
+
+Writer::Writer(Connection& connection, WriterLimits limits)
+    : connection_(connection),
+      limits_(limits),
+      next_checkpoint_pages_(limits.wal_pages_max),
+      transaction_(connection),
+      insert_frame_(connection, sqlite::insert_frame),
+      prune_frames_(connection, sqlite::prune_frames),
+      insert_history_(connection, sqlite::insert_history),
+      find_run_stream_(connection, sqlite::find_run_stream),
+      find_tenant_stream_(connection, sqlite::find_tenant_stream),
+      insert_run_(connection, sqlite::insert_run),
+      update_run_(connection, sqlite::update_run),
+      ready_of_run_(connection, sqlite::ready_of_run),
+      insert_ready_(connection, sqlite::insert_ready),
+      update_ready_(connection, sqlite::update_ready),
+      delete_ready_(connection, sqlite::delete_ready),
+      put_approval_(connection, sqlite::put_approval),
+      put_tenant_(connection, sqlite::put_tenant),
+      put_workflow_(connection, sqlite::put_workflow),
+      insert_start_(connection, sqlite::insert_start),
+      prune_starts_(connection, sqlite::prune_starts) {
+  auto note_pages = [](void* writer, sqlite3*, const char*, int pages) {
+    static_cast<Writer*>(writer)->note_wal_pages(pages);
+    return SQLITE_OK;
+  };
+  sqlite3_wal_hook(connection.handle(), note_pages, this);
+
+  Statement last(connection, sqlite::last_frame);
+  if (auto row = last.query(); row.next()) {
+    last_position_ = row.u64(0);
+    folded_before_ = row.u64(1);
+  }
+  first_position_ = static_cast<Position>(connection.number(sqlite::first_frame));
+  newest_start_.ms = connection.number(sqlite::newest_start);
+}
+
+void Writer::commit(std::span<const Frame> frames) {
+  if (frames.empty()) return;
+  Transaction transaction(transaction_);
+  for (const Frame& frame : frames) write_frame(frame);
+  prune_frames(pruned_per_frame_max * frames.size());
+  transaction.commit();
+}
+
+bool Writer::prune() {
+  if (first_position_ >= std::min(folded_before_, last_position_)) return false;
+  Transaction transaction(transaction_);
+  prune_frames(pruned_when_idle_max);
+  transaction.commit();
+  return true;
+}
+
+void Writer::checkpoint() {
+  auto done = connection_.checkpoint(SQLITE_CHECKPOINT_PASSIVE);
+  wal_pages_ = done.wal_pages;
+  wal_pages_done_ = done.done_pages;
+  // A reader that keeps an old state keeps the log from starting over. Trying again at every commit would cost a
+  // sync of the database each time, so until it has started over, the next try waits for as much again.
+  next_checkpoint_pages_ = done.wal_pages + limits_.wal_pages_max;
+}
+
+void Writer::note_wal_pages(int pages) {
+  bool started_over = pages < wal_pages_;
+  if (started_over) {
+    wal_pages_done_ = 0;
+    next_checkpoint_pages_ = limits_.wal_pages_max;
+  }
+  wal_pages_ = pages;
+}
+
+void Writer::write_frame(const Frame& frame) {
+  invariant(frame.position == last_position_ + 1, "frames are committed in order, without gaps");
+  folded_before_ = std::max(folded_before_, frame.folded_before);
+  insert_frame_.run(frame.position, folded_before_, Blob{frame.parts});
+  if (first_position_ == 0) first_position_ = frame.position;
+  last_position_ = frame.position;
+
+  for (const RunFold& run : frame.runs) fold(run);
+  for (const TenantFold& tenant : frame.tenants) fold(tenant);
+  for (const WorkflowRow& row : frame.workflows)
+    put_workflow_.run(IdBytes(row.tenant.bits), std::string_view(row.name.text), row.version,
+                      std::string_view(row.digest), std::string_view(row.source));
+  if (!frame.starts.empty()) put_starts(frame);
+}
+
+void Writer::fold(const RunFold& fold) {
+  const RunRow& row = fold.row;
+  IdBytes tenant(row.tenant.bits), id(row.id.bits);
+  invariant(fold.history.lines.empty() || (fold.history.last_seq == row.seq && fold.history.head == row.head),
+            "a run's row and its history end with the same event");
+
+  StoredStream stored;
+  if (!fold.is_new) {
+    auto rows = find_run_stream_.query(tenant, id);
+    invariant(rows.next(), "a run that is not new has a row");
+    stored = {rows.u64(0), rows.i64(1)};
+  }
+  std::int64_t history = append_history(fold.history, stored);
+  if (fold.is_new)
+    insert_run_.run(tenant, id, static_cast<int>(row.status), stored_due(row.due_at), row.leased ? 1 : 0,
+                    row.created_at, row.updated_at, row.version, std::string_view(row.workflow.text),
+                    std::string_view(row.workspace.text), std::string_view(row.error_code), row.seq, history,
+                    Blob{row.head.view()}, Blob{row.snapshot});
+  else
+    update_run_.run(tenant, id, static_cast<int>(row.status), stored_due(row.due_at), row.leased ? 1 : 0,
+                    row.updated_at, std::string_view(row.error_code), row.seq, history, Blob{row.head.view()},
+                    Blob{row.snapshot});
+  if (fold.had_ready || !fold.ready.empty()) replace_ready(fold);
+  for (const ApprovalRow& approval : fold.approvals) put(approval);
+}
+
+void Writer::fold(const TenantFold& fold) {
+  IdBytes tenant(fold.tenant.id.bits);
+  StoredStream stored;
+  Hash head = fold.history.head;
+  {
+    auto rows = find_tenant_stream_.query(tenant);
+    if (rows.next()) {
+      stored.seq = rows.u64(0);
+      if (!rows.is_null(1)) stored.newest = rows.i64(1);
+      if (fold.history.lines.empty()) head = rows.hash(2);
+    }
+  }
+  std::uint64_t seq = fold.history.lines.empty() ? stored.seq : fold.history.last_seq;
+  if (!fold.history.lines.empty()) stored.newest = append_history(fold.history, stored);
+  std::string state = write_tenant(fold.tenant);
+  put_tenant_.run(tenant, seq, stored.newest, Blob{head.view()}, Blob{state});
+}
+
+std::int64_t Writer::append_history(const History& history, const StoredStream& stored) {
+  if (history.lines.empty()) {
+    invariant(stored.newest.has_value(), "a stream begins with an event");
+    return *stored.newest;
+  }
+  invariant(history.first_seq == stored.seq + 1, "a stream's history has no gaps");
+  insert_history_.run(stored.newest, history.first_seq, Blob{history.lines});
+  return connection_.last_number();
+}
+
+// A step that was ready and still is keeps its place in the queue; only the difference is written.
+void Writer::replace_ready(const RunFold& fold) {
+  IdBytes tenant(fold.row.tenant.bits), run(fold.row.id.bits);
+  struct Standing {
+    std::int64_t number;
+    StepIndex step;
+  };
+  std::vector<Standing> standing;
+  if (fold.had_ready) {
+    auto rows = ready_of_run_.query(tenant, run);
+    while (rows.next()) standing.push_back({rows.i64(0), static_cast<StepIndex>(rows.i64(1))});
+  }
+  for (const Standing& old : standing)
+    if (std::ranges::find(fold.ready, old.step, &ReadyStep::step) == fold.ready.end()) delete_ready_.run(old.number);
+  for (const ReadyStep& step : fold.ready) {
+    std::string_view workspace(step.workspace.text), tool(step.tool.text);
+    auto old = std::ranges::find(standing, step.step, &Standing::step);
+    if (old != standing.end())
+      update_ready_.run(old->number, step.fresh ? 1 : 0, workspace, tool);
+    else
+      insert_ready_.run(tenant, run, static_cast<int>(step.step), step.fresh ? 1 : 0, workspace, tool);
+  }
+}
+
+void Writer::put(const ApprovalRow& row) {
+  put_approval_.run(IdBytes(row.tenant.bits), IdBytes(row.id.bits), IdBytes(row.run.bits),
+                    std::string_view(row.step.text), static_cast<int>(row.status), static_cast<int>(row.tier),
+                    row.requested_at, row.expires_at);
+}
+
+void Writer::put_starts(const Frame& frame) {
+  int ordinal = 0;
+  for (const StartRow& start : frame.starts) {
+    insert_start_.run(start.at, frame.position, ordinal++, IdBytes(start.tenant.bits),
+                      std::string_view(start.workflow.text));
+    newest_start_ = std::max(newest_start_, start.at);
+  }
+  prune_starts_.run(newest_start_ - starts_kept, starts_pruned_max);
+}
+
+// The newest frame stays even when it is folded: it says where the journal is.
+void Writer::prune_frames(std::size_t count_max) {
+  Position end = std::min({folded_before_, last_position_, first_position_ + count_max});
+  if (first_position_ >= end) return;
+  prune_frames_.run(end);
+  first_position_ = end;
+}
+
+}  // namespace pawl::sqlite

@@ -1,0 +1,70 @@
+// Everything that changes the database: commits, pruning, checkpoints. Belongs to the committing thread.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "store/sqlite/connection.h"
+#include "store/sqlite/schema.h"
+#include "store/store.h"
+
+namespace pawl::sqlite {
+
+struct WriterLimits {
+  // The log is moved into the database when it is larger than this, by the commit that finds it so. Larger: fewer
+  // page writes, because a page that changed often is moved once. Smaller: shorter stalls and a shorter start.
+  int wal_pages_max = 0;
+  // tidy() moves it already when it is larger than this: nobody waits then.
+  int wal_pages_idle = 0;
+};
+
+class Writer {
+ public:
+  Writer(Connection& connection, WriterLimits limits);
+
+  void commit(std::span<const Frame> frames);
+  // Drops a bounded number of frames that are no longer needed. True when it changed something.
+  bool prune();
+
+  bool wants_checkpoint() const { return wal_pages_ > next_checkpoint_pages_; }
+  bool wants_checkpoint_when_idle() const { return wal_pages_ - wal_pages_done_ > limits_.wal_pages_idle; }
+  void checkpoint();
+
+ private:
+  struct StoredStream {
+    std::uint64_t seq = 0;
+    std::optional<std::int64_t> newest;
+  };
+
+  void write_frame(const Frame& frame);
+  void fold(const RunFold& fold);
+  void fold(const TenantFold& fold);
+  void replace_ready(const RunFold& fold);
+  void put(const ApprovalRow& row);
+  void put_starts(const Frame& frame);
+  void prune_frames(std::size_t count_max);
+  void prune_starts();
+  void note_wal_pages(int pages);
+  std::int64_t append_history(const History& history, const StoredStream& stored);
+
+  Connection& connection_;
+  WriterLimits limits_;
+  int wal_pages_ = 0;       // as of the last commit
+  int wal_pages_done_ = 0;  // of these, how many are in the database too
+  int next_checkpoint_pages_;
+
+  Position first_position_ = 1;  // of the frames that are stored
+  Position last_position_ = 0;
+  Position folded_before_ = 0;
+  Instant newest_start_;
+
+  Transaction::Statements transaction_;
+  Statement insert_frame_, prune_frames_;
+  Statement insert_history_, find_run_stream_, find_tenant_stream_;
+  Statement insert_run_, update_run_;
+  Statement ready_of_run_, insert_ready_, update_ready_, delete_ready_;
+  Statement put_approval_, put_tenant_, put_workflow_;
+  Statement insert_start_, prune_starts_;
+};
+
+}  // namespace pawl::sqlite
