@@ -1,0 +1,231 @@
+// bench/run engine: what the engine does on this disk, beside what the disk allows. All figures of one call come from
+// one machine at one time; compare the ratios, not the absolute figures of different days.
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "measure.h"
+#include "world.h"
+
+namespace {
+
+using namespace pawl;
+using namespace pawl::bench;
+namespace fs = std::filesystem;
+
+struct Scale {
+  std::uint64_t throughput_runs = 200'000;
+  std::uint64_t recorded_runs = 60'000;
+  std::uint64_t latency_runs = 3'000;
+  std::uint64_t grown_runs = 1'000'000;
+  std::uint64_t queued_few = 1'000;
+  std::uint64_t queued_many = 1'000'000;
+  std::uint64_t waiting_runs = 1'000'000;
+};
+
+class Folder {
+ public:
+  Folder(const fs::path& parent, const std::string& name) : path_(parent / name) { fs::remove_all(path_); }
+  ~Folder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+constexpr std::uint64_t in_flight = 8192;
+
+// The same frames, the same rows, the same grouping, straight into SQLite: what is left when there is no engine.
+double raw_ceiling_steps_per_s(const fs::path& parent, std::uint64_t runs) {
+  std::vector<std::vector<Frame>> record;
+  {
+    Folder folder(parent, "record");
+    World world({.folder = folder.path(), .record = &record});
+    world.run_many(world.publish(steps_workflow("five", 5)), runs, in_flight);
+  }
+  Folder folder(parent, "raw");
+  SqliteStore store({.folder = folder.path()});
+  double begin = seconds_now();
+  for (const auto& group : record) store.commit(group);
+  return static_cast<double>(runs * 5) / (seconds_now() - begin);
+}
+
+void throughput(const Report& report, const fs::path& parent, const Scale& scale) {
+  report.heading("5-step runs, in-process no-op workers, synchronous=FULL");
+  double raw = raw_ceiling_steps_per_s(parent, scale.recorded_runs);
+  Folder folder(parent, "throughput");
+  World world({.folder = folder.path()});
+  WorkflowName five = world.publish(steps_workflow("five", 5));
+  world.run_many(five, scale.throughput_runs / 10, in_flight);
+  double cpu = cpu_seconds_now();
+  std::uint64_t synced = syncs();
+  double took = world.run_many(five, scale.throughput_runs, in_flight);
+  double steps = static_cast<double>(scale.throughput_runs * 5);
+  report.add({"raw ceiling (same bytes, same frames)", raw, "steps/s", {}, "", ""});
+  report.add({"pawl", steps / took, "steps/s", steps / took / raw, "raw ceiling", "aim 0.60, order of 100,000"});
+  report.add({"cores busy", (cpu_seconds_now() - cpu) / took, "cores", {}, "", ""});
+  report.add({"steps per sync", steps / static_cast<double>(syncs() - synced), "steps", {}, "", ""});
+}
+
+void latency(const Report& report, const fs::path& parent, const Scale& scale) {
+  report.heading("one run of one step, nothing else going on: submit to durable result");
+  Folder folder(parent, "latency");
+  World world({.folder = folder.path(), .slots = 4});
+  WorkflowName one = world.publish(steps_workflow("one", 1));
+  for (int i = 0; i < 200; ++i) world.run_one(one);
+  std::vector<double> times;
+  std::uint64_t synced = syncs();
+  for (std::uint64_t i = 0; i < scale.latency_runs; ++i) times.push_back(world.run_one(one) * 1e3);
+  double per_run = static_cast<double>(syncs() - synced) / static_cast<double>(scale.latency_runs);
+  double p50 = percentile(times, 0.5), p99 = percentile(times, 0.99);
+  report.add({"syncs a run", per_run, "syncs", {}, "", "aim at most 3"});
+  report.add({"p50", p50, "ms", {}, "", ""});
+  report.add({"p99", p99, "ms", p99 / p50, "p50", "aim at most 2.00"});
+}
+
+void growth(const Report& report, const fs::path& parent, const Scale& scale) {
+  report.heading(fmt::format("growth: {} finished runs in the file", scale.grown_runs));
+  Folder folder(parent, "growth");
+  World world({.folder = folder.path()});
+  WorkflowName five = world.publish(steps_workflow("five", 5));
+  world.run_many(five, 20'000, in_flight);
+  double steps = static_cast<double>(scale.throughput_runs * 5);
+  double empty = steps / world.run_many(five, scale.throughput_runs, in_flight);
+  world.run_many(five, scale.grown_runs - scale.throughput_runs, in_flight);
+  double full = steps / world.run_many(five, scale.throughput_runs, in_flight);
+  report.add({"with none", empty, "steps/s", {}, "", ""});
+  report.add({"with 1,000,000", full, "steps/s", full / empty, "with none", "aim 0.90"});
+}
+
+// Claims per second out of a backlog of one-step runs that lay there when the workers came.
+double claims_per_s(const fs::path& parent, std::uint64_t queued, std::uint64_t rounds) {
+  double claimed = 0, took = 0;
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    Folder folder(parent, "backlog");
+    World world({.folder = folder.path(), .slots = 0});
+    world.create_many(world.publish(steps_workflow("one", 1)), queued);
+    double begin = seconds_now();
+    world.start_workers();
+    std::uint64_t goal = std::min<std::uint64_t>(queued, 200'000);
+    for (std::uint64_t done = world.finished(); done < goal; done = world.finished()) std::this_thread::yield();
+    took += seconds_now() - begin;
+    claimed += static_cast<double>(goal);
+  }
+  return claimed / took;
+}
+
+void backlog(const Report& report, const fs::path& parent, const Scale& scale) {
+  report.heading("backlog of queued one-step runs");
+  double few = claims_per_s(parent, scale.queued_few, 20);
+  double many = claims_per_s(parent, scale.queued_many, 1);
+  report.add({"1,000 queued", few, "claims/s", {}, "", ""});
+  report.add({"1,000,000 queued", many, "claims/s", many / few, "1,000 queued", "aim 0.90"});
+}
+
+// In a process of its own, so that memory and time are a fresh start's.
+void look_at_start(const fs::path& folder, double settle_seconds) {
+  double begin = seconds_now();
+  World world({.folder = folder, .slots = 1024});
+  double ready = seconds_now() - begin;
+  std::this_thread::sleep_for(std::chrono::duration<double>(settle_seconds));
+  double cpu = cpu_seconds_now();
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  cpu = (cpu_seconds_now() - cpu) / 3;
+  fmt::print("{} {} {}\n", ready, resident_mib(), cpu);
+  std::fflush(stdout);
+}
+
+struct StartFigures {
+  double ready_s = 0, resident_mib = 0, idle_cores = 0;
+};
+
+StartFigures start_in_child(const char* self, const fs::path& folder) {
+  std::string command = fmt::format("{} --look-at-start {}", self, folder.string());
+  FILE* pipe = popen(command.c_str(), "r");
+  StartFigures out;
+  if (!pipe || std::fscanf(pipe, "%lf %lf %lf", &out.ready_s, &out.resident_mib, &out.idle_cores) != 3)
+    throw std::runtime_error("the child process gave no figures");
+  pclose(pipe);
+  return out;
+}
+
+void waiting(const Report& report, const fs::path& parent, const Scale& scale, const char* self) {
+  report.heading(fmt::format("{} runs waiting on approvals", scale.waiting_runs));
+  Folder folder(parent, "waiting");
+  double took, resident;
+  {
+    World world({.folder = folder.path()});
+    took = world.create_many(world.publish(gate_workflow("gate")), scale.waiting_runs);
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    resident = resident_mib();
+  }
+  StartFigures start = start_in_child(self, folder.path());
+  report.add({"created and parked", static_cast<double>(scale.waiting_runs) / took, "runs/s", {}, "", ""});
+  report.add({"resident after creating them", resident, "MiB", {}, "", "aim at most 1024"});
+  report.add({"restart to ready", start.ready_s, "s", {}, "", "aim at most 5"});
+  report.add({"resident after restart", start.resident_mib, "MiB", {}, "", "aim at most 1024"});
+  report.add({"idle", start.idle_cores, "cores", {}, "", "aim about 0"});
+}
+
+void start(const Report& report, const fs::path& parent, const char* self) {
+  report.heading("an empty folder");
+  Folder folder(parent, "start");
+  StartFigures figures = start_in_child(self, folder.path());
+  report.add({"start to ready", figures.ready_s * 1e3, "ms", {}, "", "aim at most 100"});
+  report.add({"idle memory", figures.resident_mib, "MiB", {}, "", "aim at most 30"});
+  report.add({"idle", figures.idle_cores, "cores", {}, "", "aim about 0"});
+}
+
+constexpr const char* usage =
+    "usage: engine_bench [--json] [--quick] [--folder DIR] [throughput|latency|growth|backlog|waiting|start]...\n"
+    "Without names, all of them. --quick takes a tenth of the runs; its figures are for trying things out.\n";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool json = false;
+  Scale scale;
+  fs::path parent = fs::temp_directory_path() / fmt::format("pawl-bench-{}", getpid());
+  std::vector<std::string> names;
+  for (int i = 1; i < argc; ++i) {
+    std::string arg = argv[i];
+    if (arg == "--look-at-start" && i + 1 < argc) {
+      look_at_start(argv[i + 1], 1.0);
+      return 0;
+    }
+    if (arg == "--json") {
+      json = true;
+    } else if (arg == "--quick") {
+      scale = {20'000, 10'000, 300, 100'000, 1'000, 100'000, 100'000};
+    } else if (arg == "--folder" && i + 1 < argc) {
+      parent = argv[++i];
+    } else if (arg == "throughput" || arg == "latency" || arg == "growth" || arg == "backlog" || arg == "waiting" ||
+               arg == "start") {
+      names.push_back(arg);
+    } else {
+      fmt::print(stderr, "{}", usage);
+      return 2;
+    }
+  }
+  auto wanted = [&](const char* name) {
+    return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+  };
+  fs::create_directories(parent);
+  Report report(json);
+  if (wanted("start")) start(report, parent, argv[0]);
+  if (wanted("latency")) latency(report, parent, scale);
+  if (wanted("throughput")) throughput(report, parent, scale);
+  if (wanted("backlog")) backlog(report, parent, scale);
+  if (wanted("growth")) growth(report, parent, scale);
+  if (wanted("waiting")) waiting(report, parent, scale, argv[0]);
+  fs::remove_all(parent);
+}

@@ -1,0 +1,180 @@
+#include "world.h"
+
+#include "measure.h"
+
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstdio>
+#include <mutex>
+#include <stdexcept>
+
+namespace pawl::bench {
+namespace {
+
+constexpr std::uint64_t creations_per_post = 256;
+
+template <class T>
+T must(std::expected<T, Refusal> answer) {
+  if (!answer) throw std::runtime_error(answer.error().message);
+  return *answer;
+}
+
+}  // namespace
+
+class RecordingStore final : public Store {
+ public:
+  RecordingStore(std::unique_ptr<Store> inner, std::vector<std::vector<Frame>>& record)
+      : inner_(std::move(inner)), record_(record) {}
+
+  void commit(std::span<const Frame> frames) override {
+    record_.emplace_back(frames.begin(), frames.end());
+    inner_->commit(frames);
+  }
+  void tidy() override { inner_->tidy(); }
+  Position last_position() override { return inner_->last_position(); }
+  std::vector<Tenant> tenants() override { return inner_->tenants(); }
+  void for_each_workflow(const std::function<void(const WorkflowRow&)>& v) override { inner_->for_each_workflow(v); }
+  void for_each_frame(const std::function<void(Position, std::string_view)>& v) override { inner_->for_each_frame(v); }
+  void for_each_ready(const std::function<void(const ReadyStep&)>& v) override { inner_->for_each_ready(v); }
+  void for_each_start(Instant since, const std::function<void(const StartRow&)>& v) override {
+    inner_->for_each_start(since, v);
+  }
+  std::vector<DueRun> leased_runs() override { return inner_->leased_runs(); }
+  std::vector<DueRun> due_runs(Instant until, std::size_t limit, std::optional<DueRun> after) override {
+    return inner_->due_runs(until, limit, after);
+  }
+  std::optional<RunRow> load(TenantId tenant, RunId run) override { return inner_->load(tenant, run); }
+  std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) override {
+    return inner_->list_runs(tenant, filter);
+  }
+  std::vector<ApprovalRow> list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit) override {
+    return inner_->list_approvals(tenant, status, limit);
+  }
+  Stream history(StreamKey key) override { return inner_->history(key); }
+  void for_each_stream(const std::function<void(StreamKey)>& v) override { inner_->for_each_stream(v); }
+
+ private:
+  std::unique_ptr<Store> inner_;
+  std::vector<std::vector<Frame>>& record_;
+};
+
+World::World(const WorldOptions& options) : options_(options) {
+  tools_.push_back(make_noop());
+  catalog_ = catalog_of(tools_);
+  store_ = std::make_unique<SqliteStore>(SqliteOptions{.folder = options.folder});
+  if (options.record) store_ = std::make_unique<RecordingStore>(std::move(store_), *options.record);
+  RuntimeOptions runtime_options;
+  runtime_options.limits = options.limits;
+  runtime_options.on_durable = [this](const Frame& frame) { watch(frame); };
+  runtime_ = std::make_unique<Runtime>(*store_, catalog_, clock_, std::move(runtime_options));
+  runtime_->start();
+  tenant_ = must(runtime_->ask<TenantId>(
+      [](Engine& engine, Reply<TenantId> reply) { engine.create_tenant("default", Actor{"bench"}, std::move(reply)); }));
+  if (options.slots > 0) start_workers();
+}
+
+World::~World() {
+  if (workers_) workers_->stop();
+  runtime_->stop();
+}
+
+void World::start_workers() {
+  WorkerName name{std::string(local_worker_prefix) + std::to_string(getpid())};
+  workers_ = std::make_unique<WorkerPool>(
+      WorkerPoolOptions{.worker = name,
+                        .slots = options_.slots > 0 ? options_.slots : 8192,
+                        .threads_max = 4,
+                        .clock = [this] { return clock_.now(); }},
+      tools_, gate_);
+  runtime_->post([this, name](Engine& engine) {
+    std::vector<ToolName> names;
+    for (const auto& tool : tools_) names.push_back(tool->spec().name);
+    engine.add_worker(name, names, *workers_);
+  });
+  workers_->start(*runtime_);
+}
+
+// A run that ended is folded in the same commit.
+void World::watch(const Frame& frame) {
+  std::uint64_t ended = 0;
+  for (const RunFold& fold : frame.runs) ended += is_terminal(fold.row.status);
+  if (ended) {
+    finished_.fetch_add(ended);
+    finished_.notify_all();
+  }
+}
+
+WorkflowName World::publish(const std::string& source) {
+  return must(runtime_->ask<WorkflowRef>([&](Engine& engine, Reply<WorkflowRef> reply) {
+           engine.publish(tenant_, source, "bench.yaml", Actor{"bench"}, std::move(reply));
+         })).name;
+}
+
+double World::run_many(const WorkflowName& workflow, std::uint64_t count, std::uint64_t in_flight) {
+  double begin = seconds_now();
+  std::uint64_t before = finished();
+  for (std::uint64_t created = 0; created < count;) {
+    for (std::uint64_t done = finished(); before + created >= done + in_flight; done = finished()) finished_.wait(done);
+    std::uint64_t batch = std::min({creations_per_post, count - created});
+    runtime_->post([this, workflow, batch](Engine& engine) {
+      for (std::uint64_t i = 0; i < batch; ++i)
+        engine.create_run({.tenant = tenant_, .workflow = workflow, .version = {}, .by = Actor{"bench"}}, {});
+    });
+    created += batch;
+  }
+  for (std::uint64_t done = finished(); done < before + count; done = finished()) finished_.wait(done);
+  return seconds_now() - begin;
+}
+
+double World::create_many(const WorkflowName& workflow, std::uint64_t count) {
+  double begin = seconds_now();
+  std::atomic<std::uint64_t> answered{0};
+  for (std::uint64_t created = 0; created < count;) {
+    for (std::uint64_t done = answered; created >= done + 20'000; done = answered) answered.wait(done);
+    std::uint64_t batch = std::min({creations_per_post, count - created});
+    runtime_->post([this, workflow, batch, &answered](Engine& engine) {
+      for (std::uint64_t i = 0; i < batch; ++i) {
+        Reply<RunAnswer> reply;
+        if (i + 1 == batch)
+          reply = [&answered, batch](std::expected<RunAnswer, Refusal>) {
+            answered.fetch_add(batch);
+            answered.notify_all();
+          };
+        engine.create_run({.tenant = tenant_, .workflow = workflow, .version = {}, .by = Actor{"bench"}}, std::move(reply));
+      }
+    });
+    created += batch;
+  }
+  for (std::uint64_t done = answered; done < count; done = answered) answered.wait(done);
+  return seconds_now() - begin;
+}
+
+double World::run_one(const WorkflowName& workflow) {
+  double begin = seconds_now();
+  std::uint64_t before = finished();
+  runtime_->post([this, workflow](Engine& engine) {
+    engine.create_run({.tenant = tenant_, .workflow = workflow, .version = {}, .by = Actor{"bench"}}, {});
+  });
+  finished_.wait(before);
+  return seconds_now() - begin;
+}
+
+EngineStats World::stats() {
+  std::promise<EngineStats> promise;
+  auto answer = promise.get_future();
+  runtime_->post([&](Engine& engine) { promise.set_value(engine.stats()); });
+  return answer.get();
+}
+
+std::string steps_workflow(const std::string& name, int steps) {
+  std::string out = "workflow: " + name + "\nsteps:\n";
+  for (int i = 1; i <= steps; ++i) out += "  - {id: step" + std::to_string(i) + ", tool: noop}\n";
+  return out;
+}
+
+std::string gate_workflow(const std::string& name) {
+  return "workflow: " + name + "\nsteps:\n  - {id: gate, tool: approval, expires: 30d}\n  - {id: after, tool: noop}\n";
+}
+
+}  // namespace pawl::bench

@@ -1,0 +1,68 @@
+// A whole pawl in this process, on a real folder: store, engine threads, in-process workers.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/runtime.h"
+#include "store/sqlite/sqlite_store.h"
+#include "tools/tools.h"
+#include "tools/worker_pool.h"
+
+namespace pawl::bench {
+
+// Passes everything on, and keeps what was committed, in the groups it was committed in.
+class RecordingStore;
+
+struct WorldOptions {
+  std::filesystem::path folder;
+  int slots = 8192;    // of the in-process workers; 0 = no workers
+  EngineLimits limits;
+  std::vector<std::vector<Frame>>* record = nullptr;
+};
+
+class World {
+ public:
+  explicit World(const WorldOptions& options);
+  ~World();
+
+  // Publishes and returns its name.
+  WorkflowName publish(const std::string& source);
+
+  // Creates `count` runs with at most `in_flight` unfinished at a time, and waits for all to end. Seconds it took.
+  double run_many(const WorkflowName& workflow, std::uint64_t count, std::uint64_t in_flight);
+  // Creates runs without waiting for their end; returns when the last creation is durable. Seconds it took.
+  double create_many(const WorkflowName& workflow, std::uint64_t count);
+  // One run, from the call to its durable end. Seconds.
+  double run_one(const WorkflowName& workflow);
+
+  void start_workers();
+  std::uint64_t finished() const { return finished_.load(); }
+  EngineStats stats();
+  Runtime& runtime() { return *runtime_; }
+  TenantId tenant() const { return tenant_; }
+
+ private:
+  void watch(const Frame& frame);
+
+  WorldOptions options_;
+  SystemClock clock_;
+  std::vector<std::unique_ptr<Tool>> tools_;
+  ToolCatalog catalog_;
+  OpenGate gate_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<Runtime> runtime_;
+  std::unique_ptr<WorkerPool> workers_;
+  TenantId tenant_;
+  std::atomic<std::uint64_t> finished_{0};
+};
+
+// Five steps of no-op, one of them, or a gate.
+std::string steps_workflow(const std::string& name, int steps);
+std::string gate_workflow(const std::string& name);
+
+}  // namespace pawl::bench
