@@ -91,6 +91,8 @@ class Places {
   Place at(const YAML::Mark& mark) { return at(offset(mark)); }
 
   std::size_t offset(const YAML::Mark& mark) const {
+    // At its end yaml-cpp goes back to the first column, as if one more line had begun.
+    if (mark.pos >= 0 && static_cast<std::size_t>(mark.pos) >= text_.size()) return text_.size();
     const auto line = static_cast<std::size_t>(std::max(mark.line, 0));
     const auto column = static_cast<std::size_t>(std::max(mark.column, 0));
     return std::min(starts_[std::min(line, starts_.size() - 1)] + column, text_.size());
@@ -175,7 +177,9 @@ class TreeBuilder : public YAML::EventHandler {
     aliased_bytes_ += weight.bytes;
     if (aliased_bytes_ > limits_.bytes_max)
       refuse(mark, "aliases make this document larger than " + std::to_string(limits_.bytes_max) + " bytes");
-    put(SourceNode(node), YAML::NullAnchor, weight);
+    SourceNode copy = node;
+    if (expects_key()) copy.place = places_.at(mark);
+    put(std::move(copy), YAML::NullAnchor, weight);
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -333,6 +337,8 @@ struct Wording {
   bool may_be_tab = false;  // this is also what a tab in the indentation ends in
 };
 const std::array wordings{
+    Wording{YAML::ErrorMsg::TAB_IN_INDENTATION, "a tab cannot indent YAML; use spaces"},
+    Wording{YAML::ErrorMsg::UNKNOWN_ANCHOR, "no anchor with this name stands before this alias"},
     Wording{YAML::ErrorMsg::END_OF_MAP, "this line does not fit the map it stands in; check its indentation", true},
     Wording{YAML::ErrorMsg::END_OF_SEQ, "this line does not fit the list it stands in; check its indentation", true},
     Wording{YAML::ErrorMsg::END_OF_MAP_FLOW, "a `,` or `}` is missing before this"},
