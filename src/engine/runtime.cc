@@ -1,5 +1,6 @@
 #include "engine/runtime.h"
 
+#include <pthread.h>
 #include <sys/random.h>
 
 #include <cstdio>
@@ -11,6 +12,7 @@ namespace {
 
 // Journal that is decided but not yet durable: past this, deciding waits for the disk.
 constexpr std::size_t undurable_bytes_max = 16 << 20;
+constexpr std::size_t commands_per_turn_max = 1024;
 // How long the writer waits for work before it tidies the store.
 constexpr auto idle_before_tidying = std::chrono::milliseconds(500);
 
@@ -45,6 +47,8 @@ void Runtime::start() {
   engine_.recover();
   engine_thread_ = std::thread([this] { decide_loop(); });
   writer_thread_ = std::thread([this] { write_loop(); });
+  pthread_setname_np(engine_thread_.native_handle(), "pawl-engine");
+  pthread_setname_np(writer_thread_.native_handle(), "pawl-writer");
 }
 
 void Runtime::stop() {
@@ -60,7 +64,7 @@ void Runtime::stop() {
 void Runtime::post(Task task) {
   {
     std::lock_guard lock(inbox_mutex_);
-    tasks_.push_back(std::move(task));
+    inbox_.tasks.push_back(std::move(task));
   }
   inbox_changed_.notify_one();
 }
@@ -68,7 +72,7 @@ void Runtime::post(Task task) {
 void Runtime::offer(const WorkerName& worker, int slots) {
   {
     std::lock_guard lock(inbox_mutex_);
-    offers_.emplace_back(worker, slots);
+    inbox_.offers.emplace_back(worker, slots);
   }
   inbox_changed_.notify_one();
 }
@@ -76,10 +80,10 @@ void Runtime::offer(const WorkerName& worker, int slots) {
 void Runtime::report(std::vector<StepReport> reports) {
   {
     std::lock_guard lock(inbox_mutex_);
-    if (reports_.empty())
-      reports_ = std::move(reports);
+    if (inbox_.reports.empty())
+      inbox_.reports = std::move(reports);
     else
-      std::move(reports.begin(), reports.end(), std::back_inserter(reports_));
+      std::move(reports.begin(), reports.end(), std::back_inserter(inbox_.reports));
   }
   inbox_changed_.notify_one();
 }
@@ -90,37 +94,54 @@ void Runtime::fail(const std::string& reason) {
   turns_changed_.notify_all();
 }
 
+// Takes what has queued up, or waits for it until the engine wants to wake. False when there is nothing but the end.
+bool Runtime::receive(Inbox& taken) {
+  std::unique_lock lock(inbox_mutex_);
+  auto has_news = [&] { return !inbox_.empty() || stopping_ || failed_; };
+  if (!has_news()) {
+    Duration wait = std::max(Duration(0), std::min(engine_.next_wakeup() - clock_.now(), Duration(60'000)));
+    inbox_changed_.wait_for(lock, wait, has_news);
+  }
+  taken = std::exchange(inbox_, {});
+  return !stopping_ && !failed_;
+}
+
+void Runtime::hand_over(Turn turn) {
+  if (turn.empty()) return;
+  std::unique_lock lock(turns_mutex_);
+  turns_changed_.wait(lock, [&] { return turns_bytes_ < undurable_bytes_max || failed_; });
+  turns_bytes_ += turn.frame.parts.size();
+  turns_.push_back(std::move(turn));
+  lock.unlock();
+  turns_changed_.notify_all();
+}
+
+void Runtime::end_turn() {
+  engine_.durable(durable_.load(std::memory_order_acquire));
+  engine_.advance();
+  hand_over(engine_.take_turn());
+}
+
 void Runtime::decide_loop() try {
-  for (bool stopping = false; !stopping && !failed_;) {
-    std::vector<Task> tasks;
-    std::vector<StepReport> reports;
-    std::vector<std::pair<WorkerName, int>> offers;
-    {
-      std::unique_lock lock(inbox_mutex_);
-      auto has_news = [&] { return !tasks_.empty() || !reports_.empty() || !offers_.empty() || stopping_ || failed_; };
-      if (!has_news()) {
-        Duration wait = std::max(Duration(0), std::min(engine_.next_wakeup() - clock_.now(), Duration(60'000)));
-        inbox_changed_.wait_for(lock, wait, has_news);
-      }
-      tasks = std::exchange(tasks_, {});
-      reports = std::exchange(reports_, {});
-      offers = std::exchange(offers_, {});
-      stopping = stopping_;
+  for (bool goes_on = true; goes_on;) {
+    Inbox taken;
+    goes_on = receive(taken);
+    // A turn is kept short, so that the writer has something to sync while the rest is being decided.
+    std::size_t decided = 0;
+    auto decide_one = [&] {
+      if (++decided % commands_per_turn_max == 0) end_turn();
+    };
+    for (auto& [worker, slots] : taken.offers) engine_.offer(worker, slots);
+    for (auto& report : taken.reports) {
+      engine_.report(report);
+      decide_one();
     }
-    for (auto& report : reports) engine_.report(report);
-    for (auto& [worker, slots] : offers) engine_.offer(worker, slots);
-    for (auto& task : tasks) task(engine_);
-    engine_.durable(durable_.load(std::memory_order_acquire));
-    engine_.advance();
-    if (stopping) engine_.fold_all();
-    Turn turn = engine_.take_turn();
-    if (turn.empty()) continue;
-    std::unique_lock lock(turns_mutex_);
-    turns_changed_.wait(lock, [&] { return turns_bytes_ < undurable_bytes_max || failed_; });
-    turns_bytes_ += turn.frame.parts.size();
-    turns_.push_back(std::move(turn));
-    lock.unlock();
-    turns_changed_.notify_all();
+    for (auto& task : taken.tasks) {
+      task(engine_);
+      decide_one();
+    }
+    if (!goes_on) engine_.fold_all();
+    end_turn();
   }
   std::lock_guard lock(turns_mutex_);
   decided_all_ = true;

@@ -60,7 +60,18 @@ class Runtime : public LeaseBroker {
   }
 
  private:
+  struct Inbox {
+    std::vector<Task> tasks;
+    std::vector<StepReport> reports;
+    std::vector<std::pair<WorkerName, int>> offers;
+
+    bool empty() const { return tasks.empty() && reports.empty() && offers.empty(); }
+  };
+
   void decide_loop();
+  bool receive(Inbox& taken);
+  void end_turn();
+  void hand_over(Turn turn);
   void write_loop();
   void fail(const std::string& reason);
 
@@ -72,9 +83,7 @@ class Runtime : public LeaseBroker {
 
   std::mutex inbox_mutex_;
   std::condition_variable inbox_changed_;
-  std::vector<Task> tasks_;
-  std::vector<StepReport> reports_;
-  std::vector<std::pair<WorkerName, int>> offers_;
+  Inbox inbox_;
   bool stopping_ = false;
 
   std::mutex turns_mutex_;
