@@ -44,6 +44,7 @@ struct Engine::Resident {
 
   bool in_turn() const { return turn_offset != npos; }
   void begin_turn() {
+    if (lines.capacity() < lines_bytes_usual) lines.reserve(lines_bytes_usual);
     turn_offset = lines.size();
     turn_first_seq = run.seq + 1;
   }
@@ -73,6 +74,8 @@ struct Engine::Resident {
 
  private:
   static constexpr std::size_t npos = std::string::npos;
+  // Enough for a run of a few steps: growing there by doubling would copy it eight times.
+  static constexpr std::size_t lines_bytes_usual = 2000;
 
   std::string lines;  // since the last fold
   std::uint64_t folded_seq = 0;
