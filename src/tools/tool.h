@@ -1,6 +1,7 @@
 // What an in-process worker can do for a step. One file a tool; the list of them is in tools.cc.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <stop_token>
 #include <variant>
@@ -10,6 +11,9 @@
 #include "engine/lease.h"
 
 namespace pawl {
+
+// Of one step. Outputs stand in the journal for ever; what is larger belongs in a file that the output names.
+inline constexpr std::size_t step_output_bytes_max = std::size_t{1} << 20;
 
 // Done, but not before this moment: a sleep costs a timer, not a thread.
 struct CompleteAt {
@@ -25,8 +29,9 @@ class Tool {
   virtual const ToolSpec& spec() const = 0;
   // True when a call returns within microseconds, so that a worker may run many of them in one go.
   virtual bool is_quick() const { return false; }
-  // Blocking. Must end soon after `stop` is requested (cancel, lost lease, step time-out), with any result:
-  // it is dropped. Never throws for bad input: that is a Failed.
+  // Blocking; called from many threads at once. Must end soon after `stop` is requested (cancel, lost lease, step
+  // time-out), with a Failed: it is dropped. A Completed after a time-out still counts, since the work is done and
+  // must not be done again. Never throws for bad input: that is a Failed. A broken world may be an exception.
   virtual ToolResult run(const Lease& lease, Instant now, std::stop_token stop) = 0;
 };
 
