@@ -1,0 +1,266 @@
+// http.request: one HTTP request. Success is any answer below 400; what the others mean for a retry is decided here.
+#include <curl/curl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json/serialize.hpp>
+#include <charconv>
+#include <chrono>
+#include <new>
+
+#include "tools/arguments.h"
+#include "tools/http_transfer.h"
+#include "tools/outcome.h"
+#include "tools/tools.h"
+
+namespace pawl {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr int redirects_max = 5;
+constexpr std::size_t excerpt_bytes_max = 500;
+// A server may ask for patience, not for ever.
+constexpr Duration retry_after_max = std::chrono::hours(24);
+
+constexpr std::array<std::string_view, 7> methods = {"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"};
+// libcurl frames the message; two opinions on where it ends are how requests are smuggled.
+constexpr std::array<std::string_view, 3> framing_headers = {"content-length", "transfer-encoding", "connection"};
+// What another origin may see after a redirect; anything else may say who asks.
+constexpr std::array<std::string_view, 4> impersonal_headers = {"accept", "accept-language", "content-type",
+                                                                "user-agent"};
+
+std::string with_case(std::string_view text, int (*convert)(int)) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(convert(static_cast<unsigned char>(c)));
+  return result;
+}
+int lower(int c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; }
+int upper(int c) { return c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c; }
+
+bool contains(const auto& words, std::string_view word) { return std::ranges::find(words, word) != words.end(); }
+
+bool has_header(const HttpRequest& request, std::string_view name) {
+  return std::ranges::any_of(request.headers,
+                             [&](const auto& header) { return with_case(header.first, lower) == name; });
+}
+
+bool is_header_name(std::string_view name) {
+  constexpr std::string_view symbols = "!#$%&'*+-.^_`|~";
+  return !name.empty() && std::ranges::all_of(name, [&](char c) {
+    const int l = lower(static_cast<unsigned char>(c));
+    return (l >= 'a' && l <= 'z') || (c >= '0' && c <= '9') || symbols.contains(c);
+  });
+}
+
+bool is_header_value(std::string_view value) {
+  return std::ranges::none_of(value, [](char c) { return c == '\r' || c == '\n' || c == '\0'; });
+}
+
+bool is_read(std::string_view method) { return method == "GET" || method == "HEAD" || method == "OPTIONS"; }
+
+void read_headers(Arguments& with, HttpRequest& request) {
+  request.headers = with.text_map("headers");
+  for (const auto& [name, value] : request.headers) {
+    if (!is_header_name(name) || !is_header_value(value))
+      with.refuse("headers", "must map header names to one line each");
+    if (contains(framing_headers, with_case(name, lower))) with.refuse("headers", fmt::format("must not set {}", name));
+  }
+}
+
+void read_body(Arguments& with, HttpRequest& request) {
+  const Json* body = with.any("body");
+  if (!body) return;
+  const auto* text = body->if_string();
+  request.body = text ? std::string(std::string_view(*text)) : boost::json::serialize(*body);
+  if (!has_header(request, "content-type"))
+    request.headers.emplace_back("Content-Type", text ? "text/plain; charset=utf-8" : "application/json");
+}
+
+HttpRequest read_request(Arguments& with, const Lease& lease, const ToolLimits& limits) {
+  HttpRequest request{.method = with_case(with.text("method").value_or("GET"), upper),
+                      .url = with.required_text("url"),
+                      .headers = {},
+                      .body = {},
+                      .timeout = with.duration("timeout").value_or(limits.http_timeout),
+                      .connect_timeout = with.duration("connect_timeout").value_or(limits.http_connect_timeout)};
+  if (!contains(methods, request.method))
+    with.refuse("method", "must be GET, HEAD, OPTIONS, POST, PUT, PATCH or DELETE");
+  if (request.url.contains('\0') || !origin_of(request.url)) with.refuse("url", "must be an http or https URL");
+  // To libcurl, zero is no limit at all.
+  if (request.timeout <= Duration::zero()) with.refuse("timeout", "must be longer than nothing");
+  if (request.connect_timeout <= Duration::zero()) with.refuse("connect_timeout", "must be longer than nothing");
+  read_headers(with, request);
+  read_body(with, request);
+  if (!is_read(request.method) && !has_header(request, "idempotency-key") && is_header_value(lease.idempotency_key))
+    request.headers.emplace_back("Idempotency-Key", lease.idempotency_key);
+  return request;
+}
+
+// What browsers and libcurl do: 303 always becomes a GET, 301 and 302 when it was a POST, 307 and 308 never.
+HttpRequest redirected(HttpRequest request, const HttpAnswer& answer) {
+  const bool drops_body = (answer.status == 303 && request.method != "HEAD") ||
+                          ((answer.status == 301 || answer.status == 302) && request.method == "POST");
+  if (drops_body) {
+    request.method = "GET";
+    request.body.reset();
+    std::erase_if(request.headers, [](const auto& header) {
+      const auto name = with_case(header.first, lower);
+      return name == "content-type" || name == "idempotency-key";
+    });
+  }
+  if (origin_of(request.url) != origin_of(answer.redirect_url))
+    std::erase_if(request.headers,
+                  [](const auto& header) { return !contains(impersonal_headers, with_case(header.first, lower)); });
+  request.url = answer.redirect_url;
+  return request;
+}
+
+Failed failed(const HttpError& error, const HttpRequest& request, const ToolLimits& limits) {
+  const auto origin = origin_of(request.url);
+  const auto where = origin ? origin->str() : std::string("the URL");
+  switch (error.kind) {
+    case HttpError::Kind::stopped:
+      return stopped();
+    case HttpError::Kind::bad_url:
+      return invalid_arguments(fmt::format("`url` cannot be used: {}", error.message));
+    case HttpError::Kind::refused_address:
+      return failure("TOOL_DENIED", fmt::format("{} may not be reached: {}", where, error.message));
+    case HttpError::Kind::too_large:
+      return failure("TOOL_OUTPUT_TOO_LARGE",
+                     fmt::format("{} answered with more than {} bytes", where, limits.http_body_bytes_max));
+    case HttpError::Kind::timed_out:
+      return failure("TOOL_TIMEOUT", fmt::format("{} did not answer in time: {}", where, error.message));
+    case HttpError::Kind::unreachable:
+      return failure("TOOL_DEPENDENCY_DOWN", fmt::format("{}: {}", where, error.message));
+  }
+  return failure("TOOL_INTERNAL_ERROR", "unknown");
+}
+
+// Seconds, or a date.
+std::optional<Duration> retry_after(const HttpAnswer& answer, Instant now) {
+  const auto* text = answer.header("retry-after");
+  if (!text || text->empty()) return std::nullopt;
+  std::int64_t ms = 0;
+  if (std::ranges::all_of(*text, [](char c) { return c >= '0' && c <= '9'; })) {
+    std::int64_t seconds = 0;
+    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), seconds);
+    const auto most = std::chrono::duration_cast<std::chrono::seconds>(retry_after_max).count();
+    ms = (error == std::errc{} ? std::min<std::int64_t>(seconds, most) : most) * 1000;
+  } else {
+    const auto at = curl_getdate(text->c_str(), nullptr);
+    if (at < 0) return std::nullopt;
+    ms = static_cast<std::int64_t>(at) * 1000 - now.ms;
+  }
+  return std::clamp(Duration(ms), Duration::zero(), retry_after_max);
+}
+
+Failed refused_by_server(const HttpRequest& request, const HttpAnswer& answer, Instant now) {
+  auto message = fmt::format("{} {} answered {}", request.method, origin_of(request.url)->str(), answer.status);
+  if (const auto excerpt = head_of(repaired_utf8(answer.body), excerpt_bytes_max); !excerpt.empty())
+    message += ": " + excerpt;
+  const auto code = answer.status == 408   ? "TOOL_TIMEOUT"
+                    : answer.status == 429 ? "TOOL_RATE_LIMITED"
+                    : answer.status >= 500 ? "TOOL_DEPENDENCY_DOWN"
+                                           : "TOOL_INVALID_ARGUMENTS";
+  auto failed = failure(code, std::move(message));
+  if (answer.status == 408 || answer.status == 429 || answer.status >= 500)
+    failed.retry_after = retry_after(answer, now);
+  return failed;
+}
+
+bool is_json(const HttpAnswer& answer) {
+  const auto* type = answer.header("content-type");
+  if (!type) return false;
+  auto media = with_case(type->substr(0, type->find(';')), lower);
+  while (media.ends_with(' ')) media.pop_back();
+  return media == "application/json" || media.ends_with("+json");
+}
+
+void append_headers(std::string& output, const HttpAnswer& answer) {
+  // One that came several times is one text, joined as RFC 9110 has it.
+  HttpHeaders joined;
+  for (const auto& [name, value] : answer.headers) {
+    const auto earlier = std::ranges::find_if(joined, [&](const auto& header) { return header.first == name; });
+    if (earlier == joined.end())
+      joined.emplace_back(name, value);
+    else
+      earlier->second += ", " + value;
+  }
+  output += '{';
+  for (const auto& [name, value] : joined) {
+    if (output.back() != '{') output += ',';
+    append_json_string(output, repaired_utf8(name));
+    output += ':';
+    append_json_string(output, repaired_utf8(value));
+  }
+  output += '}';
+}
+
+Completed completed(HttpAnswer answer) {
+  std::string output = fmt::format(R"({{"status":{},"headers":)", answer.status);
+  append_headers(output, answer);
+  output += R"(,"body":)";
+  auto text = repaired_utf8(std::move(answer.body));
+  const auto parsed = is_json(answer) ? parse_json(text) : std::unexpected(std::string());
+  if (parsed && nests_within(*parsed, json_depth_max - 1))
+    output += boost::json::serialize(*parsed);
+  else
+    append_json_string(output, text);
+  output += '}';
+  return {.output = std::move(output), .cost = {}};
+}
+
+class HttpRequestTool final : public Tool {
+ public:
+  explicit HttpRequestTool(const ToolLimits& limits)
+      : limits_(limits),
+        rules_{.allow = limits.http_allow,
+               .body_bytes_max = limits.http_body_bytes_max,
+               .proxy_from_environment = limits.http_proxy_from_environment} {
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) throw std::bad_alloc();
+  }
+  ~HttpRequestTool() override { curl_global_cleanup(); }
+
+  const ToolSpec& spec() const override { return spec_; }
+
+  ToolResult run(const Lease& lease, Instant now, std::stop_token stop) override {
+    Arguments with(lease.input);
+    HttpRequest request = read_request(with, lease, limits_);
+    const bool follows = with.boolean("follow_redirects").value_or(false);
+    if (with.refusal()) return *with.refusal();
+
+    // The time-out is for all of it, redirects included.
+    const auto deadline = steady_clock::now() + request.timeout;
+    for (int redirects = 0;; ++redirects) {
+      auto answer = exchange(request, rules_, stop);
+      if (!answer) return failed(answer.error(), request, limits_);
+      if (answer->status >= 400) return refused_by_server(request, *answer, now);
+      if (!follows || answer->redirect_url.empty()) return completed(std::move(*answer));
+      if (redirects == redirects_max) return invalid_arguments(fmt::format("more than {} redirects", redirects_max));
+      request = redirected(std::move(request), *answer);
+      request.timeout = std::max(std::chrono::ceil<Duration>(deadline - steady_clock::now()), Duration(1));
+    }
+  }
+
+ private:
+  using Kind = ToolKey::Kind;
+  const ToolLimits limits_;
+  const HttpRules rules_;
+  const ToolSpec spec_{.name = {"http.request"},
+                       .keys = {{.name = "url", .required = true, .kind = Kind::text},
+                                {.name = "method", .kind = Kind::text},
+                                {.name = "headers", .kind = Kind::text_map},
+                                {.name = "body"},
+                                {.name = "timeout", .kind = Kind::duration},
+                                {.name = "connect_timeout", .kind = Kind::duration},
+                                {.name = "follow_redirects", .kind = Kind::boolean}},
+                       .writes = ToolSpec::Writes::by_method};
+};
+
+}  // namespace
+
+std::unique_ptr<Tool> make_http_request(const ToolLimits& limits) { return std::make_unique<HttpRequestTool>(limits); }
+
+}  // namespace pawl

@@ -1,0 +1,297 @@
+// shell: runs a program with arguments, without a shell in between.
+//
+// The program gets its own session, nothing of pawl's descriptors, and an environment of a few names, what the step
+// gives, and who it works for (PAWL_RUN_ID, PAWL_STEP_ID, PAWL_ATTEMPT, PAWL_IDEMPOTENCY_KEY). When the leader ends, so
+// does everything it left running in its group; a process that moved to a session of its own escapes that, but cannot
+// hold the step up.
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json/serialize.hpp>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <system_error>
+
+#include "tools/arguments.h"
+#include "tools/outcome.h"
+#include "tools/process.h"
+#include "tools/tools.h"
+
+namespace pawl {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr auto drain_time_max = std::chrono::milliseconds(200);
+constexpr std::size_t message_stderr_bytes_max = 1000;
+constexpr std::array passed_by_default = {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"};
+
+struct Command {
+  std::vector<std::string> argv;
+  std::vector<std::string> environment;
+  std::string cwd;
+  std::optional<std::string> stdin_text;
+  bool parse_json = false;
+};
+
+bool has_nul(std::string_view text) { return text.contains('\0'); }
+
+bool is_environment_name(std::string_view name) { return !name.empty() && !name.contains('=') && !has_nul(name); }
+
+// Later settings replace earlier ones.
+class Environment {
+ public:
+  void set(std::string_view name, std::string_view value) {
+    const auto entry = fmt::format("{}={}", name, value);
+    for (auto& existing : entries_)
+      if (std::string_view(existing).substr(0, name.size() + 1) == std::string_view(entry).substr(0, name.size() + 1)) {
+        existing = entry;
+        return;
+      }
+    entries_.push_back(entry);
+  }
+  void pass(const std::string& name) {
+    if (const char* value = std::getenv(name.c_str())) set(name, value);
+  }
+  std::vector<std::string> take() { return std::move(entries_); }
+
+ private:
+  std::vector<std::string> entries_;
+};
+
+std::vector<std::string> read_environment(Arguments& with, const Lease& lease) {
+  Environment environment;
+  for (const char* name : passed_by_default) environment.pass(name);
+  for (const auto& name : with.text_list("pass_env")) {
+    if (!is_environment_name(name)) with.refuse("pass_env", "must be a list of names of variables");
+    environment.pass(name);
+  }
+  for (const auto& [name, value] : with.text_map("env")) {
+    if (!is_environment_name(name) || has_nul(value)) with.refuse("env", "must map names of variables to texts");
+    environment.set(name, value);
+  }
+  // Last: a step cannot pass itself off as another.
+  environment.set("PAWL_RUN_ID", lease.run.str());
+  environment.set("PAWL_STEP_ID", lease.step.str());
+  environment.set("PAWL_ATTEMPT", std::to_string(lease.attempt));
+  environment.set("PAWL_IDEMPOTENCY_KEY", lease.idempotency_key);
+  return environment.take();
+}
+
+Command read_command(Arguments& with, const Lease& lease) {
+  Command command{.argv = with.text_list("argv"),
+                  .environment = read_environment(with, lease),
+                  .cwd = with.text("cwd").value_or(""),
+                  .stdin_text = with.text("stdin")};
+  if (command.argv.empty()) with.refuse("argv", "is required, and must not be empty");
+  for (const auto& argument : command.argv)
+    if (has_nul(argument)) with.refuse("argv", "must not contain NUL");
+  if (!command.argv.empty() && command.argv.front().empty()) with.refuse("argv", "must begin with a program");
+  if (has_nul(command.cwd)) with.refuse("cwd", "must not contain NUL");
+  const auto parse = with.text("parse").value_or("text");
+  if (parse != "text" && parse != "json") with.refuse("parse", "must be text or json");
+  command.parse_json = parse == "json";
+  return command;
+}
+
+// What came out of one pipe.
+struct Stream {
+  Descriptor pipe;
+  std::string bytes;
+
+  // False when there is more than may be.
+  bool read_some(std::size_t bytes_max) {
+    char buffer[64 * 1024];
+    const auto got = ::read(pipe.get(), buffer, sizeof buffer);
+    if (got < 0) return true;  // EAGAIN, EINTR
+    if (got == 0)
+      pipe.close();
+    else
+      bytes.append(buffer, static_cast<std::size_t>(got));
+    return bytes.size() <= bytes_max;
+  }
+};
+
+enum class End { by_itself, stopped, flooded };
+
+// Stays with a process until it and its output have ended, or until they are made to.
+class Watch {
+ public:
+  Watch(Process& process, Stream& out, Stream& err, const ToolLimits& limits)
+      : process_(process), out_(out), err_(err), limits_(limits) {}
+
+  End until_end(const std::stop_token& stop) {
+    const StopEvent stop_event(stop);
+    while (!is_over()) {
+      pollfd waits[] = {readable(end_ == End::by_itself && !has_ended_ ? stop_event.fd() : -1),
+                        readable(has_ended_ ? -1 : process_.ended_fd()), readable(out_.pipe.get()),
+                        readable(err_.pipe.get())};
+      if (::poll(waits, std::size(waits), wait_ms()) < 0 && errno != EINTR)
+        throw std::system_error(errno, std::generic_category(), "poll");
+      if (waits[0].revents) terminate();
+      if (waits[1].revents) leader_ended();
+      if (waits[2].revents) take(out_);
+      if (waits[3].revents) take(err_);
+      if (!has_ended_ && steady_clock::now() >= kill_at_) process_.signal_group(SIGKILL);
+    }
+    return end_;
+  }
+
+ private:
+  static pollfd readable(int fd) { return {.fd = fd, .events = POLLIN, .revents = 0}; }
+
+  bool is_over() const {
+    if (has_ended_ && !out_.pipe.is_open() && !err_.pipe.is_open()) return true;
+    return steady_clock::now() >= give_up_at_;
+  }
+
+  int wait_ms() const {
+    const auto now = steady_clock::now();
+    const auto next = has_ended_ || now >= kill_at_ ? give_up_at_ : std::min(kill_at_, give_up_at_);
+    if (next == steady_clock::time_point::max()) return -1;
+    return static_cast<int>(std::max(std::chrono::ceil<Duration>(next - now), Duration::zero()).count());
+  }
+
+  void terminate() {
+    end_ = End::stopped;
+    process_.signal_group(SIGTERM);
+    kill_at_ = steady_clock::now() + limits_.shell_kill_grace;
+    give_up_at_ = kill_at_ + reap_time_max;
+  }
+
+  // The rest of the group dies before the pipes are drained: it holds their other ends.
+  void leader_ended() {
+    has_ended_ = true;
+    process_.signal_group(SIGKILL);
+    give_up_at_ = steady_clock::now() + drain_time_max;
+  }
+
+  void take(Stream& stream) {
+    if (stream.read_some(limits_.shell_stream_bytes_max)) return;
+    stream.pipe.close();
+    if (end_ == End::stopped) return;
+    end_ = End::flooded;
+    process_.signal_group(SIGKILL);
+    give_up_at_ = std::min(give_up_at_, steady_clock::now() + reap_time_max);
+  }
+
+  Process& process_;
+  Stream& out_;
+  Stream& err_;
+  const ToolLimits& limits_;
+  End end_ = End::by_itself;
+  bool has_ended_ = false;
+  steady_clock::time_point kill_at_ = steady_clock::time_point::max();
+  steady_clock::time_point give_up_at_ = steady_clock::time_point::max();
+};
+
+Failed could_not_start(const SpawnError& error, const Command& command) {
+  const auto reason = std::generic_category().message(error.error);
+  switch (error.stage) {
+    case SpawnError::Stage::directory:
+      return invalid_arguments(fmt::format("`cwd` {}: {}", command.cwd, reason));
+    case SpawnError::Stage::program:
+      if (error.error == ENOMEM || error.error == EAGAIN || error.error == ETXTBSY) break;
+      return invalid_arguments(fmt::format("{} cannot be run: {}", command.argv.front(), reason));
+    case SpawnError::Stage::resources:
+      break;
+  }
+  return failure("TOOL_FAILED", fmt::format("could not start {}: {}", command.argv.front(), reason));
+}
+
+Failed ended_badly(int status, const Command& command, const std::string& stderr_text) {
+  const auto how = WIFSIGNALED(status) ? fmt::format("was killed by signal {}", WTERMSIG(status))
+                                       : fmt::format("exited with {}", WEXITSTATUS(status));
+  auto message = fmt::format("{} {}", command.argv.front(), how);
+  if (!stderr_text.empty()) message += ": " + tail_of(stderr_text, message_stderr_bytes_max);
+  // What shells say when the program is not there or cannot be run: no further attempt will find it.
+  const bool never_ran = WIFEXITED(status) && (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127);
+  return never_ran ? invalid_arguments(std::move(message)) : failure("TOOL_FAILED", std::move(message));
+}
+
+ToolResult ended_well(const Command& command, const std::string& stdout_text, const std::string& stderr_text) {
+  std::string output = R"({"exit_code":0,)";
+  if (command.parse_json) {
+    const auto parsed = parse_json(stdout_text);
+    if (!parsed || !nests_within(*parsed, json_depth_max - 1)) {
+      auto failed = failure("TOOL_FAILED", fmt::format("stdout is not JSON: {}",
+                                                       parsed ? std::string("nested too deep") : parsed.error()));
+      failed.retryable = false;  // it did its work; only what it says is of no use
+      return failed;
+    }
+    output += R"("json":)" + boost::json::serialize(*parsed);
+  } else {
+    output += R"("stdout":)";
+    append_json_string(output, stdout_text);
+  }
+  output += R"(,"stderr":)";
+  append_json_string(output, stderr_text);
+  output += "}";
+  return Completed{.output = std::move(output), .cost = {}};
+}
+
+class Shell final : public Tool {
+ public:
+  explicit Shell(const ToolLimits& limits) : limits_(limits) {}
+
+  const ToolSpec& spec() const override { return spec_; }
+
+  ToolResult run(const Lease& lease, Instant, std::stop_token stop) override {
+    Arguments with(lease.input);
+    const Command command = read_command(with, lease);
+    if (with.refusal()) return *with.refusal();
+
+    auto out_pipe = make_pipe();
+    auto err_pipe = make_pipe();
+    // A file rather than a pipe: nothing to pump, nothing to block on, whether the program reads it or not.
+    const auto in = command.stdin_text ? file_in_memory(*command.stdin_text) : open_null_device();
+    auto process = Process::spawn({.argv = command.argv,
+                                   .environment = command.environment,
+                                   .directory = command.cwd,
+                                   .stdin_fd = in.get(),
+                                   .stdout_fd = out_pipe.write_end.get(),
+                                   .stderr_fd = err_pipe.write_end.get(),
+                                   .dies_with_thread = true});
+    if (!process) return could_not_start(process.error(), command);
+    out_pipe.write_end.close();
+    err_pipe.write_end.close();
+
+    Stream out{.pipe = std::move(out_pipe.read_end), .bytes = {}};
+    Stream err{.pipe = std::move(err_pipe.read_end), .bytes = {}};
+    const End end = Watch(*process, out, err, limits_).until_end(stop);
+    const auto status = process->kill_and_reap();
+    if (end == End::stopped) return stopped();
+    if (end == End::flooded)
+      return failure("TOOL_OUTPUT_TOO_LARGE", fmt::format("{} wrote more than {} bytes to stdout or stderr",
+                                                          command.argv.front(), limits_.shell_stream_bytes_max));
+    const auto stderr_text = repaired_utf8(std::move(err.bytes));
+    if (status != 0) return ended_badly(status.value_or(SIGKILL), command, stderr_text);
+    return ended_well(command, repaired_utf8(std::move(out.bytes)), stderr_text);
+  }
+
+ private:
+  using Kind = ToolKey::Kind;
+  const ToolLimits limits_;
+  const ToolSpec spec_{.name = {"shell"},
+                       .keys = {{.name = "argv", .required = true, .kind = Kind::text_list},
+                                {.name = "env", .kind = Kind::text_map},
+                                {.name = "pass_env", .kind = Kind::text_list},
+                                {.name = "cwd", .kind = Kind::text},
+                                {.name = "stdin", .kind = Kind::text},
+                                {.name = "parse", .kind = Kind::text}},
+                       .writes = ToolSpec::Writes::always};
+};
+
+}  // namespace
+
+std::unique_ptr<Tool> make_shell(const ToolLimits& limits) { return std::make_unique<Shell>(limits); }
+
+}  // namespace pawl
