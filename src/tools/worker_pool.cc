@@ -1,0 +1,374 @@
+#include "tools/worker_pool.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <exception>
+#include <system_error>
+#include <utility>
+
+#include "core/invariant.h"
+#include "tools/outcome.h"
+
+namespace pawl {
+namespace {
+
+// The clock may jump, and in tests it is moved by hand; the keeper looks at it this often while something is pending.
+constexpr std::chrono::milliseconds clock_look_interval{50};
+
+// Signals are for the main thread. A write to a closed socket inside a library must not end the process either.
+void block_signals() {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
+}
+
+StepReport report_for(Lease&& lease, std::variant<Completed, Failed> outcome) {
+  return {.tenant = lease.tenant,
+          .run = lease.run,
+          .step = std::move(lease.step),
+          .token = lease.token,
+          .outcome = std::move(outcome)};
+}
+
+Failed timed_out(Duration timeout) {
+  return failure("TOOL_TIMEOUT", fmt::format("not done within the step's timeout of {}", print_duration(timeout)));
+}
+
+void limit_output(ToolResult& result) {
+  const auto* now = std::get_if<Completed>(&result);
+  const auto* later = std::get_if<CompleteAt>(&result);
+  const Completed* completed = now ? now : later ? &later->outcome : nullptr;
+  if (!completed || completed->output.size() <= step_output_bytes_max) return;
+  auto failed = failure("TOOL_OUTPUT_TOO_LARGE", fmt::format("the output is {} bytes; at most {} are kept",
+                                                             completed->output.size(), step_output_bytes_max));
+  failed.cost = completed->cost;
+  result = std::move(failed);
+}
+
+Instant deadline_of(const Lease& lease, Instant started) {
+  return lease.timeout > Duration::zero() ? started + lease.timeout : end_of_time;
+}
+
+std::variant<Completed, Failed> outcome_of(ToolResult&& result) {
+  if (auto* completed = std::get_if<Completed>(&result)) return std::move(*completed);
+  return std::get<Failed>(std::move(result));
+}
+
+}  // namespace
+
+std::size_t WorkerPool::LeaseKeyHash::operator()(const LeaseKey& key) const noexcept {
+  return std::hash<RunId>{}(key.run) ^ std::hash<StepId>{}(key.step) ^ key.token;
+}
+
+WorkerPool::WorkerPool(WorkerPoolOptions options, const std::vector<std::unique_ptr<Tool>>& tools, Gate& gate)
+    : options_(std::move(options)), gate_(gate) {
+  invariant(options_.slots > 0 && options_.threads_max > 0 && options_.clock, "a worker pool can work");
+  for (const auto& tool : tools) tools_.emplace(tool->spec().name, tool.get());
+}
+
+WorkerPool::~WorkerPool() { stop(); }
+
+void WorkerPool::start(LeaseBroker& broker) {
+  invariant(!broker_, "a worker pool starts once");
+  broker_ = &broker;
+  quick_thread_ = std::thread([this] { run_quick_leases(); });
+  keeper_thread_ = std::thread([this] { keep(); });
+  broker_->offer(options_.worker, options_.slots);
+}
+
+void WorkerPool::stop() {
+  std::vector<std::stop_source> stops;
+  {
+    std::unique_lock lock(mutex_);
+    if (!broker_ || is_stopping_) return;
+    is_stopping_ = true;
+    for (Running* running : running_) {
+      running->state = Running::State::revoked;
+      stops.push_back(running->stop);
+    }
+  }
+  quick_wake_.notify_all();
+  slow_wake_.notify_all();
+  keeper_wake_.notify_all();
+  for (auto& stop : stops) stop.request_stop();
+  quick_thread_.join();
+  keeper_thread_.join();
+  {
+    std::unique_lock lock(mutex_);
+    const bool ended = slow_ended_.wait_for(lock, stop_time_max, [this] { return running_.empty(); });
+    invariant(ended, "every tool ends soon after it is told to");
+  }
+  for (auto& thread : slow_threads_) thread.join();
+}
+
+void WorkerPool::grant(std::vector<Lease> leases) {
+  bool has_quick = false;
+  int slow = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_stopping_) return;
+    for (auto& lease : leases) {
+      const Tool* tool = find(lease.tool);
+      const bool is_slow = tool && !tool->is_quick();  // that there is no such tool is quickly said
+      if (is_slow) {
+        slow_queue_.push_back(std::move(lease));
+        ++slow;
+      } else {
+        quick_queue_.push_back(std::move(lease));
+        has_quick = true;
+      }
+    }
+    if (slow > 0 && slow_queue_.size() > static_cast<std::size_t>(idle_threads_)) keeper_is_called_ = true;
+  }
+  if (has_quick) quick_wake_.notify_one();
+  for (int i = 0; i < std::min(slow, options_.threads_max); ++i) slow_wake_.notify_one();
+  if (slow > 0) keeper_wake_.notify_one();
+}
+
+void WorkerPool::revoke(RunId run, const StepId& step, std::uint64_t token) {
+  const auto is_it = [&](const Lease& lease) { return lease.run == run && lease.step == step && lease.token == token; };
+  std::stop_source stop(std::nostopstate);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto dropped = std::erase_if(quick_queue_, is_it) + std::erase_if(slow_queue_, is_it);
+    freed_slots_ += static_cast<int>(dropped);
+    if (const auto timer = timer_of_.find({run, step, token}); timer != timer_of_.end()) {
+      const auto waiting = timers_.find(timer->second);
+      if (waiting->second.holds_slot) ++freed_slots_;
+      timers_.erase(waiting);
+      timer_of_.erase(timer);
+    }
+    for (Running* running : running_)
+      if (is_it(running->lease)) {
+        running->state = Running::State::revoked;
+        stop = running->stop;
+      }
+    if (batch_is_running_) revoked_in_batch_.push_back({run, step, token});
+    if (freed_slots_ > 0) keeper_is_called_ = true;
+  }
+  keeper_wake_.notify_one();
+  stop.request_stop();
+}
+
+Tool* WorkerPool::find(const ToolName& name) const {
+  const auto it = tools_.find(name);
+  return it == tools_.end() ? nullptr : it->second;
+}
+
+ToolResult WorkerPool::execute(Tool* tool, const Lease& lease, Instant now, std::stop_token stop) {
+  if (!tool) return failure("TOOL_NOT_IMPLEMENTED", fmt::format("this worker has no tool {}", lease.tool.str()));
+  try {
+    if (tool->spec().writes != ToolSpec::Writes::never && may_write(tool->spec(), lease.input))
+      if (auto refusal = gate_.admit(lease, tool->spec())) return std::move(*refusal);
+    ToolResult result = tool->run(lease, now, std::move(stop));
+    limit_output(result);
+    return result;
+  } catch (const std::system_error& error) {
+    auto failed = failure("TOOL_INTERNAL_ERROR", fmt::format("{}: {}", lease.tool.str(), error.what()));
+    failed.retryable = true;  // the machine ran out of something; it need not be so the next time
+    return failed;
+  } catch (const std::exception& error) {
+    return failure("TOOL_INTERNAL_ERROR", fmt::format("{}: {}", lease.tool.str(), error.what()));
+  } catch (...) {
+    return failure("TOOL_INTERNAL_ERROR", fmt::format("{}: an exception of no known kind", lease.tool.str()));
+  }
+}
+
+// Reports before slots: whoever fills the slots may want to know what became of their last leases.
+void WorkerPool::send(Messages messages) {
+  for (auto& stop : messages.stops) stop.request_stop();
+  if (!messages.reports.empty()) broker_->report(std::move(messages.reports));
+  if (messages.freed_slots > 0) broker_->offer(options_.worker, messages.freed_slots);
+}
+
+void WorkerPool::run_quick_leases() {
+  block_signals();
+  std::vector<Lease> batch;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    quick_wake_.wait(lock, [this] { return is_stopping_ || !quick_queue_.empty(); });
+    if (is_stopping_) return;
+    batch.swap(quick_queue_);
+    batch_is_running_ = true;
+    lock.unlock();
+    auto messages = run_batch(batch, options_.clock());
+    send(std::move(messages));
+    batch.clear();
+    lock.lock();
+  }
+}
+
+WorkerPool::Messages WorkerPool::run_batch(std::vector<Lease>& batch, Instant now) {
+  Messages messages;
+  messages.reports.reserve(batch.size());
+  std::vector<std::pair<Lease*, CompleteAt>> timers;
+  Tool* tool = nullptr;
+  for (auto& lease : batch) {
+    if (!tool || tool->spec().name != lease.tool) tool = find(lease.tool);
+    auto result = execute(tool, lease, now, {});
+    if (auto* later = std::get_if<CompleteAt>(&result))
+      timers.emplace_back(&lease, std::move(*later));
+    else
+      messages.reports.push_back(report_for(std::move(lease), outcome_of(std::move(result))));
+  }
+
+  messages.freed_slots = static_cast<int>(batch.size() - timers.size());
+  const std::lock_guard lock(mutex_);
+  batch_is_running_ = false;
+  const auto is_revoked = [this](const auto& lease) {
+    return std::ranges::any_of(revoked_in_batch_, [&](const LeaseKey& key) {
+      return key.run == lease.run && key.step == lease.step && key.token == lease.token;
+    });
+  };
+  if (!revoked_in_batch_.empty()) std::erase_if(messages.reports, is_revoked);
+  for (auto& [lease, later] : timers) {
+    messages.freed_slots += is_revoked(*lease) ? 1 : add_timer(std::move(*lease), std::move(later), now);
+  }
+  revoked_in_batch_.clear();
+  return messages;
+}
+
+// With the lock held. How many slots that frees.
+int WorkerPool::add_timer(Lease&& lease, CompleteAt result, Instant started) {
+  const Instant deadline = deadline_of(lease, started);
+  const bool is_too_long = result.at > deadline;
+  Outcome outcome = is_too_long ? Outcome(timed_out(lease.timeout)) : Outcome(std::move(result.outcome));
+  const Timer timer{.at = std::min(result.at, deadline), .number = ++timers_made_};
+  const bool holds_slot = timers_.size() >= static_cast<std::size_t>(options_.timers_max);
+  LeaseKey key{lease.run, lease.step, lease.token};
+  timer_of_.emplace(key, timer);
+  timers_.emplace(timer, Waiting{.lease = std::move(key),
+                                 .report = report_for(std::move(lease), std::move(outcome)),
+                                 .holds_slot = holds_slot});
+  keeper_is_called_ = true;
+  keeper_wake_.notify_one();
+  return holds_slot ? 0 : 1;
+}
+
+void WorkerPool::run_slow_leases() {
+  block_signals();
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    slow_wake_.wait(lock, [this] { return is_stopping_ || !slow_queue_.empty(); });
+    --idle_threads_;
+    if (is_stopping_) return;
+    Lease lease = std::move(slow_queue_.front());
+    slow_queue_.pop_front();
+    const Instant now = options_.clock();
+    Running running{.lease = lease, .deadline = deadline_of(lease, now), .stop = {}};
+    const auto place = running_.insert(running_.end(), &running);
+    keeper_is_called_ = true;
+    keeper_wake_.notify_one();
+    lock.unlock();
+
+    auto result = execute(find(lease.tool), lease, now, running.stop.get_token());
+
+    lock.lock();
+    running_.erase(place);
+    Messages messages{.reports = {}, .stops = {}, .freed_slots = 1};
+    auto* later = std::get_if<CompleteAt>(&result);
+    if (later && running.state == Running::State::working)
+      messages.freed_slots = add_timer(std::move(lease), std::move(*later), now);
+    else if (auto report = finish(running, std::move(lease), std::move(result)))
+      messages.reports.push_back(std::move(*report));
+    if (is_stopping_) messages = {};
+    if (is_stopping_) slow_ended_.notify_all();
+    lock.unlock();
+    send(std::move(messages));
+    lock.lock();
+    ++idle_threads_;
+  }
+}
+
+// With the lock held. What, if anything, is to be said of a lease whose tool has returned.
+std::optional<StepReport> WorkerPool::finish(Running& running, Lease&& lease, ToolResult result) {
+  switch (running.state) {
+    case Running::State::working:
+      return report_for(std::move(lease), outcome_of(std::move(result)));
+    case Running::State::timed_out:
+      // It finished while it was being stopped. To call that a time-out would have the work done twice.
+      if (std::holds_alternative<Completed>(result)) return report_for(std::move(lease), outcome_of(std::move(result)));
+      return report_for(std::move(lease), timed_out(running.lease.timeout));
+    case Running::State::abandoned:
+    case Running::State::revoked:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+void WorkerPool::keep() {
+  block_signals();
+  std::unique_lock lock(mutex_);
+  while (!is_stopping_) {
+    keeper_is_called_ = false;
+    make_threads();
+    const Instant now = options_.clock();
+    Messages messages{.reports = {}, .stops = {}, .freed_slots = std::exchange(freed_slots_, 0)};
+    collect_due_timers(now, messages);
+    collect_overdue(now, messages);
+    if (!messages.empty()) {
+      lock.unlock();
+      send(std::move(messages));
+      lock.lock();
+      continue;
+    }
+    const auto is_wanted = [this] { return is_stopping_ || keeper_is_called_; };
+    if (const auto next = next_moment())
+      keeper_wake_.wait_for(lock, std::clamp<Duration>(*next - now, Duration(1), clock_look_interval), is_wanted);
+    else
+      keeper_wake_.wait(lock, is_wanted);
+  }
+}
+
+// With the lock held, as are the three that follow.
+void WorkerPool::make_threads() {
+  const auto waiting = static_cast<int>(slow_queue_.size()) - idle_threads_;
+  const auto room = options_.threads_max - static_cast<int>(slow_threads_.size());
+  for (int i = 0; i < std::min(waiting, room); ++i) {
+    try {
+      slow_threads_.emplace_back([this] { run_slow_leases(); });
+      ++idle_threads_;  // from here on, or the next look would make it again
+    } catch (const std::system_error&) {
+      // Fewer threads, then. With none at all there is nobody to make do with, and leases would wait for ever.
+      if (slow_threads_.empty()) throw;
+      return;
+    }
+  }
+}
+
+void WorkerPool::collect_due_timers(Instant now, Messages& messages) {
+  while (!timers_.empty() && timers_.begin()->first.at <= now) {
+    Waiting& waiting = timers_.begin()->second;
+    timer_of_.erase(waiting.lease);
+    messages.reports.push_back(std::move(waiting.report));
+    if (waiting.holds_slot) ++messages.freed_slots;
+    timers_.erase(timers_.begin());
+  }
+}
+
+void WorkerPool::collect_overdue(Instant now, Messages& messages) {
+  for (Running* running : running_) {
+    if (running->state == Running::State::working && now >= running->deadline) {
+      running->state = Running::State::timed_out;
+      running->abandon_at = now + stop_grace;
+      messages.stops.push_back(running->stop);
+    } else if (running->state == Running::State::timed_out && now >= running->abandon_at) {
+      running->state = Running::State::abandoned;
+      messages.reports.push_back(report_for(Lease(running->lease), timed_out(running->lease.timeout)));
+    }
+  }
+}
+
+std::optional<Instant> WorkerPool::next_moment() const {
+  Instant next = end_of_time;
+  if (!timers_.empty()) next = timers_.begin()->first.at;
+  for (const Running* running : running_) {
+    if (running->state == Running::State::working) next = std::min(next, running->deadline);
+    if (running->state == Running::State::timed_out) next = std::min(next, running->abandon_at);
+  }
+  return next == end_of_time ? std::nullopt : std::optional(next);
+}
+
+}  // namespace pawl

@@ -1,0 +1,150 @@
+// The workers inside this process: takes leases from the engine, runs their tools, reports.
+//
+//   grant -> quick -> one thread runs all that have queued up and reports them together
+//         \-> slow -> a thread each, made on demand, kept
+//   CompleteAt ------> a timer, no thread, until the keeper reports it
+//
+// The keeper is the thread that looks at the clock: it reports what is due, stops what overruns its time-out, makes
+// threads, and offers the slots of leases that were lost.
+//
+// Every granted lease gives its slot back by one offer(), whatever became of it, and leads to at most one report. One
+// that only waits for a timer gives it back at once: a thousand sleeping steps must not keep the others from working.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/lease.h"
+#include "tools/gate.h"
+#include "tools/tool.h"
+
+namespace pawl {
+
+struct WorkerPoolOptions {
+  WorkerName worker;
+  int slots = 1024;          // leases queued or running at once
+  int timers_max = 100'000;  // leases that wait for a timer without a slot; any further ones keep theirs
+  int threads_max = 64;      // for slow tools
+  std::function<Instant()> clock;
+};
+
+class WorkerPool final : public LeaseSink {
+ public:
+  // Tools and gate must outlive the pool.
+  WorkerPool(WorkerPoolOptions options, const std::vector<std::unique_ptr<Tool>>& tools, Gate& gate);
+  ~WorkerPool() override;
+
+  // Offers all slots. The broker must stay until stop() has returned. Once only.
+  void start(LeaseBroker& broker);
+  // Stops every tool, drops what is queued or waits for a timer, and joins; nothing is reported afterwards. A tool that
+  // does not end within stop_time_max is a bug, and ends the process. Not from a thread of the pool.
+  void stop();
+
+  // Neither blocks on a tool or calls the broker.
+  void grant(std::vector<Lease> leases) override;
+  void revoke(RunId run, const StepId& step, std::uint64_t token) override;
+
+ private:
+  struct LeaseKey {
+    RunId run;
+    StepId step;
+    std::uint64_t token = 0;
+
+    friend bool operator==(const LeaseKey&, const LeaseKey&) = default;
+  };
+  struct LeaseKeyHash {
+    std::size_t operator()(const LeaseKey& key) const noexcept;
+  };
+
+  // A slow lease in the hands of a thread, on that thread's stack.
+  struct Running {
+    const Lease& lease;
+    Instant deadline = end_of_time;
+    std::stop_source stop;
+    // timed_out: told to stop, still given stop_grace. abandoned: reported without waiting any longer.
+    enum class State { working, timed_out, abandoned, revoked } state = State::working;
+    Instant abandon_at = end_of_time;
+  };
+
+  // By due time, then in the order of arrival.
+  struct Timer {
+    Instant at;
+    std::uint64_t number = 0;
+
+    friend auto operator<=>(const Timer&, const Timer&) = default;
+  };
+
+  struct Waiting {
+    LeaseKey lease;
+    StepReport report;
+    bool holds_slot = false;
+  };
+
+  using Outcome = std::variant<Completed, Failed>;
+  // What a thread of the pool has to say once it has let go of the lock.
+  struct Messages {
+    std::vector<StepReport> reports;
+    std::vector<std::stop_source> stops;
+    int freed_slots = 0;
+
+    bool empty() const { return reports.empty() && stops.empty() && freed_slots == 0; }
+  };
+
+  Tool* find(const ToolName& name) const;
+  ToolResult execute(Tool* tool, const Lease& lease, Instant now, std::stop_token stop);
+  void send(Messages messages);
+
+  void run_quick_leases();
+  Messages run_batch(std::vector<Lease>& batch, Instant now);
+  void run_slow_leases();
+  std::optional<StepReport> finish(Running& running, Lease&& lease, ToolResult result);
+  [[nodiscard]] int add_timer(Lease&& lease, CompleteAt result, Instant started);
+
+  void keep();
+  void make_threads();
+  void collect_due_timers(Instant now, Messages& messages);
+  void collect_overdue(Instant now, Messages& messages);
+  std::optional<Instant> next_moment() const;
+
+  const WorkerPoolOptions options_;
+  Gate& gate_;
+  std::unordered_map<ToolName, Tool*> tools_;
+  LeaseBroker* broker_ = nullptr;
+
+  std::mutex mutex_;  // for all that follows, except the threads themselves
+  bool is_stopping_ = false;
+  std::condition_variable quick_wake_, slow_wake_, keeper_wake_, slow_ended_;
+
+  std::vector<Lease> quick_queue_;
+  bool batch_is_running_ = false;
+  std::vector<LeaseKey> revoked_in_batch_;
+
+  std::deque<Lease> slow_queue_;
+  int idle_threads_ = 0;
+  std::list<Running*> running_;
+
+  std::map<Timer, Waiting> timers_;
+  std::unordered_map<LeaseKey, Timer, LeaseKeyHash> timer_of_;
+  std::uint64_t timers_made_ = 0;
+
+  int freed_slots_ = 0;
+  bool keeper_is_called_ = false;
+
+  std::thread quick_thread_, keeper_thread_;
+  std::vector<std::thread> slow_threads_;  // the keeper's, then stop()'s
+};
+
+// Between asking a tool to stop because its time is up and reporting so without it.
+inline constexpr Duration stop_grace = std::chrono::seconds(5);
+inline constexpr std::chrono::seconds stop_time_max{10};
+
+}  // namespace pawl
