@@ -233,7 +233,8 @@ std::vector<Reader::NumberedStep> Reader::ready_after(std::int64_t number, std::
     step.step = static_cast<StepIndex>(rows.i64(3));
     step.fresh = rows.flag(4);
     step.workspace.text = rows.bytes(5);
-    step.tool.text = rows.bytes(6);
+    step.workflow.text = rows.bytes(6);
+    step.tool.text = rows.bytes(7);
   }
   return steps;
 }

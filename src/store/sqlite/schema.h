@@ -63,6 +63,7 @@ CREATE TABLE ready(
   step      INTEGER NOT NULL,
   fresh     INTEGER NOT NULL,
   workspace TEXT NOT NULL,
+  workflow  TEXT NOT NULL,
   tool      TEXT NOT NULL
 );
 CREATE INDEX ready_of_run ON ready(tenant, run);
@@ -158,13 +159,14 @@ inline constexpr const char* due_runs =
     "AND (due_at, tenant, id) > (?2, ?3, ?4) ORDER BY due_at, tenant, id LIMIT ?5";
 
 // Ready steps.
-inline constexpr const char* ready_of_run = "SELECT number, step FROM ready WHERE tenant = ?1 AND run = ?2";
+inline constexpr const char* ready_of_run = "SELECT number, step, fresh FROM ready WHERE tenant = ?1 AND run = ?2";
 inline constexpr const char* insert_ready =
-    "INSERT INTO ready(tenant, run, step, fresh, workspace, tool) VALUES(?1, ?2, ?3, ?4, ?5, ?6)";
-inline constexpr const char* update_ready = "UPDATE ready SET fresh = ?2, workspace = ?3, tool = ?4 WHERE number = ?1";
+    "INSERT INTO ready(tenant, run, step, fresh, workspace, workflow, tool) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+inline constexpr const char* update_ready = "UPDATE ready SET fresh = ?2 WHERE number = ?1";
 inline constexpr const char* delete_ready = "DELETE FROM ready WHERE number = ?1";
 inline constexpr const char* ready_after =
-    "SELECT number, tenant, run, step, fresh, workspace, tool FROM ready WHERE number > ?1 ORDER BY number LIMIT ?2";
+    "SELECT number, tenant, run, step, fresh, workspace, workflow, tool FROM ready WHERE number > ?1 "
+    "ORDER BY number LIMIT ?2";
 
 // Approvals.
 inline constexpr const char* put_approval =

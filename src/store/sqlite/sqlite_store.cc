@@ -40,7 +40,6 @@ void migrate(Connection& connection, int version) {
 }
 
 void set_up_writer(Connection& connection, const SqliteOptions& options) {
-  if (options.single_connection) connection.execute("PRAGMA locking_mode = EXCLUSIVE");
   execute_number(connection, "page_size", options.page_bytes);
   execute_number(connection, "cache_size", -options.writer_cache_bytes / 1024);
   if (connection.text("PRAGMA journal_mode = WAL") != "wal")
@@ -76,6 +75,8 @@ SqliteStore::SqliteStore(const SqliteOptions& options)
   }
   std::string path = database_in(options.folder, real);
   writing_.emplace(sqlite::OpenOptions{.path = path, .vfs = options.vfs});
+  // Before the first look: a log without shared memory can only be read by its sole owner.
+  if (options.single_connection) writing_->execute("PRAGMA locking_mode = EXCLUSIVE");
   int version = checked_version(*writing_);
   set_up_writer(*writing_, options);
   migrate(*writing_, version);

@@ -166,21 +166,23 @@ void Writer::replace_ready(const RunFold& fold) {
   struct Standing {
     std::int64_t number;
     StepIndex step;
+    bool fresh;
   };
   std::vector<Standing> standing;
   if (fold.had_ready) {
     auto rows = ready_of_run_.query(tenant, run);
-    while (rows.next()) standing.push_back({rows.i64(0), static_cast<StepIndex>(rows.i64(1))});
+    while (rows.next()) standing.push_back({rows.i64(0), static_cast<StepIndex>(rows.i64(1)), rows.flag(2)});
   }
   for (const Standing& old : standing)
     if (std::ranges::find(fold.ready, old.step, &ReadyStep::step) == fold.ready.end()) delete_ready_.run(old.number);
   for (const ReadyStep& step : fold.ready) {
-    std::string_view workspace(step.workspace.text), tool(step.tool.text);
     auto old = std::ranges::find(standing, step.step, &Standing::step);
-    if (old != standing.end())
-      update_ready_.run(old->number, step.fresh ? 1 : 0, workspace, tool);
-    else
-      insert_ready_.run(tenant, run, static_cast<int>(step.step), step.fresh ? 1 : 0, workspace, tool);
+    if (old == standing.end())
+      insert_ready_.run(tenant, run, static_cast<int>(step.step), step.fresh ? 1 : 0,
+                        std::string_view(step.workspace.text), std::string_view(step.workflow.text),
+                        std::string_view(step.tool.text));
+    else if (old->fresh != step.fresh)
+      update_ready_.run(old->number, step.fresh ? 1 : 0);
   }
 }
 

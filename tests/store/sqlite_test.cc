@@ -1,0 +1,332 @@
+// What is SQLite's own: the folder and its lock, readers beside the writer, versions, damage, syncs.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "store/crash_vfs.h"
+#include "store/sqlite/sqlite_store.h"
+#include "store/store_suite.h"
+
+namespace pawl::test {
+namespace {
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "pawl_store_XXXXXX").string();
+    if (!mkdtemp(name.data())) std::abort();
+    path_ = name;
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  std::filesystem::path data() const { return path_ / "data"; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+SqliteOptions options_for(const std::filesystem::path& folder) {
+  SqliteOptions options;
+  options.folder = folder;
+  return options;
+}
+
+class FolderHarness : public StoreHarness {
+ public:
+  std::unique_ptr<Store> open() override { return std::make_unique<SqliteStore>(options_for(folder_.data())); }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+class CrashDiskHarness : public StoreHarness {
+ public:
+  std::unique_ptr<Store> open() override {
+    SqliteOptions options;
+    options.folder = "/data";
+    options.vfs = disk_.vfs();
+    options.single_connection = true;
+    return std::make_unique<SqliteStore>(options);
+  }
+
+ private:
+  CrashDisk disk_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Sqlite, StoreSuite,
+                         testing::Values(StoreKind{"folder", [] { return std::make_unique<FolderHarness>(); }},
+                                         StoreKind{"crash_disk", [] { return std::make_unique<CrashDiskHarness>(); }}),
+                         [](const testing::TestParamInfo<StoreKind>& kind) { return kind.param.name; });
+
+const TenantId acme = tenant_id(1);
+
+Frame frame_at(Position position, Position folded_before = 0) {
+  Frame frame;
+  frame.position = position;
+  frame.parts = parts_of({StreamKey::of(acme)});
+  frame.folded_before = folded_before;
+  return frame;
+}
+
+Frame run_frame(Position position, std::uint64_t number) {
+  Frame frame = frame_at(position);
+  frame.runs.push_back(new_run(acme, number, 1));
+  return frame;
+}
+
+void commit(Store& store, const Frame& frame) { store.commit({&frame, 1}); }
+
+// What the store says when it is refused; empty when it was not.
+template <class Act>
+std::string failure_of(Act act) {
+  try {
+    act();
+  } catch (const StoreFailure& failure) {
+    return failure.what();
+  }
+  return {};
+}
+
+// Changes the database behind the store's back.
+void run_sql(const std::filesystem::path& folder, const std::string& sql) {
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open((folder / "pawl.db").c_str(), &database), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(database);
+  sqlite3_close(database);
+}
+
+class SqliteFolder : public testing::Test {
+ protected:
+  SqliteOptions options() { return options_for(folder_.data()); }
+  TemporaryFolder folder_;
+};
+
+TEST_F(SqliteFolder, a_new_folder_is_for_its_owner_only) {
+  SqliteStore store(options());
+  struct stat status {};
+  ASSERT_EQ(::stat(folder_.data().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0700u);
+}
+
+TEST_F(SqliteFolder, a_folder_that_cannot_be_made_is_a_failure) {
+  auto options = options_for(folder_.data() / "not" / "there");
+  EXPECT_NE(failure_of([&] { SqliteStore store(options); }).find("No such file"), std::string::npos);
+}
+
+TEST_F(SqliteFolder, a_second_writer_is_refused_and_told_who_holds_it) {
+  auto first = std::make_unique<SqliteStore>(options());
+  std::string failure = failure_of([&] { SqliteStore second(options()); });
+  EXPECT_NE(failure.find(fmt::format("process {}", ::getpid())), std::string::npos) << failure;
+  first.reset();
+  EXPECT_EQ(failure_of([&] { SqliteStore third(options()); }), "");
+}
+
+TEST_F(SqliteFolder, a_database_of_a_newer_pawl_is_refused) {
+  { SqliteStore store(options()); }
+  run_sql(folder_.data(), "PRAGMA user_version = 99");
+  EXPECT_NE(failure_of([&] { SqliteStore store(options()); }).find("Upgrade pawl"), std::string::npos);
+  EXPECT_NE(failure_of([&] { SqliteStore::open_reader(folder_.data()); }).find("Upgrade pawl"), std::string::npos);
+}
+
+TEST_F(SqliteFolder, a_database_of_something_else_is_left_alone) {
+  std::filesystem::create_directory(folder_.data());
+  run_sql(folder_.data(), "CREATE TABLE songs(title)");
+  EXPECT_NE(failure_of([&] { SqliteStore store(options()); }).find("not a pawl database"), std::string::npos);
+  run_sql(folder_.data(), "SELECT title FROM songs");
+}
+
+TEST_F(SqliteFolder, a_file_that_is_no_database_is_a_failure) {
+  std::filesystem::create_directory(folder_.data());
+  std::ofstream(folder_.data() / "pawl.db") << std::string(10'000, 'x');
+  EXPECT_NE(failure_of([&] { SqliteStore store(options()); }).find("damaged"), std::string::npos);
+}
+
+TEST_F(SqliteFolder, a_damaged_frame_is_a_failure_that_names_it) {
+  {
+    SqliteStore store(options());
+    commit(store, frame_at(1));
+    commit(store, frame_at(2));
+  }
+  run_sql(folder_.data(), "UPDATE frames SET parts = substr(parts, 1, 40) WHERE position = 2");
+  SqliteStore store(options());
+  int seen = 0;
+  std::string failure = failure_of([&] { store.for_each_frame([&](Position, std::string_view) { ++seen; }); });
+  EXPECT_NE(failure.find("frame 2"), std::string::npos) << failure;
+  EXPECT_EQ(seen, 1);
+}
+
+TEST_F(SqliteFolder, a_missing_frame_is_a_failure) {
+  {
+    SqliteStore store(options());
+    for (Position at = 1; at <= 3; ++at) commit(store, frame_at(at));
+  }
+  run_sql(folder_.data(), "DELETE FROM frames WHERE position = 2");
+  SqliteStore store(options());
+  std::string failure = failure_of([&] { store.for_each_frame([](Position, std::string_view) {}); });
+  EXPECT_NE(failure.find("no frame 2"), std::string::npos) << failure;
+}
+
+TEST_F(SqliteFolder, damaged_rows_are_failures) {
+  {
+    SqliteStore store(options());
+    commit(store, run_frame(1, 1));
+  }
+  auto load = [&] {
+    SqliteStore store(options());
+    store.load(acme, run_id(1));
+    store.history(StreamKey::of(acme, run_id(1)));
+  };
+  EXPECT_EQ(failure_of(load), "");
+  run_sql(folder_.data(), "UPDATE runs SET status = 200");
+  EXPECT_NE(failure_of(load).find("status"), std::string::npos);
+  run_sql(folder_.data(), "UPDATE runs SET status = 1, head = x'00'");
+  EXPECT_NE(failure_of(load).find("head"), std::string::npos);
+  run_sql(folder_.data(), "UPDATE runs SET head = zeroblob(32), history = 77");
+  EXPECT_NE(failure_of(load).find("history"), std::string::npos);
+}
+
+TEST_F(SqliteFolder, a_tenant_in_another_format_is_folded_from_its_stream) {
+  StreamKey key = StreamKey::of(acme);
+  std::string lines;
+  append_event(lines, TenantEvent{{5}, {"person:ada"}, TenantCreated{"acme"}});
+  lines += '\n';
+  append_event(lines, TenantEvent{{6}, {"person:ada"}, WorkspaceSet{{"slow"}, 4}});
+  lines += '\n';
+  Tenant tenant;
+  tenant.id = acme;
+  tenant.name = "acme";
+  tenant.workspaces[{"slow"}] = 4;
+  tenant.seq = 2;
+  {
+    SqliteStore store(options());
+    Frame frame = frame_at(1);
+    frame.tenants.push_back({tenant, {key, 1, lines, 2, head_after(key, 2)}});
+    commit(store, frame);
+  }
+  run_sql(folder_.data(), "UPDATE tenants SET state = x'7f'");
+  SqliteStore store(options());
+  EXPECT_EQ(store.tenants(), std::vector{tenant});
+}
+
+// Readers
+
+TEST_F(SqliteFolder, a_reader_sees_what_a_live_writer_commits) {
+  SqliteStore store(options());
+  commit(store, run_frame(1, 1));
+  auto reader = SqliteStore::open_reader(folder_.data());
+  EXPECT_TRUE(reader->load(acme, run_id(1)));
+  EXPECT_FALSE(reader->load(acme, run_id(2)));
+  commit(store, run_frame(2, 2));
+  EXPECT_TRUE(reader->load(acme, run_id(2)));
+  EXPECT_EQ(describe(*reader), describe(store));
+  // It comes and goes without harm to the writer.
+  reader.reset();
+  commit(store, run_frame(3, 3));
+  EXPECT_EQ(store.last_position(), 3u);
+}
+
+TEST_F(SqliteFolder, a_reader_writes_nothing) {
+  SqliteStore store(options());
+  auto reader = SqliteStore::open_reader(folder_.data());
+  Frame frame = frame_at(1);
+  EXPECT_NE(failure_of([&] { commit(*reader, frame); }), "");
+  EXPECT_NE(failure_of([&] { reader->tidy(); }), "");
+}
+
+TEST_F(SqliteFolder, a_reader_of_a_folder_that_is_not_there_fails_and_makes_nothing) {
+  EXPECT_NE(failure_of([&] { SqliteStore::open_reader(folder_.data()); }), "");
+  EXPECT_FALSE(std::filesystem::exists(folder_.data()));
+}
+
+TEST_F(SqliteFolder, a_reader_sees_everything_after_a_clean_close) {
+  std::string expected;
+  {
+    SqliteStore store(options());
+    commit(store, run_frame(1, 1));
+    expected = describe(store);
+  }
+  EXPECT_EQ(describe(*SqliteStore::open_reader(folder_.data())), expected);
+  SqliteStore store(options());
+  EXPECT_EQ(describe(store), expected);
+}
+
+TEST_F(SqliteFolder, a_reader_of_a_folder_that_may_not_be_written_sees_everything) {
+  std::string expected;
+  {
+    SqliteStore store(options());
+    commit(store, run_frame(1, 1));
+    expected = describe(store);
+  }
+  std::filesystem::permissions(folder_.data(), std::filesystem::perms(0500));
+  EXPECT_EQ(describe(*SqliteStore::open_reader(folder_.data())), expected);
+  std::filesystem::permissions(folder_.data(), std::filesystem::perms(0700));
+}
+
+TEST_F(SqliteFolder, what_a_killed_process_committed_is_seen_by_readers_and_by_the_next_writer) {
+  pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    SqliteStore store(options());
+    commit(store, run_frame(1, 1));
+    commit(store, run_frame(2, 2));
+    ::kill(::getpid(), SIGKILL);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFSIGNALED(status));
+
+  std::string seen;
+  for (int look = 0; look < 2; ++look) {
+    auto reader = SqliteStore::open_reader(folder_.data());
+    EXPECT_EQ(reader->last_position(), 2u);
+    EXPECT_TRUE(reader->load(acme, run_id(2)));
+    seen = describe(*reader);
+  }
+  EXPECT_GT(std::filesystem::file_size(folder_.data() / "pawl.db-wal"), 0u) << "a visitor leaves the log as it is";
+  SqliteStore store(options());
+  EXPECT_EQ(describe(store), seen);
+}
+
+// The log
+
+TEST_F(SqliteFolder, the_log_starts_over_although_someone_reads_all_the_time) {
+  auto small = options();
+  small.wal_bytes_max = 1 << 20;
+  SqliteStore store(small);
+  for (Position at = 1; at <= 400; ++at) {
+    Frame frame = run_frame(at, at);
+    append_part(frame.parts, {StreamKey::of(acme), 1, std::string(30'000, 'x')});
+    frame.folded_before = at;
+    commit(store, frame);
+    EXPECT_TRUE(store.load(acme, run_id(at)));
+  }
+  EXPECT_LT(std::filesystem::file_size(folder_.data() / "pawl.db-wal"), 2u << 20);
+  EXPECT_LT(std::filesystem::file_size(folder_.data() / "pawl.db"), 2u << 20)
+      << "pruned frames leave room for new ones";
+}
+
+TEST_F(SqliteFolder, a_gap_in_the_journal_or_in_a_stream_stops_the_process) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  auto with_gap = [&](Frame frame) {
+    SqliteStore store(options());
+    commit(store, frame);
+  };
+  EXPECT_DEATH(with_gap(frame_at(2)), "without gaps");
+  Frame frame = run_frame(1, 1);
+  frame.runs[0].history.first_seq = 2;
+  EXPECT_DEATH(with_gap(frame), "no gaps");
+  frame = run_frame(1, 1);
+  frame.runs[0].is_new = false;
+  EXPECT_DEATH(with_gap(frame), "has a row");
+}
+
+}  // namespace
+}  // namespace pawl::test

@@ -1,0 +1,620 @@
+#include "store/store_suite.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+namespace pawl::test {
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(StoreSuite);
+
+void StoreSuite::commit(Frame frame) {
+  frame.position = ++position_;
+  store_->commit({&frame, 1});
+}
+
+void StoreSuite::commit_run(RunFold fold) {
+  Frame frame;
+  frame.runs.push_back(std::move(fold));
+  commit(std::move(frame));
+}
+
+namespace {
+
+const TenantId acme = tenant_id(1);
+const TenantId zeta = tenant_id(2);
+
+std::vector<std::pair<Position, std::string>> frames_of(Store& store) {
+  std::vector<std::pair<Position, std::string>> frames;
+  store.for_each_frame([&](Position at, std::string_view parts) { frames.emplace_back(at, parts); });
+  return frames;
+}
+
+std::vector<StepIndex> ready_of(Store& store) {
+  std::vector<StepIndex> steps;
+  store.for_each_ready([&](const ReadyStep& step) { steps.push_back(step.step); });
+  return steps;
+}
+
+std::vector<std::int64_t> starts_of(Store& store, Instant since) {
+  std::vector<std::int64_t> starts;
+  store.for_each_start(since, [&](const StartRow& row) { starts.push_back(row.at.ms); });
+  return starts;
+}
+
+Frame frame_with(std::string parts, Position folded_before = 0) {
+  Frame frame;
+  frame.parts = std::move(parts);
+  frame.folded_before = folded_before;
+  return frame;
+}
+
+using Positions = std::vector<Position>;
+
+Positions positions_of(Store& store) {
+  Positions positions;
+  for (auto& [at, parts] : frames_of(store)) positions.push_back(at);
+  return positions;
+}
+
+// Frames
+
+TEST_P(StoreSuite, an_empty_store_holds_nothing) {
+  EXPECT_EQ(describe(*store_), "last 0\n");
+  EXPECT_FALSE(store_->load(acme, run_id(1)));
+  EXPECT_TRUE(store_->list_runs(acme, {}).empty());
+  auto stream = store_->history(StreamKey::of(acme));
+  EXPECT_TRUE(stream.lines.empty());
+  EXPECT_EQ(stream.last_seq, 0u);
+}
+
+TEST_P(StoreSuite, frames_come_back_in_order_with_their_bytes) {
+  std::string large = parts_of({StreamKey::of(acme)});
+  append_part(large, {StreamKey::of(acme, run_id(1)), 4, std::string(500'000, 'x')});
+  std::string with_zeros;
+  append_part(with_zeros, {StreamKey::of(zeta), 1, std::string_view("\0\n\0", 3)});
+
+  commit(frame_with(large));
+  std::vector<Frame> together{frame_with(with_zeros), frame_with("")};
+  for (Frame& frame : together) frame.position = ++position_;
+  store_->commit(together);
+
+  for (int look = 0; look < 2; ++look, reopen()) {
+    EXPECT_EQ(store_->last_position(), 3u);
+    auto frames = frames_of(*store_);
+    ASSERT_EQ(frames.size(), 3u);
+    EXPECT_EQ(frames[0], (std::pair<Position, std::string>(1, large)));
+    EXPECT_EQ(frames[1], (std::pair<Position, std::string>(2, with_zeros)));
+    EXPECT_EQ(frames[2], (std::pair<Position, std::string>(3, "")));
+  }
+}
+
+TEST_P(StoreSuite, a_commit_of_no_frames_changes_nothing) {
+  store_->commit({});
+  EXPECT_EQ(store_->last_position(), 0u);
+}
+
+TEST_P(StoreSuite, only_frames_that_are_not_folded_come_back) {
+  for (int i = 0; i < 5; ++i) commit(frame_with(parts_of({StreamKey::of(acme)})));
+  commit(frame_with("", 4));
+  EXPECT_EQ(positions_of(*store_), (Positions{4, 5, 6}));
+  reopen();
+  EXPECT_EQ(positions_of(*store_), (Positions{4, 5, 6}));
+  EXPECT_EQ(store_->last_position(), 6u);
+}
+
+TEST_P(StoreSuite, a_later_frame_cannot_unfold) {
+  for (int i = 0; i < 3; ++i) commit(frame_with(""));
+  commit(frame_with("", 3));
+  commit(frame_with("", 0));
+  EXPECT_EQ(positions_of(*store_), (Positions{3, 4, 5}));
+  reopen();
+  EXPECT_EQ(positions_of(*store_), (Positions{3, 4, 5}));
+}
+
+TEST_P(StoreSuite, positions_go_on_when_every_frame_is_folded) {
+  for (int i = 0; i < 3; ++i) commit(frame_with("", 0));
+  commit(frame_with(parts_of({StreamKey::of(acme)}), 5));
+  EXPECT_EQ(positions_of(*store_), Positions{});
+  store_->tidy();
+  reopen();
+  EXPECT_EQ(positions_of(*store_), Positions{});
+  EXPECT_EQ(store_->last_position(), 4u);
+  commit(frame_with(parts_of({StreamKey::of(acme)}), 5));
+  EXPECT_EQ(positions_of(*store_), (Positions{5}));
+}
+
+TEST_P(StoreSuite, a_long_backlog_of_folded_frames_stays_hidden_while_it_is_dropped) {
+  std::vector<Frame> backlog(300);
+  for (Frame& frame : backlog) {
+    frame.position = ++position_;
+    frame.parts = parts_of({StreamKey::of(acme)});
+  }
+  store_->commit(backlog);
+  commit(frame_with("", 300));
+  EXPECT_EQ(positions_of(*store_), (Positions{300, 301}));
+  for (int i = 0; i < 3; ++i) {
+    store_->tidy();
+    reopen();
+    EXPECT_EQ(positions_of(*store_), (Positions{300, 301}));
+  }
+}
+
+// Runs
+
+TEST_P(StoreSuite, a_run_comes_back_as_it_was_folded) {
+  RunFold fold = new_run(acme, 1);
+  fold.row.status = RunStatus::failed;
+  fold.row.error_code = "TOOL_TIMEOUT";
+  fold.row.due_at = run_time(9);
+  fold.row.leased = true;
+  fold.row.snapshot = std::string("\0\x01 bytes\xff", 9);
+  commit_run(fold);
+  for (int look = 0; look < 2; ++look, reopen()) {
+    auto row = store_->load(acme, run_id(1));
+    ASSERT_TRUE(row);
+    EXPECT_EQ(describe(*row), describe(fold.row));
+  }
+}
+
+TEST_P(StoreSuite, a_fold_replaces_the_row) {
+  RunFold first = new_run(acme, 1);
+  first.row.due_at = run_time(5);
+  first.row.leased = true;
+  commit_run(first);
+  RunFold second = later(first, 4, RunStatus::denied);
+  second.row.error_code = "DENIED";
+  second.row.due_at = end_of_time;
+  second.row.leased = false;
+  commit_run(second);
+
+  EXPECT_EQ(describe(*store_->load(acme, run_id(1))), describe(second.row));
+  EXPECT_EQ(store_->list_runs(acme, {}).size(), 1u);
+  EXPECT_TRUE(store_->leased_runs().empty());
+  EXPECT_TRUE(store_->due_runs(end_of_time, 10, std::nullopt).empty());
+}
+
+TEST_P(StoreSuite, a_run_may_be_folded_twice_in_one_commit) {
+  std::vector<Frame> frames(2);
+  RunFold first = new_run(acme, 1);
+  RunFold second = later(first, 2, RunStatus::success);
+  frames[0].position = 1;
+  frames[0].runs = {first};
+  frames[1].position = 2;
+  frames[1].runs = {second};
+  store_->commit(frames);
+  EXPECT_EQ(describe(*store_->load(acme, run_id(1))), describe(second.row));
+  EXPECT_EQ(store_->history(first.history.key).lines, lines_of(first.history.key, 1, 5));
+}
+
+TEST_P(StoreSuite, a_fold_without_events_changes_the_row_alone) {
+  RunFold first = new_run(acme, 1);
+  commit_run(first);
+  RunFold heartbeat = later(first, 0, RunStatus::running);
+  heartbeat.row.due_at = run_time(50);
+  commit_run(heartbeat);
+  EXPECT_EQ(describe(*store_->load(acme, run_id(1))), describe(heartbeat.row));
+  EXPECT_EQ(store_->history(first.history.key).lines, first.history.lines);
+}
+
+// Histories
+
+TEST_P(StoreSuite, histories_are_appended_across_folds_without_gaps) {
+  RunFold fold = new_run(acme, 1, 2);
+  StreamKey key = fold.history.key;
+  commit_run(fold);
+  for (int i = 0; i < 20; ++i) {
+    fold = later(fold, static_cast<std::uint64_t>(1 + i % 3), RunStatus::running);
+    commit_run(fold);
+    if (i == 10) reopen();
+  }
+  auto stream = store_->history(key);
+  EXPECT_EQ(stream.lines, lines_of(key, 1, fold.row.seq));
+  EXPECT_EQ(stream.last_seq, fold.row.seq);
+  EXPECT_EQ(stream.head, head_after(key, fold.row.seq));
+}
+
+TEST_P(StoreSuite, a_large_history_comes_back_whole) {
+  RunFold fold = new_run(acme, 1, 20'000);
+  commit_run(fold);
+  EXPECT_EQ(store_->history(fold.history.key).lines, fold.history.lines);
+}
+
+TEST_P(StoreSuite, every_stream_is_visited_once_and_may_be_read_meanwhile) {
+  std::vector<StreamKey> expected;
+  Frame frame;
+  for (TenantId tenant : {acme, zeta}) {
+    frame.tenants.push_back({tenant_named(tenant, "name", 1), history_of(StreamKey::of(tenant), 1, 1)});
+    expected.push_back(StreamKey::of(tenant));
+  }
+  for (std::uint64_t n = 0; n < 1203; ++n) {
+    frame.runs.push_back(new_run(n % 2 ? acme : zeta, n, 1));
+    expected.push_back(frame.runs.back().history.key);
+  }
+  commit(std::move(frame));
+
+  std::vector<StreamKey> seen;
+  store_->for_each_stream([&](StreamKey key) {
+    EXPECT_EQ(store_->history(key).last_seq, 1u);
+    seen.push_back(key);
+  });
+  std::ranges::sort(seen);
+  std::ranges::sort(expected);
+  EXPECT_EQ(seen, expected);
+}
+
+// Ready steps
+
+TEST_P(StoreSuite, ready_steps_come_in_the_order_they_became_ready) {
+  RunFold late = new_run(acme, 9), early = new_run(zeta, 1);
+  late.ready = {ready_step(late, 3), ready_step(late, 1, true)};
+  early.ready = {ready_step(early, 7)};
+  Frame frame;
+  frame.runs = {late, early};
+  commit(frame);
+  EXPECT_EQ(ready_of(*store_), (std::vector<StepIndex>{3, 1, 7}));
+  reopen();
+  std::vector<ReadyStep> steps;
+  store_->for_each_ready([&](const ReadyStep& step) { steps.push_back(step); });
+  ASSERT_EQ(steps.size(), 3u);
+  EXPECT_EQ(steps[1].tenant, acme);
+  EXPECT_EQ(steps[1].run, run_id(9));
+  EXPECT_EQ(steps[1].step, 1);
+  EXPECT_EQ(steps[1].tool.text, "tool-1");
+  EXPECT_EQ(steps[1].workspace.text, "default");
+  EXPECT_EQ(steps[1].workflow.text, "triage");
+  EXPECT_TRUE(steps[1].fresh);
+  EXPECT_FALSE(steps[0].fresh);
+}
+
+TEST_P(StoreSuite, ready_steps_are_replaced_and_those_that_stay_keep_their_place) {
+  RunFold fold = new_run(acme, 1), other = new_run(acme, 2);
+  fold.ready = {ready_step(fold, 1), ready_step(fold, 2)};
+  other.ready = {ready_step(other, 9)};
+  commit_run(fold);
+  commit_run(other);
+
+  RunFold next = later(fold, 1, RunStatus::running);
+  next.ready = {ready_step(fold, 4), ready_step(fold, 2)};
+  commit_run(next);
+  EXPECT_EQ(ready_of(*store_), (std::vector<StepIndex>{2, 9, 4}));
+
+  commit_run(later(next, 1, RunStatus::waiting));
+  EXPECT_EQ(ready_of(*store_), (std::vector<StepIndex>{9}));
+}
+
+TEST_P(StoreSuite, many_ready_steps_are_all_visited) {
+  Frame frame;
+  std::vector<StepIndex> expected;
+  for (std::uint64_t n = 0; n < 1700; ++n) {
+    RunFold fold = new_run(acme, n, 1);
+    fold.ready = {ready_step(fold, static_cast<StepIndex>(n))};
+    expected.push_back(static_cast<StepIndex>(n));
+    frame.runs.push_back(std::move(fold));
+  }
+  commit(std::move(frame));
+  EXPECT_EQ(ready_of(*store_), expected);
+}
+
+// Due and leased runs
+
+TEST_P(StoreSuite, due_runs_come_earliest_first_up_to_a_moment) {
+  Frame frame;
+  for (std::uint64_t n : {5, 2, 8, 3}) {
+    RunFold fold = new_run(n % 2 ? acme : zeta, n);
+    fold.row.due_at = run_time(100 + n);
+    frame.runs.push_back(fold);
+  }
+  frame.runs.push_back(new_run(acme, 99));
+  commit(frame);
+  auto due = store_->due_runs(run_time(105), 10, std::nullopt);
+  EXPECT_EQ(ids_of(due), (std::vector{run_id(2), run_id(3), run_id(5)}));
+  EXPECT_EQ(due[1].tenant, acme);
+  EXPECT_EQ(due[1].due_at, run_time(103));
+  EXPECT_TRUE(store_->due_runs(run_time(101), 10, std::nullopt).empty());
+}
+
+TEST_P(StoreSuite, due_runs_are_paged_without_loss_even_when_many_are_due_at_once) {
+  Frame frame;
+  std::vector<RunId> expected;
+  for (std::uint64_t n = 0; n < 25; ++n) {
+    RunFold fold = new_run(n < 12 ? acme : zeta, n);
+    fold.row.due_at = run_time(n < 3 ? 50 : 60);
+    expected.push_back(fold.row.id);
+    frame.runs.push_back(fold);
+  }
+  commit(frame);
+  std::vector<RunId> seen;
+  std::optional<DueRun> after;
+  while (true) {
+    auto page = store_->due_runs(run_time(60), 4, after);
+    if (page.empty()) break;
+    EXPECT_LE(page.size(), 4u);
+    for (const DueRun& run : page) seen.push_back(run.run);
+    after = page.back();
+  }
+  EXPECT_EQ(seen, expected);
+}
+
+TEST_P(StoreSuite, leased_runs_are_those_with_a_lease) {
+  RunFold leased = new_run(acme, 1), free = new_run(acme, 2), elsewhere = new_run(zeta, 3);
+  leased.row.leased = elsewhere.row.leased = true;
+  leased.row.due_at = run_time(7);
+  Frame frame;
+  frame.runs = {leased, free, elsewhere};
+  commit(frame);
+  auto runs = store_->leased_runs();
+  EXPECT_EQ(ids_of(runs), (std::vector{run_id(1), run_id(3)}));
+  EXPECT_EQ(runs[0].due_at, run_time(7));
+  EXPECT_EQ(runs[1].due_at, end_of_time);
+}
+
+// Lists
+
+// Runs 0 to 19: status, workflow and workspace vary.
+Frame varied_runs() {
+  Frame frame;
+  for (std::uint64_t n = 0; n < 20; ++n) {
+    RunFold fold = new_run(acme, n);
+    fold.row.status = static_cast<RunStatus>(n % enum_count<RunStatus>);
+    fold.row.workflow.text = n % 2 ? "odd" : "even";
+    fold.row.workspace.text = n < 10 ? "first" : "second";
+    frame.runs.push_back(fold);
+  }
+  return frame;
+}
+
+std::vector<RunId> list(Store& store, const RunFilter& filter) { return ids_of(store.list_runs(acme, filter)); }
+
+RunFilter since(Instant moment) {
+  RunFilter filter;
+  filter.since = moment;
+  return filter;
+}
+
+TEST_P(StoreSuite, runs_are_listed_newest_first_without_snapshots) {
+  commit(varied_runs());
+  RunFilter filter;
+  filter.limit = 3;
+  auto rows = store_->list_runs(acme, filter);
+  EXPECT_EQ(ids_of(rows), (std::vector{run_id(19), run_id(18), run_id(17)}));
+  RunRow expected = *store_->load(acme, run_id(19));
+  expected.snapshot.clear();
+  EXPECT_EQ(describe(rows[0]), describe(expected));
+}
+
+TEST_P(StoreSuite, a_cursor_goes_on_where_the_last_page_ended) {
+  commit(varied_runs());
+  for (std::optional<RunStatus> status :
+       {std::optional<RunStatus>(), std::optional(RunStatus::success), std::optional(RunStatus::failed)}) {
+    RunFilter all;
+    all.status = status;
+    RunFilter page = all;
+    page.limit = 1;
+    std::vector<RunId> seen;
+    while (true) {
+      auto ids = list(*store_, page);
+      if (ids.empty()) break;
+      ASSERT_EQ(ids.size(), 1u);
+      seen.push_back(ids[0]);
+      page.before = ids[0];
+    }
+    EXPECT_EQ(seen, list(*store_, all));
+    EXPECT_EQ(seen.size(), status ? (*status == RunStatus::success ? 3u : 2u) : 20u);
+  }
+}
+
+TEST_P(StoreSuite, every_status_can_be_asked_for) {
+  commit(varied_runs());
+  for (std::size_t status = 0; status < enum_count<RunStatus>; ++status) {
+    RunFilter filter;
+    filter.status = static_cast<RunStatus>(status);
+    auto ids = list(*store_, filter);
+    std::vector<RunId> expected;
+    for (std::uint64_t n = 20; n-- > 0;)
+      if (n % enum_count<RunStatus> == status) expected.push_back(run_id(n));
+    EXPECT_EQ(ids, expected) << to_string(*filter.status);
+  }
+}
+
+TEST_P(StoreSuite, filters_narrow_together) {
+  commit(varied_runs());
+  RunFilter filter;
+  filter.workflow = {"odd"};
+  filter.workspace = {"second"};
+  EXPECT_EQ(list(*store_, filter), (std::vector{run_id(19), run_id(17), run_id(15), run_id(13), run_id(11)}));
+  filter.since = run_time(15);
+  EXPECT_EQ(list(*store_, filter), (std::vector{run_id(19), run_id(17), run_id(15)}));
+  filter.before = run_id(17);
+  EXPECT_EQ(list(*store_, filter), (std::vector{run_id(15)}));
+  filter.status = RunStatus::canceled;
+  EXPECT_EQ(list(*store_, filter), (std::vector{run_id(15)}));
+  filter.status = RunStatus::success;
+  EXPECT_TRUE(list(*store_, filter).empty());
+  RunFilter unknown;
+  unknown.workflow = {"none"};
+  EXPECT_TRUE(list(*store_, unknown).empty());
+}
+
+TEST_P(StoreSuite, since_is_the_moment_of_creation) {
+  commit(varied_runs());
+  EXPECT_EQ(list(*store_, since(run_time(18))), (std::vector{run_id(19), run_id(18)}));
+  EXPECT_EQ(list(*store_, since(Instant{0})).size(), 20u);
+  EXPECT_TRUE(list(*store_, since(run_time(20))).empty());
+}
+
+// Approvals
+
+TEST_P(StoreSuite, approvals_are_listed_by_status_newest_first) {
+  RunFold fold = new_run(acme, 1), other = new_run(acme, 2);
+  fold.approvals = {approval(fold, 1), approval(fold, 2)};
+  other.approvals = {approval(other, 1)};
+  Frame frame;
+  frame.runs = {fold, other};
+  commit(frame);
+  auto rows = store_->list_approvals(acme, ApprovalStatus::requested, 10);
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].run, run_id(2));
+  EXPECT_EQ(rows[1].id, fold.approvals[1].id);
+  EXPECT_EQ(rows[1].step.text, "gate-2");
+  EXPECT_EQ(rows[1].tier, Tier::high);
+  EXPECT_EQ(rows[1].requested_at, fold.approvals[1].requested_at);
+  EXPECT_EQ(rows[1].expires_at, fold.approvals[1].expires_at);
+  EXPECT_EQ(rows[2].id, fold.approvals[0].id);
+  EXPECT_EQ(store_->list_approvals(acme, ApprovalStatus::requested, 2).size(), 2u);
+
+  RunFold next = later(fold, 1, RunStatus::running);
+  next.approvals = {approval(fold, 1, ApprovalStatus::approved)};
+  commit_run(next);
+  reopen();
+  EXPECT_EQ(store_->list_approvals(acme, ApprovalStatus::requested, 10).size(), 2u);
+  auto approved = store_->list_approvals(acme, ApprovalStatus::approved, 10);
+  ASSERT_EQ(approved.size(), 1u);
+  EXPECT_EQ(approved[0].id, fold.approvals[0].id);
+}
+
+// Tenants, workflows, starts
+
+TEST_P(StoreSuite, tenants_come_back_as_they_were) {
+  Tenant full = tenant_named(acme, "acme", 4), bare;
+  bare.id = zeta;
+  bare.name = "zeta";
+  bare.seq = 1;
+  Frame frame;
+  frame.tenants = {{full, history_of(StreamKey::of(acme), 1, 4)}, {bare, history_of(StreamKey::of(zeta), 1, 1)}};
+  commit(frame);
+  reopen();
+  EXPECT_EQ(store_->tenants(), (std::vector{full, bare}));
+
+  full.weight = 1;
+  full.workspaces.clear();
+  full.seq = 6;
+  Frame next;
+  next.tenants = {{full, history_of(StreamKey::of(acme), 5, 6)}};
+  commit(next);
+  EXPECT_EQ(store_->tenants(), (std::vector{full, bare}));
+  auto stream = store_->history(StreamKey::of(acme));
+  EXPECT_EQ(stream.lines, lines_of(StreamKey::of(acme), 1, 6));
+  EXPECT_EQ(stream.last_seq, 6u);
+  EXPECT_EQ(stream.head, head_after(StreamKey::of(acme), 6));
+}
+
+TEST_P(StoreSuite, every_version_of_a_workflow_is_kept) {
+  Frame frame;
+  frame.workflows = {{acme, {"triage"}, 1, "d1", "source: 1"},
+                     {acme, {"triage"}, 2, "d2", "source: 2"},
+                     {zeta, {"triage"}, 1, "d3", "source: 3"}};
+  commit(frame);
+  reopen();
+  std::vector<std::string> seen;
+  store_->for_each_workflow([&](const WorkflowRow& row) {
+    seen.push_back(fmt::format("{} {} {} {} {}", row.tenant == acme ? "acme" : "zeta", row.name.text, row.version,
+                               row.digest, row.source));
+  });
+  EXPECT_EQ(seen, (std::vector<std::string>{"acme triage 1 d1 source: 1", "acme triage 2 d2 source: 2",
+                                            "zeta triage 1 d3 source: 3"}));
+}
+
+TEST_P(StoreSuite, many_workflows_are_all_visited) {
+  Frame frame;
+  for (int n = 0; n < 1100; ++n) frame.workflows.push_back({acme, {fmt::format("w{}", n % 100)}, n, "d", "s"});
+  commit(frame);
+  int seen = 0;
+  store_->for_each_workflow([&](const WorkflowRow&) { ++seen; });
+  EXPECT_EQ(seen, 1100);
+}
+
+TEST_P(StoreSuite, starts_are_kept_for_a_minute_behind_the_newest) {
+  Frame frame;
+  frame.starts = {{acme, {"triage"}, {100'000}}, {acme, {"triage"}, {100'000}}, {zeta, {"other"}, {130'000}}};
+  commit(frame);
+  EXPECT_EQ(starts_of(*store_, {0}), (std::vector<std::int64_t>{100'000, 100'000, 130'000}));
+  EXPECT_EQ(starts_of(*store_, {100'001}), (std::vector<std::int64_t>{130'000}));
+  EXPECT_EQ(starts_of(*store_, {130'000}), (std::vector<std::int64_t>{130'000}));
+
+  reopen();
+  Frame next;
+  next.starts = {{acme, {"triage"}, {160'001}}};
+  commit(next);
+  EXPECT_EQ(starts_of(*store_, {0}), (std::vector<std::int64_t>{130'000, 160'001}));
+  store_->for_each_start({160'000}, [&](const StartRow& row) {
+    EXPECT_EQ(row.tenant, acme);
+    EXPECT_EQ(row.workflow.text, "triage");
+  });
+}
+
+// Tenants are strangers to each other
+
+TEST_P(StoreSuite, a_tenant_sees_nothing_of_another) {
+  RunFold fold = new_run(acme, 1);
+  fold.row.status = RunStatus::waiting;
+  fold.approvals = {approval(fold, 1)};
+  commit_run(fold);
+  EXPECT_FALSE(store_->load(zeta, run_id(1)));
+  EXPECT_TRUE(store_->list_runs(zeta, {}).empty());
+  RunFilter waiting;
+  waiting.status = RunStatus::waiting;
+  EXPECT_TRUE(store_->list_runs(zeta, waiting).empty());
+  EXPECT_TRUE(store_->list_approvals(zeta, ApprovalStatus::requested, 10).empty());
+  EXPECT_TRUE(store_->history(StreamKey::of(zeta, run_id(1))).lines.empty());
+}
+
+TEST_P(StoreSuite, two_tenants_may_have_runs_of_the_same_id) {
+  RunFold mine = new_run(acme, 1), theirs = new_run(zeta, 1, 5);
+  commit_run(mine);
+  commit_run(theirs);
+  EXPECT_EQ(describe(*store_->load(acme, run_id(1))), describe(mine.row));
+  EXPECT_EQ(describe(*store_->load(zeta, run_id(1))), describe(theirs.row));
+  EXPECT_EQ(store_->history(theirs.history.key).last_seq, 5u);
+}
+
+// All together
+
+TEST_P(StoreSuite, tidying_and_reopening_change_nothing_that_can_be_seen) {
+  RunFold fold = new_run(acme, 1);
+  fold.ready = {ready_step(fold, 0)};
+  fold.approvals = {approval(fold, 1)};
+  fold.row.due_at = run_time(3);
+  Frame frame = frame_with(parts_of({fold.history.key}));
+  frame.runs = {fold};
+  frame.tenants = {{tenant_named(acme, "acme", 2), history_of(StreamKey::of(acme), 1, 2)}};
+  frame.workflows = {{acme, {"triage"}, 1, "d1", "source"}};
+  frame.starts = {{acme, {"triage"}, run_time(1)}};
+  commit(frame);
+  commit(frame_with(parts_of({fold.history.key}), 2));
+  std::string before = describe(*store_);
+  store_->tidy();
+  EXPECT_EQ(describe(*store_), before);
+  reopen();
+  EXPECT_EQ(describe(*store_), before);
+  store_->tidy();
+  reopen();
+  EXPECT_EQ(describe(*store_), before);
+}
+
+TEST_P(StoreSuite, a_read_sees_every_commit_that_returned_while_other_threads_read) {
+  std::atomic<std::uint64_t> committed = 0;
+  std::atomic<bool> failed = false;
+  constexpr std::uint64_t commits = 300;
+  std::vector<std::thread> readers;
+  for (int n = 0; n < 2; ++n)
+    readers.emplace_back([&] {
+      while (committed < commits && !failed) {
+        std::uint64_t known = committed;
+        if (known > 0 && !store_->load(acme, run_id(known))) failed = true;
+        if (store_->last_position() < known) failed = true;
+      }
+    });
+  for (std::uint64_t n = 1; n <= commits; ++n) {
+    commit_run(new_run(acme, n, 1));
+    if (n % 50 == 0) store_->tidy();
+    committed = n;
+  }
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_FALSE(failed);
+}
+
+}  // namespace
+}  // namespace pawl::test
