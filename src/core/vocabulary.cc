@@ -9,10 +9,10 @@ namespace {
 
 constexpr std::size_t column(Vocabulary vocabulary) { return static_cast<std::size_t>(vocabulary); }
 
-constexpr const RunProjection* find_projection(RunStatus status, RunPhase phase) {
-  for (const auto& row : run_projections)
-    if (row.stored == status && row.phase == phase) return &row;
-  return nullptr;
+constexpr std::optional<std::size_t> find_projection(RunStatus status, RunPhase phase) {
+  for (std::size_t i = 0; i < run_projections.size(); ++i)
+    if (run_projections[i].stored == status && run_projections[i].phase == phase) return i;
+  return std::nullopt;
 }
 
 constexpr bool every_status_has_a_plain_row() {
@@ -42,9 +42,9 @@ static_assert(steps_stand_in_order());
 static_assert(contract_v1_is_what_is_stored());
 
 const RunProjection& projection_of(const Run& run) {
-  const RunProjection* row = find_projection(run.status, phase_of(run));
-  invariant(row != nullptr, "a run is in a phase that its status does not have");
-  return *row;
+  auto row = find_projection(run.status, phase_of(run));
+  invariant(row.has_value(), "a run is in a phase that its status does not have");
+  return run_projections[*row];
 }
 
 }  // namespace
