@@ -7,7 +7,6 @@
 #include <boost/json/string.hpp>
 #include <charconv>
 #include <cmath>
-#include <optional>
 #include <vector>
 
 #include "core/invariant.h"

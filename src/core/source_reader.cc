@@ -5,7 +5,6 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <charconv>
-#include <cmath>
 #include <numeric>
 
 #include "core/characters.h"

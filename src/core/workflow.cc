@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "core/expression.h"
 #include "core/workflow_needs.h"
 #include "core/workflow_with.h"
 
