@@ -95,6 +95,10 @@ std::expected<std::string, std::string> render_idempotency_key(const Run& run, S
   return render_text(step.idempotency_key, RunScope(run, index));
 }
 
+std::expected<std::string, std::string> render_prompt(const Run& run, const Approval& approval) {
+  return render_text(approval.terms.prompt, RunScope(run, approval.step));
+}
+
 namespace {
 
 bool same_diagnostic(const std::shared_ptr<const Diagnostic>& a, const std::shared_ptr<const Diagnostic>& b) {

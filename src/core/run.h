@@ -107,6 +107,8 @@ bool is_reclaimable(const Run& run, StepIndex step, Instant now);
 std::expected<JsonText, std::string> render_input(const Run& run, StepIndex step);
 // The key under which the step's effect may happen once: the workflow's own template, or "<run id>:<step id>".
 std::expected<std::string, std::string> render_idempotency_key(const Run& run, StepIndex step);
+// What the people who decide the gate are asked. The journal keeps the template and the values; doors show this.
+std::expected<std::string, std::string> render_prompt(const Run& run, const Approval& approval);
 
 // Equal in all that events determine (so not in lease_expires_at of a running step).
 bool same_fold(const Run& a, const Run& b);

@@ -1,0 +1,299 @@
+#include "cli/arguments.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/text.h"
+#include "cli/verbs.h"
+
+namespace pawl {
+namespace {
+
+constexpr std::string_view exit_code_help =
+    "Exit codes: 0 success, 1 the run failed, timed out or was canceled, 2 usage or invalid definition,\n"
+    "  3 denied or rejected, 4 not found, 5 waiting for someone, 70 internal error, 74 store failure,\n"
+    "  75 data folder busy, 130 interrupted";
+
+template <class Enum>
+std::string words_of() {
+  std::string out;
+  for (std::string_view word : enum_names<Enum>) out += (out.empty() ? "" : ", ") + std::string(word);
+  return out;
+}
+
+template <class Enum>
+CLI::Option* add_word(CLI::App& verb, const std::string& flag, const std::string& help, std::function<void(Enum)> set) {
+  return verb
+      .add_option_function<std::string>(
+          flag,
+          [flag, set](const std::string& word) {
+            auto value = parse_enum<Enum>(word);
+            if (!value)
+              throw CLI::ValidationError(flag, fmt::format("{} is none of: {}", printable(word), words_of<Enum>()));
+            set(*value);
+          },
+          fmt::format("{}: {}", help, words_of<Enum>()))
+      ->type_name("WORD");
+}
+
+CLI::Option* last_wins(CLI::Option* option) { return option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast); }
+
+void add_data(CLI::App& verb, std::string& data) {
+  last_wins(verb.add_option("--data", data,
+                            "the data folder [$PAWL_DATA, else $XDG_DATA_HOME/pawl, else "
+                            "~/.local/share/pawl]"))
+      ->type_name("DIR");
+}
+
+void add_progress(CLI::App& verb, ProgressFlags& flags) {
+  add_data(verb, flags.data);
+  auto* approve = verb.add_flag("--approve", flags.approve, "approve whatever asks for it");
+  auto* reject = verb.add_flag("--reject", flags.reject, "reject whatever asks for approval");
+  approve->excludes(reject);
+  verb.add_option("--reason", flags.reason, "why, for the journal")->type_name("TEXT");
+  verb.add_flag("--json", flags.json, "one JSON object an event, then one with the result");
+  verb.add_flag("--no-color,--no-colour", flags.no_colour, "no colours (NO_COLOR does the same)");
+}
+
+// One function a verb: declares its flags and says what to execute with them.
+class VerbTable {
+ public:
+  explicit VerbTable(CLI::App& app) : app_(app) {
+    add_run();
+    add_resume();
+    add_runs();
+    add_show();
+    add_decide("approve", true);
+    add_decide("reject", false);
+    add_cancel();
+    add_verify();
+    add_graph();
+    add_check();
+  }
+
+  // Of the verb that was parsed.
+  std::function<ExitCode()> chosen() const {
+    for (const auto& [verb, execute] : verbs_)
+      if (verb->parsed()) return execute;
+    return {};
+  }
+
+ private:
+  template <class Options, class Declare>
+  void add(const std::string& name, const std::string& help, const std::string& examples,
+           ExitCode (*execute)(const Options&), Declare declare) {
+    auto options = std::make_shared<Options>();
+    CLI::App* verb = app_.add_subcommand(name, help);
+    verb->footer(examples);
+    declare(*verb, *options);
+    verbs_.emplace_back(verb, [options, execute] { return execute(*options); });
+  }
+
+  void add_run() {
+    add<RunOptions>(
+        "run", "Carry a workflow through, from its file to its result",
+        "Examples:\n"
+        "  pawl run examples/first-run.yaml\n"
+        "  pawl run order.yaml --input '{\"order\": 4711}' --approve\n"
+        "  pawl run order.yaml --input @order.json --data ./data --json | jq .type\n\n" +
+            std::string(exit_code_help),
+        run_workflow, [](CLI::App& verb, RunOptions& options) {
+          verb.add_option("FILE", options.file, "the workflow (YAML or JSON; - is stdin)")->required();
+          verb.add_option("--input", options.input, "the run's input: JSON, @file, or - for stdin")->type_name("JSON");
+          verb.add_option("--workspace", options.workspace, "the workspace it belongs to")->type_name("NAME");
+          verb.add_option_function<std::string>(
+                  "--budget",
+                  [&options](const std::string& text) {
+                    options.budget = parse_money(text);
+                    if (!options.budget)
+                      throw CLI::ValidationError("--budget", printable(text) + " is not an amount like 2.50");
+                  },
+                  "the run fails when its recorded cost passes this")
+              ->type_name("USD");
+          verb.add_option_function<std::string>(
+                  "--timeout",
+                  [&options](const std::string& text) {
+                    options.timeout = parse_duration(text);
+                    if (!options.timeout)
+                      throw CLI::ValidationError("--timeout",
+                                                 printable(text) + " is not a duration like 90s, 15m or 1h30m");
+                  },
+                  "the run ends as timeout when it takes longer")
+              ->type_name("DURATION");
+          add_progress(verb, options.progress);
+        });
+  }
+
+  void add_resume() {
+    add<ResumeOptions>("resume", "Go on with a run that was interrupted or waits; without RUN, with all of them",
+                       "Examples:\n  pawl resume\n  pawl resume run_01kaw3v9m8f2hr4x6q0t7c5ezy --data ./data\n"
+                       "  pawl resume 7c5ezy --approve\n\n" +
+                           std::string(exit_code_help),
+                       resume_runs, [](CLI::App& verb, ResumeOptions& options) {
+                         verb.add_option("RUN", options.run,
+                                         "the run: its id, the beginning, or the last six characters");
+                         add_progress(verb, options.progress);
+                       });
+  }
+
+  void add_runs() {
+    add<RunsOptions>("runs", "List the runs of the data folder, newest first",
+                     "Examples:\n  pawl runs\n  pawl runs --status waiting --json", list_runs,
+                     [](CLI::App& verb, RunsOptions& options) {
+                       add_word<RunStatus>(verb, "--status", "only these",
+                                           [&options](RunStatus status) { options.status = status; });
+                       verb.add_option("--limit", options.limit, "how many at most")
+                           ->type_name("N")
+                           ->check(CLI::Range(std::size_t{1}, std::size_t{1'000'000}))
+                           ->capture_default_str();
+                       add_data(verb, options.data);
+                       verb.add_flag("--json", options.json, "one JSON object a run");
+                       verb.add_flag("--no-color,--no-colour", options.no_colour, "no colours");
+                     });
+  }
+
+  void add_show() {
+    add<ShowOptions>(
+        "show", "Show a run as it is, or as it was after any of its events",
+        "Examples:\n  pawl show 7c5ezy\n  pawl show run_01kaw3 --at 7 --events\n  pawl show 7c5ezy --json | jq .steps\n"
+        "Works beside a process that is writing the folder.",
+        show_run, [](CLI::App& verb, ShowOptions& options) {
+          verb.add_option("RUN", options.run, "the run: its id, the beginning, or the last six characters")->required();
+          verb.add_option("--at", options.at, "as it was after this event")->type_name("SEQ");
+          verb.add_flag("--events", options.events, "also its events, with time and hash");
+          add_word<Vocabulary>(verb, "--vocabulary", "whose words to use",
+                               [&options](Vocabulary vocabulary) { options.vocabulary = vocabulary; });
+          add_data(verb, options.data);
+          verb.add_flag("--json", options.json, "as one JSON object; with --events, the journal's lines");
+          verb.add_flag("--no-color,--no-colour", options.no_colour, "no colours");
+        });
+  }
+
+  void add_decide(const std::string& name, bool approve) {
+    add<DecideOptions>(
+        name,
+        approve ? "Approve what a run waits for; go on with pawl resume"
+                : "Reject what a run waits for, which denies it",
+        fmt::format("Examples:\n  pawl {0} 7c5ezy --reason \"checked with the team\"\n  pawl {0} 7c5ezy --approval "
+                    "apr_01kaw3v9m8f2hr4x6q0t7c5ezy",
+                    name),
+        decide_approval, [approve](CLI::App& verb, DecideOptions& options) {
+          options.approve = approve;
+          verb.add_option("RUN", options.run, "the run: its id, the beginning, or the last six characters")->required();
+          verb.add_option("--approval", options.approval, "which one, when several are open")->type_name("ID");
+          verb.add_option("--reason", options.reason, "why, for the journal")->type_name("TEXT");
+          add_data(verb, options.data);
+          verb.add_flag("--json", options.json, "the answer as JSON");
+        });
+  }
+
+  void add_cancel() {
+    add<CancelOptions>(
+        "cancel", "End a run for good", "Examples:\n  pawl cancel 7c5ezy --reason \"wrong customer\"", cancel_run,
+        [](CLI::App& verb, CancelOptions& options) {
+          verb.add_option("RUN", options.run, "the run: its id, the beginning, or the last six characters")->required();
+          verb.add_option("--reason", options.reason, "why, for the journal")->type_name("TEXT");
+          add_data(verb, options.data);
+          verb.add_flag("--json", options.json, "the answer as JSON");
+        });
+  }
+
+  void add_verify() {
+    add<VerifyOptions>(
+        "verify", "Check the journal, its hash chains, and that every table is what the journal says",
+        "Examples:\n  pawl verify --data ./data\nEnds with 0 when clean, 1 when there are problems. Reads only.",
+        verify_folder, [](CLI::App& verb, VerifyOptions& options) {
+          add_data(verb, options.data);
+          verb.add_flag("--json", options.json, "one JSON object a problem, then a summary");
+          verb.add_flag("--no-color,--no-colour", options.no_colour, "no colours");
+        });
+  }
+
+  void add_graph() {
+    add<GraphOptions>(
+        "graph", "Draw a lifecycle from its table, or a workflow's steps",
+        "Examples:\n  pawl graph run\n  pawl graph step --format dot | dot -Tsvg > step.svg\n"
+        "  pawl graph examples/first-run.yaml",
+        print_graph, [](CLI::App& verb, GraphOptions& options) {
+          verb.add_option("WHAT", options.what, words_of<LifecycleName>() + ", or a workflow's file")->required();
+          add_word<DiagramFormat>(verb, "--format", "the language",
+                                  [&options](DiagramFormat format) { options.format = format; });
+        });
+  }
+
+  void add_check() {
+    add<CheckOptions>("check", "Validate workflow definitions", "Examples:\n  pawl check examples/*.yaml", check_files,
+                      [](CLI::App& verb, CheckOptions& options) {
+                        verb.add_option("FILE", options.files, "the definitions")->required();
+                      });
+  }
+
+  CLI::App& app_;
+  std::vector<std::pair<CLI::App*, std::function<ExitCode()>>> verbs_;
+};
+
+std::vector<std::string> names_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(verb->get_name());
+  return names;
+}
+
+NoVerb mistake(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+  std::string message = error.what();
+  auto parsed = app.get_subcommands();
+  std::string help = parsed.empty() ? "pawl --help" : fmt::format("pawl {} --help", parsed[0]->get_name());
+  if (parsed.empty() && argc > 1 && argv[1][0] != '-') {
+    auto near = nearest(argv[1], names_of(app));
+    message = fmt::format("there is no verb {}{}", printable(argv[1]),
+                          near.empty() ? "" : fmt::format("; did you mean {}?", near));
+  } else if (dynamic_cast<const CLI::ExtrasError*>(&error) && !parsed.empty()) {
+    auto extras = parsed[0]->remaining();
+    std::string word = extras.empty() ? "" : extras[0];
+    std::vector<std::string> known;
+    for (const CLI::Option* option : parsed[0]->get_options())
+      for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+    auto near = word.starts_with("-") ? nearest(word, known) : "";
+    message = fmt::format("{} {} is not known to pawl {}{}", word.starts_with("-") ? "the flag" : "the argument",
+                          printable(word), parsed[0]->get_name(),
+                          near.empty() ? "" : fmt::format("; did you mean {}?", near));
+  }
+  return {fmt::format("pawl: {}\n(see {})\n", message, help), exit_usage};
+}
+
+}  // namespace
+
+std::expected<ParsedLine, NoVerb> parse_arguments(int argc, char** argv) {
+  CLI::App app("pawl runs workflows of steps durably: killed at any moment, it goes on where it was.", "pawl");
+  app.set_version_flag("--version", "pawl " PAWL_VERSION);
+  app.require_subcommand(0, 1);
+  app.footer("Begin with:\n  pawl run examples/first-run.yaml\n\n" + std::string(exit_code_help));
+  VerbTable table(app);
+  app.add_subcommand("version", "Print the version");
+  std::string about;
+  app.add_subcommand("help", "Explain pawl, or one verb")->add_option("VERB", about, "the verb");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    auto parsed = app.get_subcommands();
+    return std::unexpected(NoVerb{(parsed.empty() ? &app : parsed[0])->help(), exit_success});
+  } catch (const CLI::CallForVersion& version) {
+    return std::unexpected(NoVerb{std::string(version.what()) + "\n", exit_success});
+  } catch (const CLI::ParseError& error) {
+    return std::unexpected(mistake(app, error, argc, argv));
+  }
+  if (auto verb = table.chosen()) return ParsedLine{std::move(verb)};
+  if (app.got_subcommand("version")) return std::unexpected(NoVerb{"pawl " PAWL_VERSION "\n", exit_success});
+  if (!about.empty()) {
+    for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+      if (verb->get_name() == about) return std::unexpected(NoVerb{verb->help(), exit_success});
+    return std::unexpected(NoVerb{fmt::format("pawl: there is no verb {}\n", printable(about)), exit_usage});
+  }
+  bool asked = app.got_subcommand("help");
+  return std::unexpected(NoVerb{app.help(), asked ? exit_success : exit_usage});
+}
+
+}  // namespace pawl

@@ -1,0 +1,25 @@
+// The command line, read: which verb, with which options. All flags and help texts are in arguments.cc.
+#pragma once
+
+#include <expected>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cli/exit_code.h"
+
+namespace pawl {
+
+struct ParsedLine {
+  std::function<ExitCode()> verb;
+};
+
+// Nothing to execute: what to print instead (help on stdout, a mistake on stderr) and how to end.
+struct NoVerb {
+  std::string text;
+  ExitCode code = exit_success;
+};
+
+std::expected<ParsedLine, NoVerb> parse_arguments(int argc, char** argv);
+
+}  // namespace pawl

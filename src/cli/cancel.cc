@@ -1,0 +1,32 @@
+// pawl cancel: ends a run of the folder for good.
+#include <fmt/format.h>
+
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "cli/session.h"
+#include "cli/verbs.h"
+
+namespace pawl {
+
+ExitCode cancel_run(const CancelOptions& options) {
+  Toolbox toolbox;
+  auto folder = data_folder(options.data);
+  open_to_read(folder);
+  auto store = open_folded(folder, toolbox);
+  RunId id = find_run(*store, options.run).id;
+  Session session(*store, toolbox, std::set<RunId>{});
+  auto answer = session.runtime().ask<RunAnswer>([&](Engine& engine, Reply<RunAnswer> reply) {
+    engine.command(session.tenant(), id, CancelRun{this_person(), options.reason}, std::move(reply));
+  });
+  session.stop();
+  if (!answer) throw Stop(exit_denied, answer.error().message);
+  if (options.json)
+    fmt::print("{}\n", boost::json::serialize(boost::json::object{
+                           {"run", id.str()}, {"status", to_string(answer->status)}, {"seq", answer->seq}}));
+  else
+    fmt::print("{} {}\n", to_string(answer->status), id.str());
+  return exit_success;
+}
+
+}  // namespace pawl

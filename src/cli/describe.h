@@ -1,0 +1,70 @@
+// Runs, steps and events in words: what every verb that shows something shares.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cli/text.h"
+#include "core/event.h"
+#include "core/run.h"
+#include "core/vocabulary.h"
+
+namespace pawl {
+
+// 12ms, 0.4s, 12.0s, 3m05s, 2h10m, 4d03h: as exact as one wants to know.
+std::string print_elapsed(Duration span);
+// $0.02
+std::string print_usd(Money amount);
+
+// How a run's steps stand beside each other: widths by the longest, and what a narrow terminal must do without.
+struct StepLayout {
+  std::size_t id = 0;
+  std::size_t tool = 0;  // 0 = left out
+  std::size_t state = 0;
+  std::size_t tries = 0;  // 0 = left out
+  bool cost = false;
+};
+StepLayout layout_of(const Run& run, std::size_t columns);
+
+struct StepLook {
+  Instant now;
+  std::size_t beat = 0;  // which picture of the running sign
+  Vocabulary vocabulary = Vocabulary::contract_v1;
+};
+Line describe_step(const Run& run, StepIndex step, const StepLayout& layout, const Look& look, const StepLook& how);
+
+Ink ink_of(RunStatus status);
+std::string_view sign_of(RunStatus status, const Look& look);
+
+// "success in 4.1s, $0.02"
+Line describe_end(const Run& run, const Look& look, Vocabulary vocabulary = Vocabulary::contract_v1);
+
+// What went wrong, the likely cause, what to do, whether a retry can help.
+std::vector<Line> describe_diagnostic(const Diagnostic& diagnostic, std::size_t columns);
+
+// The outputs of the steps that nothing else needs: what the run was for. One step's output as it is, several by id.
+Json result_of(const Run& run);
+// Indented, as many lines as asked for at most, each no wider than `columns`.
+std::vector<Line> describe_json(const Json& value, std::size_t lines_max, std::size_t columns, const Look& look);
+
+// What an open approval asks, without its step: tier, quorum, how long there is time.
+std::string describe_terms(const Approval& approval, Instant now);
+// The prompt with its expressions replaced where that is possible; empty when there is none.
+std::string prompt_of(const Run& run, const Approval& approval);
+
+// One event in words: subject, what happened, and what else there is to know.
+struct EventWords {
+  std::string subject;  // "run", a step's id, "approval"
+  std::string what;     // "running", "succeeded", ...
+  std::string more;
+  Ink ink = Ink::plain;
+};
+// `after` is the run with the event folded in.
+EventWords describe_event(const Run& after, const RunEvent& event, Vocabulary vocabulary = Vocabulary::contract_v1);
+
+// The run as `show --json` and results print it.
+boost::json::object run_object(const Run& run, Vocabulary vocabulary = Vocabulary::contract_v1);
+boost::json::object diagnostic_object(const Diagnostic& diagnostic);
+
+}  // namespace pawl

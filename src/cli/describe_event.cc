@@ -1,0 +1,122 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/describe.h"
+
+namespace pawl {
+namespace {
+
+Ink ink_of(StepStatus status) {
+  switch (status) {
+    case StepStatus::succeeded:
+      return Ink::green;
+    case StepStatus::failed_terminal:
+      return Ink::red;
+    case StepStatus::failed_retryable:
+    case StepStatus::waiting_approval:
+    case StepStatus::waiting_input:
+      return Ink::yellow;
+    case StepStatus::running:
+      return Ink::blue;
+    case StepStatus::pending:
+    case StepStatus::ready:
+    case StepStatus::canceled:
+      return Ink::dim;
+  }
+  return Ink::plain;
+}
+
+std::string by(const Actor& actor) { return actor.empty() ? "" : "by " + printable(actor.text); }
+
+std::string joined(std::string a, const std::string& b) {
+  if (!a.empty() && !b.empty()) a += ", ";
+  return a + b;
+}
+
+std::string cost_words(Money cost) { return cost.micros > 0 ? print_usd(cost) : ""; }
+
+class EventReader {
+ public:
+  EventReader(const Run& run, Instant at, Vocabulary vocabulary) : run_(run), at_(at), vocabulary_(vocabulary) {}
+
+  EventWords operator()(const RunCreated& event) const {
+    return {"run", std::string(run_word(vocabulary_, run_)),
+            joined(fmt::format("{} v{}", event.workflow.text, event.version), by(event.by)), Ink::dim};
+  }
+  EventWords operator()(const RunMoved& event) const {
+    std::string more = event.diagnostic
+                           ? fmt::format("{}: {}", event.diagnostic->error_code, printable(event.diagnostic->message))
+                           : joined(by(event.by), printable(event.reason));
+    return {"run", std::string(run_word(vocabulary_, run_)), std::move(more), pawl::ink_of(run_.status)};
+  }
+  EventWords operator()(const StepMoved& event) const { return step(event.step, ""); }
+  EventWords operator()(const StepClaimed& event) const {
+    auto index = run_.workflow->find(event.step);
+    const StepDefinition& definition = run_.definition(*index);
+    return step(event.step,
+                fmt::format("{}, attempt {}/{}{}", definition.tool.text, run_.steps[*index].attempts,
+                            definition.retry.max_attempts,
+                            event.trigger == StepTrigger::reclaim ? ", taken over from a lost worker" : ""));
+  }
+  EventWords operator()(const StepCompleted& event) const {
+    auto index = run_.workflow->find(event.step);
+    return step(event.step, joined(print_elapsed(at_ - run_.steps[*index].started_at), cost_words(event.cost)));
+  }
+  EventWords operator()(const StepFailed& event) const {
+    std::string more = fmt::format("{}: {}", event.diagnostic->error_code, printable(event.diagnostic->message));
+    if (event.trigger == StepTrigger::fail_retryable)
+      more = fmt::format("retry in {}, {}", print_elapsed(event.next_eligible_at - at_), more);
+    return step(event.step, joined(std::move(more), cost_words(event.cost)));
+  }
+  EventWords operator()(const StepAsked& event) const { return step(event.step, printable(event.question)); }
+  EventWords operator()(const StepAnswered& event) const {
+    return step(event.step, joined(by(event.by), printable(event.answer)));
+  }
+  EventWords operator()(const ApprovalRequested& event) const {
+    return approval(event.approval, "requested", "", Ink::yellow);
+  }
+  EventWords operator()(const ApprovalVoted& event) const {
+    return approval(event.approval, "vote", by(event.by), Ink::yellow);
+  }
+  EventWords operator()(const ApprovalMoved& event) const {
+    Ink ink = event.trigger == ApprovalTrigger::approve  ? Ink::green
+              : event.trigger == ApprovalTrigger::cancel ? Ink::dim
+                                                         : Ink::red;
+    auto found = std::ranges::find(run_.approvals, event.approval, &Approval::id);
+    std::string word(found == run_.approvals.end() ? "" : to_string(found->status));
+    return approval(event.approval, std::move(word), joined(by(event.by), printable(event.reason)), ink);
+  }
+  EventWords operator()(const TransitionRefused& event) const {
+    return {"run", "refused",
+            joined(fmt::format("{} while {}: {}", event.requested, event.state, event.code), by(event.by)),
+            Ink::yellow};
+  }
+
+ private:
+  EventWords step(const StepId& id, std::string more) const {
+    StepStatus status = run_.steps[*run_.workflow->find(id)].status;
+    return {id.text, std::string(step_word(vocabulary_, status)), std::move(more), ink_of(status)};
+  }
+  EventWords approval(ApprovalId id, std::string what, std::string more, Ink ink) const {
+    auto found = std::ranges::find(run_.approvals, id, &Approval::id);
+    std::string subject = "approval";
+    if (found != run_.approvals.end()) {
+      subject = run_.definition(found->step).id.text;
+      if (what == "requested") more = joined(describe_terms(*found, at_), prompt_of(run_, *found));
+    }
+    return {std::move(subject), "approval " + what, std::move(more), ink};
+  }
+
+  const Run& run_;
+  Instant at_;
+  Vocabulary vocabulary_;
+};
+
+}  // namespace
+
+EventWords describe_event(const Run& after, const RunEvent& event, Vocabulary vocabulary) {
+  return std::visit(EventReader(after, event.at, vocabulary), event.payload);
+}
+
+}  // namespace pawl

@@ -1,0 +1,151 @@
+#include "cli/folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <pwd.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include "cli/text.h"
+
+namespace pawl {
+namespace {
+
+constexpr std::size_t suffix_chars_min = 6;
+constexpr std::size_t page_rows = 1000;
+constexpr std::size_t near_runs_max = 5;
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+bool is_locked_by_another(const std::filesystem::path& folder) {
+  int file = ::open((folder / "lock").c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  bool locked = ::flock(file, LOCK_SH | LOCK_NB) != 0;
+  ::close(file);
+  return locked;
+}
+
+// Newest first. Stops when `visit` returns false.
+template <class Visit>
+void for_each_run(Store& store, Visit visit) {
+  std::set<RunId> unfolded;
+  store.for_each_frame([&](Position, std::string_view parts) {
+    for_each_part(parts, [&](const StreamPart& part) {
+      RunId run{part.key.stream};
+      if (part.key.is_tenant() || !unfolded.insert(run).second || store.load(part.key.tenant, run)) return;
+      visit(FoundRun{part.key.tenant, run});
+    });
+  });
+  for (const Tenant& tenant : store.tenants()) {
+    RunFilter filter{.status = {}, .workflow = {}, .workspace = {}, .since = {}, .before = {}, .limit = page_rows};
+    while (true) {
+      auto rows = store.list_runs(tenant.id, filter);
+      for (const RunRow& row : rows)
+        if (!visit(FoundRun{tenant.id, row.id})) return;
+      if (rows.size() < page_rows) break;
+      filter.before = rows.back().id;
+    }
+  }
+}
+
+bool matches(const std::string& id, std::string_view text) {
+  if (id.starts_with(text) || std::string_view(id).substr(RunTag::prefix.size() + 1).starts_with(text)) return true;
+  return text.size() >= suffix_chars_min && id.ends_with(text);
+}
+
+std::string list(const std::vector<std::string>& ids) {
+  std::string out;
+  for (const std::string& id : ids) out += "\n  " + id;
+  return out;
+}
+
+}  // namespace
+
+std::filesystem::path data_folder(const std::string& flag) {
+  if (!flag.empty()) return flag;
+  if (auto folder = environment("PAWL_DATA"); !folder.empty()) return folder;
+  if (auto folder = environment("XDG_DATA_HOME"); !folder.empty()) return std::filesystem::path(folder) / "pawl";
+  std::string home = environment("HOME");
+  if (home.empty())
+    if (const passwd* user = ::getpwuid(::getuid())) home = user->pw_dir;
+  if (home.empty()) throw Stop(exit_usage, "there is no home folder to keep the data in: name one with --data");
+  return std::filesystem::path(home) / ".local/share/pawl";
+}
+
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view harmless = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+,=~";
+  if (!text.empty() && text.find_first_not_of(harmless) == text.npos) return std::string(text);
+  std::string out = "'";
+  for (char c : text) c == '\'' ? out += "'\\''" : out += c;
+  return out + "'";
+}
+
+std::string command_line(std::string_view verb, RunId run, const std::filesystem::path& folder) {
+  return fmt::format("pawl {} {} --data {}", verb, run.str(), shell_word(folder.string()));
+}
+
+std::filesystem::path journal_in(const std::filesystem::path& folder) { return folder / "pawl.db"; }
+
+std::unique_ptr<SqliteStore> open_to_write(const std::filesystem::path& folder) try {
+  // The store makes the folder itself, for its owner only; what lies above it is made here.
+  if (folder.has_parent_path()) std::filesystem::create_directories(folder.parent_path());
+  return std::make_unique<SqliteStore>(SqliteOptions{.folder = folder, .vfs = {}});
+} catch (const StoreFailure& failure) {
+  if (is_locked_by_another(folder)) throw Stop(exit_busy, failure.what());
+  throw;
+} catch (const std::filesystem::filesystem_error& error) {
+  throw Stop(exit_store_failure, error.what());
+}
+
+std::unique_ptr<SqliteStore> open_to_read(const std::filesystem::path& folder) {
+  std::error_code error;
+  if (!std::filesystem::exists(journal_in(folder), error))
+    throw Stop(exit_not_found, fmt::format("there is no journal in {}: nothing was run there yet, or --data names "
+                                           "another folder",
+                                           folder.string()));
+  return SqliteStore::open_reader(folder);
+}
+
+FoundRun find_run(Store& store, std::string_view text) {
+  std::vector<std::string> matching, all_near;
+  std::optional<FoundRun> found;
+  std::vector<std::string> newest;
+  for_each_run(store, [&](FoundRun run) {
+    std::string id = run.id.str();
+    if (id == text) {
+      found = run;
+      matching = {id};
+      return false;
+    }
+    if (matches(id, text)) {
+      found = run;
+      matching.push_back(id);
+    }
+    if (newest.size() < page_rows) newest.push_back(std::move(id));
+    return matching.size() <= near_runs_max;
+  });
+  if (matching.size() == 1) return *found;
+  if (matching.size() > 1)
+    throw Stop(exit_not_found, fmt::format("{} means more than one run:{}", printable(text), list(matching)));
+  if (newest.empty())
+    throw Stop(exit_not_found, fmt::format("there is no run {}: the folder holds none", printable(text)));
+  if (auto near = nearest(text, newest); !near.empty())
+    throw Stop(exit_not_found,
+               fmt::format("there is no run {}; did you mean this one?{}", printable(text), list({std::string(near)})));
+  newest.resize(std::min(newest.size(), near_runs_max));
+  throw Stop(exit_not_found, fmt::format("there is no run {}; the newest are:{}", printable(text), list(newest)));
+}
+
+Actor this_person() {
+  const passwd* user = ::getpwuid(::getuid());
+  return Actor{"person:" + (user ? std::string(user->pw_name) : std::to_string(::getuid()))};
+}
+
+}  // namespace pawl

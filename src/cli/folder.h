@@ -1,0 +1,55 @@
+// The data folder: where it is, opening it, and finding runs in it by what a person typed.
+#pragma once
+
+#include <expected>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/exit_code.h"
+#include "store/sqlite/sqlite_store.h"
+#include "store/store.h"
+
+namespace pawl {
+
+// What ends a verb early: said on stderr as it stands, with this exit code.
+class Stop : public std::runtime_error {
+ public:
+  Stop(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  ExitCode code() const { return code_; }
+
+ private:
+  ExitCode code_;
+};
+
+// The flag's, else $PAWL_DATA, else $XDG_DATA_HOME/pawl, else ~/.local/share/pawl.
+std::filesystem::path data_folder(const std::string& flag);
+
+// As one would type it after `--data`: quoted where a shell needs that.
+std::string shell_word(std::string_view text);
+// "pawl resume RUN --data DIR", to be copied.
+std::string command_line(std::string_view verb, RunId run, const std::filesystem::path& folder);
+
+std::filesystem::path journal_in(const std::filesystem::path& folder);
+
+// Both stop the verb with the right exit code and a hint when the folder cannot be opened.
+std::unique_ptr<SqliteStore> open_to_write(const std::filesystem::path& folder);
+std::unique_ptr<SqliteStore> open_to_read(const std::filesystem::path& folder);
+
+struct FoundRun {
+  TenantId tenant;
+  RunId id;
+};
+
+// `text` is a whole id, the beginning of one, or at least its last six characters. Stops the verb, naming what is near,
+// when no run or more than one is meant. Finds runs that lie in unfolded frames only, too.
+FoundRun find_run(Store& store, std::string_view text);
+
+// The name this process acts under: person:<user name>.
+Actor this_person();
+
+}  // namespace pawl

@@ -1,0 +1,294 @@
+#include "cli/follow.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <unordered_map>
+
+#include "cli/asker.h"
+#include "cli/view.h"
+#include "core/decide.h"
+
+namespace pawl {
+namespace {
+
+constexpr int beat_ms = 100;        // while something moves by itself
+constexpr int slow_beat_ms = 1000;  // while only people are waited for
+constexpr Duration redraw_min = std::chrono::milliseconds(40);
+
+sigset_t watched_signals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP}) ::sigaddset(&set, signal);
+  return set;
+}
+
+std::unique_ptr<View> make_view(const TerminalTraits& traits, const FollowOptions& options) {
+  if (options.json) return make_json_view();
+  return traits.can_move ? make_live_view(traits.look) : make_plain_view(traits.look);
+}
+
+// Whether anything of it goes on without a person.
+bool moves_by_itself(const Run& run) { return !is_terminal(run.status) && run.status != RunStatus::waiting; }
+
+class Follower {
+ public:
+  Follower(Session& session, std::vector<Run> runs, const FollowOptions& options)
+      : session_(session),
+        options_(options),
+        traits_(terminal_traits(options.no_colour)),
+        view_(make_view(traits_, options)),
+        asker_(!traits_.can_move),
+        may_ask_(traits_.can_ask && !options.json && !options.approve),
+        signals_(make_signal_fd()),
+        runs_(std::move(runs)) {
+    if (traits_.can_move && !options.json) keys_.emplace();
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      index_[runs_[i].id] = i;
+      view_->begin(runs_[i]);
+    }
+  }
+
+  ExitCode follow() {
+    session_.start_workers();
+    while (!is_over()) {
+      take_news();
+      decide_or_ask();
+      if (is_over()) break;
+      show();
+      wait();
+      if (!view_->is_read()) interrupted_ = true;
+    }
+    session_.stop();
+    take_news();  // what became durable while stopping
+    Ending ending{.outcome = outcome(), .runs = {}, .folder = options_.folder};
+    for (const Run& run : runs_) ending.runs.push_back(&run);
+    view_->end(ending, clock_.now());
+    keys_.reset();
+    return exit_code();
+  }
+
+ private:
+  static Descriptor make_signal_fd() {
+    sigset_t set = watched_signals();
+    return Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+
+  bool is_over() const {
+    return interrupted_ || std::ranges::all_of(runs_, [&](const Run& run) { return is_left(run); });
+  }
+  // Nothing more will happen to it here.
+  bool is_left(const Run& run) const {
+    if (is_terminal(run.status)) return true;
+    return run.status == RunStatus::waiting && !asker_.is_asking() && left_.contains(run.id);
+  }
+  Outcome outcome() const {
+    if (interrupted_ && std::ranges::any_of(runs_, [](const Run& run) { return !is_terminal(run.status); }))
+      return Outcome::interrupted;
+    bool all_ended = std::ranges::all_of(runs_, [](const Run& run) { return is_terminal(run.status); });
+    return all_ended ? Outcome::ended : Outcome::waiting;
+  }
+
+  void take_news() {
+    for (const News& news : session_.take_news()) {
+      auto found = index_.find(news.run);
+      if (found == index_.end()) continue;
+      Run& run = runs_[found->second];
+      std::string_view rest = news.lines;
+      for (std::uint64_t seq = news.first_seq; !rest.empty(); ++seq) {
+        auto end = std::min(rest.find('\n'), rest.size());
+        std::string_view line = rest.substr(0, end);
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+        if (seq <= run.seq) continue;  // known since before
+        auto event = parse_run_event(line);
+        if (!event) throw Stop(exit_internal, "the engine wrote an event that cannot be read: " + event.error());
+        evolve(run, *event);
+        view_->on_event(run, *event, line);
+        left_.erase(run.id);
+      }
+      has_news_ = true;
+    }
+  }
+
+  // Settles what is open: by the flag, by asking, or by leaving the run to wait.
+  void decide_or_ask() {
+    if (asker_.is_asking()) {
+      const Run& asking = runs_[index_.at(asker_.run())];
+      if (is_terminal(asking.status)) asker_.drop();  // expired, canceled, out of time
+    }
+    for (const Run& run : runs_) {
+      if (is_terminal(run.status) || left_.contains(run.id)) continue;
+      if (options_.approve) {
+        decide_by_flag(run);
+      } else if (may_ask_ && asker_.take_up(run)) {
+        return;
+      }
+      if (run.status == RunStatus::waiting && !asker_.is_asking()) left_.insert(run.id);
+    }
+  }
+
+  void decide_by_flag(const Run& run) {
+    for (const Approval& approval : run.approvals) {
+      if (approval.status != ApprovalStatus::requested || !decided_.insert(approval.id).second) continue;
+      resolve({run.id, approval.id, *options_.approve, options_.reason});
+    }
+  }
+
+  void resolve(const Decided& decided) {
+    ResolveApproval command{decided.approval, decided.approve, this_person(), decided.reason};
+    auto answer = session_.runtime().ask<RunAnswer>([&](Engine& engine, Reply<RunAnswer> reply) {
+      engine.command(session_.tenant(), decided.run, command, std::move(reply));
+    });
+    take_news();
+    const Run& run = runs_[index_.at(decided.run)];
+    auto approval = std::ranges::find(run.approvals, decided.approval, &Approval::id);
+    bool is_open = approval != run.approvals.end() && approval->status == ApprovalStatus::requested;
+    if (!answer)
+      view_->notice(answer.error().message);
+    else if (is_open)
+      view_->notice(
+          fmt::format("noted; {} of {} people have said yes", approval->votes.size(), approval->terms.quorum));
+    // Asking the same person again would change nothing.
+    if (is_open && asker_.is_asking()) asker_.leave();
+  }
+
+  void answer(const Answered& answered) {
+    auto result = session_.runtime().ask<RunAnswer>([&](Engine& engine, Reply<RunAnswer> reply) {
+      engine.answer(session_.tenant(), answered.run, answered.step, answered.answer, this_person(), std::move(reply));
+    });
+    take_news();
+    if (!result) view_->notice(result.error().message);
+  }
+
+  void show() {
+    Instant now = clock_.now();
+    if (std::exchange(has_news_, false) && now - shown_at_ < redraw_min && !asker_.is_asking()) {
+      redraw_pending_ = true;
+      return;
+    }
+    redraw_pending_ = false;
+    shown_at_ = now;
+    if (!asker_.is_asking()) return view_->refresh(now, nullptr);
+    Prompt prompt = asker_.prompt(runs_[index_.at(asker_.run())], now, traits_.look);
+    view_->refresh(now, &prompt);
+  }
+
+  int wait_ms() const {
+    if (redraw_pending_) return static_cast<int>(redraw_min.count());
+    if (options_.json || !traits_.can_move) return -1;
+    return std::ranges::any_of(runs_, moves_by_itself) ? beat_ms : slow_beat_ms;
+  }
+
+  void wait() {
+    pollfd waits[] = {{.fd = session_.news_fd(), .events = POLLIN, .revents = 0},
+                      {.fd = signals_.get(), .events = POLLIN, .revents = 0},
+                      {.fd = asker_.is_asking() ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0}};
+    if (::poll(waits, std::size(waits), wait_ms()) < 0 && errno != EINTR)
+      throw std::system_error(errno, std::generic_category(), "poll");
+    if (waits[1].revents) take_signals();
+    if (waits[2].revents && asker_.is_asking()) take_keys();
+  }
+
+  void take_signals() {
+    signalfd_siginfo info;
+    while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
+      if (info.ssi_signo == SIGWINCH) {
+        view_->resized();
+      } else if (info.ssi_signo == SIGTSTP) {
+        if (keys_) keys_->leave();
+        ::raise(SIGSTOP);
+        if (keys_) keys_->enter();
+        view_->resized();
+      } else {
+        interrupted_ = true;
+        // Whoever insists does not want to wait for tools to end. The journal is whole at every moment.
+        struct sigaction at_once {};
+        at_once.sa_handler = [](int) {
+          restore_terminal();
+          std::_Exit(exit_interrupted);
+        };
+        ::sigaction(SIGINT, &at_once, nullptr);
+        sigset_t only;
+        ::sigemptyset(&only);
+        ::sigaddset(&only, SIGINT);
+        ::pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
+      }
+    }
+  }
+
+  void take_keys() {
+    char bytes[512];
+    auto got = ::read(STDIN_FILENO, bytes, sizeof bytes);
+    if (got <= 0) {
+      asker_.leave();
+      may_ask_ = false;
+      return;
+    }
+    typed_ahead_.append(bytes, static_cast<std::size_t>(got));
+    while (!typed_ahead_.empty() && asker_.is_asking()) {
+      auto lead = static_cast<unsigned char>(typed_ahead_[0]);
+      std::size_t size = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+      if (typed_ahead_.size() < size) return;  // the rest of the character is on its way
+      std::string character = typed_ahead_.substr(0, size);
+      typed_ahead_.erase(0, character[0] == '\x1b' ? typed_ahead_.size() : size);  // an arrow key or the like
+      auto reply = asker_.key(character);
+      if (!reply) continue;
+      if (const auto* decided = std::get_if<Decided>(&*reply)) resolve(*decided);
+      if (const auto* answered = std::get_if<Answered>(&*reply)) answer(*answered);
+    }
+    // What was typed for one question must not answer the next.
+    typed_ahead_.clear();
+  }
+
+  ExitCode exit_code() const {
+    if (outcome() == Outcome::interrupted) return exit_interrupted;
+    auto any = [&](auto holds) { return std::ranges::any_of(runs_, holds, &Run::status); };
+    if (any([](RunStatus status) {
+          return status == RunStatus::failed || status == RunStatus::timeout || status == RunStatus::canceled;
+        }))
+      return exit_ended_badly;
+    if (any([](RunStatus status) { return status == RunStatus::denied; })) return exit_denied;
+    if (any([](RunStatus status) { return !is_terminal(status); })) return exit_waiting;
+    return exit_success;
+  }
+
+  Session& session_;
+  const FollowOptions& options_;
+  TerminalTraits traits_;
+  std::unique_ptr<View> view_;
+  std::optional<KeyMode> keys_;
+  Asker asker_;
+  bool may_ask_;
+  Descriptor signals_;
+  SystemClock clock_;
+
+  std::vector<Run> runs_;
+  std::unordered_map<RunId, std::size_t> index_;
+  std::set<RunId> left_;          // wait for someone who is not here
+  std::set<ApprovalId> decided_;  // by the flag
+  std::string typed_ahead_;
+  bool interrupted_ = false;
+  bool has_news_ = false;
+  bool redraw_pending_ = false;
+  Instant shown_at_;
+};
+
+}  // namespace
+
+void block_signals() {
+  sigset_t set = watched_signals();
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+}
+
+ExitCode follow(Session& session, std::vector<Run> runs, const FollowOptions& options) {
+  return Follower(session, std::move(runs), options).follow();
+}
+
+}  // namespace pawl

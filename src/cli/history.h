@@ -1,0 +1,41 @@
+// Reading runs back from a folder: the state after any event, and rows that know the unfolded frames too.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cli/folder.h"
+#include "core/event.h"
+#include "core/workflow.h"
+#include "engine/workflows.h"
+#include "store/stream.h"
+
+namespace pawl {
+
+// The workflows of a folder, compiled as they were published.
+class PublishedWorkflows {
+ public:
+  explicit PublishedWorkflows(Store& store);
+  // Null when there is none, or it cannot be read any more.
+  const Workflow* find(TenantId tenant, const WorkflowName& name, int version) const {
+    return workflows_.find(tenant, name, version);
+  }
+  const std::vector<std::string>& problems() const { return problems_; }
+
+ private:
+  Workflows workflows_;
+  std::vector<std::string> problems_;
+};
+
+// What a run's first event says it runs.
+std::expected<RunCreated, std::string> creation_of(const WholeStream& stream);
+
+// Newest first, as of now: rows, and what the frames know better.
+std::vector<RunRow> newest_runs(Store& store, std::optional<RunStatus> status, std::size_t limit);
+
+}  // namespace pawl

@@ -1,0 +1,69 @@
+// pawl resume: goes on where a process that ended left off.
+#include <fmt/format.h>
+
+#include "cli/follow.h"
+#include "cli/verbs.h"
+
+namespace pawl {
+namespace {
+
+// What one process goes on with at once; the rest waits for the next call.
+constexpr std::size_t runs_max = 10'000;
+
+std::vector<RunId> unfinished(Store& store, TenantId tenant) {
+  std::vector<RunId> out;
+  for (RunStatus status : {RunStatus::running, RunStatus::created, RunStatus::waiting}) {
+    RunFilter filter{
+        .status = status, .workflow = {}, .workspace = {}, .since = {}, .before = {}, .limit = runs_max - out.size()};
+    if (filter.limit == 0) break;
+    for (const RunRow& row : store.list_runs(tenant, filter)) out.push_back(row.id);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::optional<TenantId> tenant_of(Store& store) {
+  for (const Tenant& tenant : store.tenants())
+    if (tenant.name == "default") return tenant.id;
+  return std::nullopt;
+}
+
+}  // namespace
+
+ExitCode resume_runs(const ResumeOptions& options) {
+  block_signals();
+  Toolbox toolbox;
+  auto folder = data_folder(options.progress.data);
+  open_to_read(folder);  // a folder that is not there is no reason to make one
+  auto store = open_folded(folder, toolbox);
+  std::vector<RunId> ids;
+  if (!options.run.empty())
+    ids.push_back(find_run(*store, options.run).id);
+  else if (auto tenant = tenant_of(*store))
+    ids = unfinished(*store, *tenant);
+  if (ids.empty()) {
+    if (!options.progress.json) fmt::print("nothing to resume in {}: every run has ended\n", folder.string());
+    return exit_success;
+  }
+  Session session(*store, toolbox, std::set<RunId>(ids.begin(), ids.end()));
+  std::vector<Run> runs;
+  for (RunId id : ids) {
+    auto run = session.runtime().ask<std::shared_ptr<const Run>>(
+        [&](Engine& engine, auto reply) { engine.inspect(session.tenant(), id, std::move(reply)); });
+    if (!run) throw Stop(exit_not_found, run.error().message);
+    runs.push_back(**run);
+  }
+  if (runs.size() == 1 && is_terminal(runs[0].status) && !options.progress.json)
+    fmt::print("nothing to resume: {} has ended already\n", runs[0].id.str());
+  const ProgressFlags& flags = options.progress;
+  return follow(session, std::move(runs),
+                {.folder = folder,
+                 .approve = flags.approve  ? std::optional(true)
+                            : flags.reject ? std::optional(false)
+                                           : std::nullopt,
+                 .reason = flags.reason,
+                 .json = flags.json,
+                 .no_colour = flags.no_colour});
+}
+
+}  // namespace pawl

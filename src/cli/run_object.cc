@@ -1,0 +1,114 @@
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+
+#include "cli/describe.h"
+
+namespace pawl {
+namespace {
+
+using boost::json::array;
+using boost::json::object;
+
+// Kept as text in the run; here it is what it says.
+Json value_of(const JsonText& text) {
+  if (text.empty()) return nullptr;
+  auto value = parse_json(text);
+  return value ? std::move(*value) : Json(text);
+}
+
+Json time_of(Instant at) { return at.ms == 0 ? Json(nullptr) : Json(print_time(at)); }
+
+template <class T, class Print>
+Json optional_of(const std::optional<T>& value, Print print) {
+  return value ? Json(print(*value)) : Json(nullptr);
+}
+
+object step_object(const Run& run, std::size_t index, Vocabulary vocabulary) {
+  const Step& step = run.steps[index];
+  const StepDefinition& definition = run.workflow->steps[index];
+  array needs;
+  for (StepIndex need : definition.needs) needs.emplace_back(run.definition(need).id.text);
+  return {{"id", definition.id.text},
+          {"tool", definition.tool.text},
+          {"needs", std::move(needs)},
+          {"status", step_word(vocabulary, step.status)},
+          {"attempts", step.attempts},
+          {"max_attempts", definition.retry.max_attempts},
+          {"started_at", time_of(step.started_at)},
+          {"finished_at", time_of(step.finished_at)},
+          {"next_eligible_at", time_of(step.next_eligible_at)},
+          {"lease_owner", step.lease_owner.empty() ? Json(nullptr) : Json(step.lease_owner.text)},
+          {"cost_usd", print_money(step.cost)},
+          {"output", value_of(step.output)},
+          {"question", value_of(step.question)},
+          {"answer", value_of(step.answer)},
+          {"last_error", step.last_error ? Json(diagnostic_object(*step.last_error)) : Json(nullptr)}};
+}
+
+object approval_object(const Run& run, const Approval& approval) {
+  array votes;
+  for (const Vote& vote : approval.votes) votes.push_back(object{{"by", vote.by.text}, {"at", print_time(vote.at)}});
+  return {{"id", approval.id.str()},
+          {"step", run.definition(approval.step).id.text},
+          {"status", to_string(approval.status)},
+          {"tier", to_string(approval.terms.tier)},
+          {"two_person", approval.terms.two_person},
+          {"quorum", approval.terms.quorum},
+          {"prompt", prompt_of(run, approval)},
+          {"requested_at", time_of(approval.requested_at)},
+          {"expires_at", time_of(approval.expires_at)},
+          {"resolved_at", time_of(approval.resolved_at)},
+          {"resolved_by", approval.resolved_by.empty() ? Json(nullptr) : Json(approval.resolved_by.text)},
+          {"reason", approval.reason},
+          {"votes", std::move(votes)}};
+}
+
+}  // namespace
+
+object diagnostic_object(const Diagnostic& diagnostic) {
+  return {{"error_code", diagnostic.error_code},
+          {"category", to_string(diagnostic.category)},
+          {"message", diagnostic.message},
+          {"likely_cause", diagnostic.likely_cause},
+          {"suggested_fix", diagnostic.suggested_fix},
+          {"retryable", diagnostic.retryable},
+          {"severity", to_string(diagnostic.severity)},
+          {"step_id", diagnostic.step.empty() ? Json(nullptr) : Json(diagnostic.step.text)},
+          {"attempt", diagnostic.attempt == 0 ? Json(nullptr) : Json(diagnostic.attempt)},
+          {"occurred_at", time_of(diagnostic.occurred_at)},
+          {"cause", diagnostic.cause ? Json(diagnostic_object(*diagnostic.cause)) : Json(nullptr)}};
+}
+
+object run_object(const Run& run, Vocabulary vocabulary) {
+  array steps;
+  for (std::size_t i = 0; i < run.steps.size(); ++i) steps.push_back(step_object(run, i, vocabulary));
+  array approvals;
+  for (const Approval& approval : run.approvals) approvals.push_back(approval_object(run, approval));
+  std::string_view sub = sub_state(run);
+  return {{"id", run.id.str()},
+          {"workflow", run.workflow->name.text},
+          {"version", run.workflow->version},
+          {"workspace", run.workspace.text},
+          {"provider", to_string(run.provider)},
+          {"status", run_word(vocabulary, run)},
+          {"sub_state", sub.empty() ? Json(nullptr) : Json(sub)},
+          {"error_code", run.diagnostic ? Json(run.diagnostic->error_code) : Json(nullptr)},
+          {"retryable", run.diagnostic ? Json(run.diagnostic->retryable) : Json(nullptr)},
+          {"input", value_of(run.input)},
+          {"created_by", run.created_by.text},
+          {"trigger_type", run.trigger_type},
+          {"trigger_ref", run.trigger_ref},
+          {"retry_of", optional_of(run.retry_of, [](RunId id) { return id.str(); })},
+          {"budget_usd", optional_of(run.budget, print_money)},
+          {"timeout", optional_of(run.timeout, print_duration)},
+          {"created_at", time_of(run.created_at)},
+          {"started_at", time_of(run.started_at)},
+          {"finished_at", time_of(run.finished_at)},
+          {"cost_usd", print_money(run.cost)},
+          {"seq", run.seq},
+          {"steps", std::move(steps)},
+          {"approvals", std::move(approvals)},
+          {"diagnostic", run.diagnostic ? Json(diagnostic_object(*run.diagnostic)) : Json(nullptr)}};
+}
+
+}  // namespace pawl

@@ -1,0 +1,64 @@
+// pawl runs: the runs of a folder, newest first.
+#include <fmt/format.h>
+
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "cli/describe.h"
+#include "cli/folder.h"
+#include "cli/history.h"
+#include "cli/terminal.h"
+#include "cli/verbs.h"
+#include "engine/clock.h"
+
+namespace pawl {
+namespace {
+
+boost::json::object row_object(const RunRow& row) {
+  return {{"id", row.id.str()},
+          {"workflow", row.workflow.text},
+          {"version", row.version},
+          {"workspace", row.workspace.text},
+          {"status", to_string(row.status)},
+          {"error_code", row.error_code.empty() ? Json(nullptr) : Json(row.error_code)},
+          {"created_at", print_time(row.created_at)},
+          {"updated_at", print_time(row.updated_at)},
+          {"seq", row.seq}};
+}
+
+Line row_line(const RunRow& row, Instant now, const Look& look) {
+  Line line;
+  line.add(ink_of(row.status), sign_of(row.status, look)).add(" ").add(row.id.str()).add("  ");
+  std::size_t column = line.columns();
+  line.add(ink_of(row.status), to_string(row.status)).to_column(column += 9);
+  line.add(fmt::format("{} v{}", shorten(row.workflow.text, 24, look), row.version)).to_column(column += 30);
+  line.add_right(Ink::dim, print_elapsed(now - row.created_at), 7).add(Ink::dim, " ago");
+  if (is_terminal(row.status)) line.add_right(Ink::plain, print_elapsed(row.updated_at - row.created_at), 8);
+  if (!row.error_code.empty()) line.add("  ").add(Ink::red, row.error_code);
+  return line;
+}
+
+}  // namespace
+
+ExitCode list_runs(const RunsOptions& options) {
+  auto folder = data_folder(options.data);
+  auto store = open_to_read(folder);
+  auto rows = newest_runs(*store, options.status, options.limit);
+  if (options.json) {
+    for (const RunRow& row : rows) fmt::print("{}\n", boost::json::serialize(row_object(row)));
+    return exit_success;
+  }
+  TerminalTraits traits = terminal_traits(options.no_colour);
+  Instant now = SystemClock().now();
+  for (const RunRow& row : rows)
+    fmt::print("{}\n",
+               row_line(row, now, traits.look).print(traits.look, traits.can_move ? terminal_size().columns : 0));
+  if (rows.empty())
+    fmt::print("no run{} in {}\n", options.status ? fmt::format(" is {}", to_string(*options.status)) : "",
+               folder.string());
+  else if (rows.size() == options.limit)
+    fmt::print("(the newest {}; more with --limit)\n", options.limit);
+  return exit_success;
+}
+
+}  // namespace pawl

@@ -1,0 +1,103 @@
+#include "cli/session.h"
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "cli/terminal.h"
+
+namespace pawl {
+namespace {
+
+// Leases held at once. As many as there are threads: a lease that queues behind others runs against its own time-out.
+constexpr int slots_max = 64;
+
+void end_process(const std::string& reason) {
+  restore_terminal();
+  write_all(STDERR_FILENO, fmt::format("\npawl: {}\npawl: stopped, because nothing after this point could be trusted; "
+                                       "everything that was acknowledged is in the journal. Mend the cause, then go "
+                                       "on with pawl resume.\n",
+                                       reason));
+  std::_Exit(exit_store_failure);
+}
+
+bool has_unfolded_runs(Store& store) {
+  bool found = false;
+  store.for_each_frame([&](Position, std::string_view parts) {
+    for_each_part(parts, [&](const StreamPart& part) { found = found || !part.key.is_tenant(); });
+  });
+  return found;
+}
+
+TenantId default_tenant(Runtime& runtime) {
+  auto tenant = runtime.ask<TenantId>(
+      [](Engine& engine, Reply<TenantId> reply) { engine.create_tenant("default", this_person(), std::move(reply)); });
+  if (!tenant) throw Stop(exit_internal, tenant.error().message);
+  return *tenant;
+}
+
+}  // namespace
+
+std::unique_ptr<SqliteStore> open_folded(const std::filesystem::path& folder, const Toolbox& toolbox) {
+  auto store = open_to_write(folder);
+  if (!has_unfolded_runs(*store)) return store;
+  // An engine that is given no time and no workers recovers, writes what the tables lack, and moves nothing.
+  SystemClock clock;
+  Random random(0);
+  Engine engine(*store, toolbox.catalog, clock, random);
+  engine.recover();
+  Turn turn = engine.take_turn();
+  if (turn.needs_commit) store->commit({&turn.frame, 1});
+  return store;
+}
+
+Session::Session(Store& store, const Toolbox& toolbox, std::optional<std::set<RunId>> runs)
+    : toolbox_(toolbox),
+      store_(store, std::move(runs)),
+      news_signal_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      runtime_(store_, toolbox.catalog, clock_,
+               {.limits = {}, .on_failure = end_process, .on_durable = [this](const Frame& frame) { collect(frame); }}),
+      pool_({.worker = {fmt::format("{}{}", local_worker_prefix, ::getpid())},
+             .slots = slots_max,
+             .threads_max = slots_max,
+             .clock = [this] { return clock_.now(); }},
+            toolbox.tools, gate_) {
+  runtime_.start();
+  tenant_ = default_tenant(runtime_);
+}
+
+Session::~Session() { stop(); }
+
+void Session::start_workers() {
+  std::vector<ToolName> names;
+  for (const auto& tool : toolbox_.tools) names.push_back(tool->spec().name);
+  WorkerName worker{fmt::format("{}{}", local_worker_prefix, ::getpid())};
+  runtime_.post([this, worker, names](Engine& engine) { engine.add_worker(worker, names, pool_); });
+  pool_.start(runtime_);
+  workers_started_ = true;
+}
+
+void Session::stop() {
+  if (std::exchange(workers_started_, false)) pool_.stop();
+  runtime_.stop();
+}
+
+void Session::collect(const Frame& frame) {
+  std::lock_guard lock(news_mutex_);
+  for_each_part(frame.parts, [&](const StreamPart& part) {
+    if (!part.key.is_tenant()) news_.push_back({RunId{part.key.stream}, part.first_seq, std::string(part.lines)});
+  });
+  std::uint64_t one = 1;
+  (void)!::write(news_signal_.get(), &one, sizeof one);
+}
+
+std::vector<News> Session::take_news() {
+  std::uint64_t count = 0;
+  (void)!::read(news_signal_.get(), &count, sizeof count);
+  std::lock_guard lock(news_mutex_);
+  return std::exchange(news_, {});
+}
+
+}  // namespace pawl

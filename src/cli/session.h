@@ -1,0 +1,71 @@
+// An engine on a data folder for as long as one verb needs it: store, tools, workers and runtime, wired by hand.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cli/focus.h"
+#include "cli/folder.h"
+#include "engine/runtime.h"
+#include "tools/descriptor.h"
+#include "tools/gate.h"
+#include "tools/tools.h"
+#include "tools/worker_pool.h"
+
+namespace pawl {
+
+// The tools that workflows may name here.
+struct Toolbox {
+  std::vector<std::unique_ptr<Tool>> tools = built_in_tools(ToolLimits{});
+  ToolCatalog catalog = catalog_of(tools);
+};
+
+// Opens for writing and folds what a process that died left in frames, so that the tables know every run.
+std::unique_ptr<SqliteStore> open_folded(const std::filesystem::path& folder, const Toolbox& toolbox);
+
+// Events of one run that have become durable.
+struct News {
+  RunId run;
+  std::uint64_t first_seq = 0;
+  std::string lines;
+};
+
+class Session {
+ public:
+  // Goes on with `runs` only, and with those it makes itself; absent = with all. `store` comes from open_folded().
+  Session(Store& store, const Toolbox& toolbox, std::optional<std::set<RunId>> runs);
+  ~Session();
+
+  // Without workers until this is called: commands are decided, no step runs.
+  void start_workers();
+  // Ends the tools at once, then finishes what has been decided. The folder is then at rest.
+  void stop();
+
+  Runtime& runtime() { return runtime_; }
+  TenantId tenant() const { return tenant_; }
+
+  // Readable while there is news.
+  int news_fd() const { return news_signal_.get(); }
+  std::vector<News> take_news();
+
+ private:
+  void collect(const Frame& frame);
+
+  const Toolbox& toolbox_;
+  FocusedStore store_;
+  SystemClock clock_;
+  OpenGate gate_;
+  Descriptor news_signal_;
+  std::mutex news_mutex_;
+  std::vector<News> news_;
+  Runtime runtime_;
+  WorkerPool pool_;
+  bool workers_started_ = false;
+  TenantId tenant_;
+};
+
+}  // namespace pawl

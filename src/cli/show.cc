@@ -1,0 +1,159 @@
+// pawl show: one run as it is, or as it was after any of its events. Reads only, also beside a live process.
+#include <fmt/format.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "cli/describe.h"
+#include "cli/history.h"
+#include "cli/terminal.h"
+#include "cli/verbs.h"
+#include "core/decide.h"
+#include "engine/clock.h"
+
+namespace pawl {
+namespace {
+
+constexpr std::size_t output_lines_max = 40;
+
+struct Told {
+  RunEvent event;
+  EventWords words;
+  const StreamLine* line;
+};
+
+// Folds up to `at`, and keeps what each event did in words.
+struct Replay {
+  Run run;
+  std::vector<Told> events;
+};
+
+Replay replay(const WholeStream& stream, Run run, std::uint64_t at, Vocabulary vocabulary) {
+  Replay out{std::move(run), {}};
+  for (const StreamLine& line : stream.lines) {
+    if (line.seq > at) break;
+    auto event = parse_run_event(line.text);
+    std::expected<void, std::string> folded;
+    if (event) folded = evolve_checked(out.run, *event);
+    if (!event || !folded)
+      throw Stop(exit_ended_badly, fmt::format("{} seq {} does not fold: {} (pawl verify tells more)", out.run.id.str(),
+                                               line.seq, event ? folded.error() : event.error()));
+    EventWords words = describe_event(out.run, *event, vocabulary);
+    out.events.push_back({std::move(*event), std::move(words), &line});
+  }
+  return out;
+}
+
+class Page {
+ public:
+  Page(const ShowOptions& options, const TerminalTraits& traits)
+      : options_(options),
+        look_(traits.look),
+        columns_(traits.can_move ? terminal_size().columns : 100),
+        cut_(traits.can_move ? columns_ : 0) {}
+
+  void run(const Run& run, Instant now, std::uint64_t last_seq) {
+    Line title(Ink::bold, run.workflow->name.text);
+    title.add(Ink::dim, fmt::format(" v{}", run.workflow->version)).add("  ").add(run.id.str());
+    if (run.seq < last_seq) title.add(Ink::yellow, fmt::format("  as it was after event {} of {}", run.seq, last_seq));
+    put(title);
+    put(describe_end(run, look_, options_.vocabulary));
+    put(Line());
+    fact("created", fmt::format("{} by {}", print_time(run.created_at), printable(run.created_by.text)));
+    if (run.started_at.ms != 0) fact("started", print_time(run.started_at));
+    if (run.finished_at.ms != 0) fact("finished", print_time(run.finished_at));
+    if (run.retry_of) fact("retry of", run.retry_of->str());
+    if (run.workspace.text != "default") fact("workspace", run.workspace.text);
+    if (run.input != "{}") fact("input", printable(run.input));
+    put(Line());
+    StepLayout layout = layout_of(run, columns_);
+    for (StepIndex i = 0; i < run.steps.size(); ++i)
+      put(describe_step(run, i, layout, look_, {.now = now, .vocabulary = options_.vocabulary}));
+    for (const Approval& approval : run.approvals) this->approval(run, approval);
+    if (run.diagnostic) put_all(describe_diagnostic(*run.diagnostic, columns_));
+    if (run.status == RunStatus::success) put_all(describe_json(result_of(run), output_lines_max, columns_, look_));
+  }
+
+  void events(const std::vector<Told>& events) {
+    put(Line());
+    if (events.empty()) return;
+    Instant since = events[0].event.at;
+    for (const Told& told : events) {
+      Line line;
+      line.add_right(Ink::dim, std::to_string(told.line->seq), 5);
+      auto offset = (told.event.at - since).count();
+      line.add_right(Ink::dim, fmt::format("+{}.{:03}s", offset / 1000, offset % 1000), 11).add("  ");
+      line.add(Ink::dim, told.line->hash.hex().substr(0, 8)).add("  ");
+      std::size_t column = line.columns();
+      line.add(shorten(told.words.subject, 20, look_)).to_column(column += 22);
+      line.add(told.words.ink, told.words.what).to_column(column += 20).add(Ink::dim, told.words.more);
+      put(line);
+    }
+  }
+
+ private:
+  void put(const Line& line) { fmt::print("{}\n", line.print(look_, cut_)); }
+  void put_all(const std::vector<Line>& lines) {
+    put(Line());
+    for (const Line& line : lines) put(line);
+  }
+  void fact(std::string_view label, std::string_view text) {
+    Line line(Ink::plain, "  ");
+    put(line.add(Ink::dim, label).to_column(13).add(text));
+  }
+  void approval(const Run& run, const Approval& approval) {
+    if (approval.status == ApprovalStatus::requested) return;  // stands at its step
+    std::string who = approval.resolved_by.empty() ? "" : " by " + printable(approval.resolved_by.text);
+    std::string why = approval.reason.empty() ? "" : ": " + printable(approval.reason);
+    Line line(Ink::plain, "  ");
+    line.add(Ink::dim,
+             fmt::format("{} {}{}{}", run.definition(approval.step).id.text, to_string(approval.status), who, why));
+    put(line);
+  }
+
+  const ShowOptions& options_;
+  Look look_;
+  std::size_t columns_;
+  std::size_t cut_;
+};
+
+}  // namespace
+
+ExitCode show_run(const ShowOptions& options) {
+  auto store = open_to_read(data_folder(options.data));
+  FoundRun found = find_run(*store, options.run);
+  WholeStream stream = read_stream(*store, StreamKey::of(found.tenant, found.id));
+  PublishedWorkflows workflows(*store);
+  auto created = creation_of(stream);
+  if (!created) throw Stop(exit_ended_badly, fmt::format("{}: {}", found.id.str(), created.error()));
+  Run run;
+  run.tenant = found.tenant;
+  run.id = found.id;
+  run.workflow = workflows.find(found.tenant, created->workflow, created->version);
+  if (!run.workflow)
+    throw Stop(exit_ended_badly, fmt::format("{} v{} is not in the folder", created->workflow.text, created->version));
+  auto last = static_cast<std::uint64_t>(stream.lines.size());
+  if (options.at && (*options.at == 0 || *options.at > last))
+    throw Stop(exit_not_found, fmt::format("--at {}: this run has events 1 to {}", *options.at, last));
+  Replay replayed = replay(stream, std::move(run), options.at.value_or(last), options.vocabulary);
+
+  if (options.json && options.events) {
+    for (const Told& told : replayed.events) fmt::print("{}\n", told.line->text);
+    return exit_success;
+  }
+  if (options.json) {
+    auto object = run_object(replayed.run, options.vocabulary);
+    object["head"] = replayed.events.back().line->hash.hex();
+    fmt::print("{}\n", boost::json::serialize(object));
+    return exit_success;
+  }
+  // As it was: clocks stand where they stood then.
+  Instant now = options.at ? replayed.events.back().event.at : SystemClock().now();
+  Page page(options, terminal_traits(options.no_colour));
+  page.run(replayed.run, now, last);
+  if (options.events) page.events(replayed.events);
+  return exit_success;
+}
+
+}  // namespace pawl

@@ -1,0 +1,101 @@
+// What pawl can do: one function and one file a verb. Options come read and checked for form (arguments.cc); an early
+// end is a Stop.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/exit_code.h"
+#include "core/diagram.h"
+#include "core/money.h"
+#include "core/run_lifecycle.h"
+#include "core/time.h"
+#include "core/vocabulary.h"
+
+namespace pawl {
+
+// For verbs that stay with a run.
+struct ProgressFlags {
+  std::string data;
+  bool approve = false;
+  bool reject = false;
+  std::string reason;
+  bool json = false;
+  bool no_colour = false;
+};
+
+struct RunOptions {
+  ProgressFlags progress;
+  std::string file;
+  std::string input;  // JSON, @file or -
+  std::string workspace = "default";
+  std::optional<Money> budget;
+  std::optional<Duration> timeout;
+};
+ExitCode run_workflow(const RunOptions& options);
+
+struct ResumeOptions {
+  ProgressFlags progress;
+  std::string run;  // empty = all unfinished
+};
+ExitCode resume_runs(const ResumeOptions& options);
+
+struct DecideOptions {
+  std::string data;
+  std::string run;
+  std::string approval;  // empty = the only open one
+  bool approve = true;
+  std::string reason;
+  bool json = false;
+};
+ExitCode decide_approval(const DecideOptions& options);
+
+struct CancelOptions {
+  std::string data;
+  std::string run;
+  std::string reason;
+  bool json = false;
+};
+ExitCode cancel_run(const CancelOptions& options);
+
+struct RunsOptions {
+  std::string data;
+  std::optional<RunStatus> status;
+  std::size_t limit = 20;
+  bool json = false;
+  bool no_colour = false;
+};
+ExitCode list_runs(const RunsOptions& options);
+
+struct ShowOptions {
+  std::string data;
+  std::string run;
+  std::optional<std::uint64_t> at;
+  bool events = false;
+  Vocabulary vocabulary = Vocabulary::contract_v1;
+  bool json = false;
+  bool no_colour = false;
+};
+ExitCode show_run(const ShowOptions& options);
+
+struct VerifyOptions {
+  std::string data;
+  bool json = false;
+  bool no_colour = false;
+};
+ExitCode verify_folder(const VerifyOptions& options);
+
+struct GraphOptions {
+  std::string what;  // a lifecycle, or a workflow's file
+  DiagramFormat format = DiagramFormat::mermaid;
+};
+ExitCode print_graph(const GraphOptions& options);
+
+struct CheckOptions {
+  std::vector<std::string> files;
+};
+ExitCode check_files(const CheckOptions& options);
+
+}  // namespace pawl

@@ -1,0 +1,231 @@
+#include "cli/verification.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/decide.h"
+#include "core/invariants.h"
+#include "core/snapshot.h"
+#include "crypto/sha256.h"
+#include "engine/resident.h"
+
+namespace pawl {
+namespace {
+
+std::vector<ReadyStep> ready_of(const Run& run) {
+  std::vector<ReadyStep> out;
+  bool fresh = run.status == RunStatus::created;
+  for (StepIndex i = 0; i < run.steps.size(); ++i)
+    if (run.steps[i].status == StepStatus::ready)
+      out.push_back({run.tenant, run.workspace, run.workflow->name, run.definition(i).tool, run.id, i, fresh});
+  if (starts_at_gate(run)) out.push_back({run.tenant, run.workspace, run.workflow->name, {}, run.id, 0, true});
+  return out;
+}
+
+auto ready_key(const ReadyStep& ready) { return std::tuple(ready.step, ready.tool, ready.workspace, ready.fresh); }
+
+auto approval_key(const ApprovalRow& row) {
+  return std::tuple(row.id, row.step, row.status, row.tier, row.requested_at, row.expires_at);
+}
+
+}  // namespace
+
+Verification::Verification(Store& store, Found found, Progress progress)
+    : store_(store), found_(std::move(found)), progress_(std::move(progress)), streams_(store), workflows_(store) {}
+
+void Verification::report(std::string subject, std::uint64_t seq, std::string what) {
+  found_({std::move(subject), seq, std::move(what)});
+}
+
+VerifyCounts Verification::check() {
+  auto tenants = store_.tenants();
+  for (const Tenant& tenant : tenants) check_tenant(tenant);
+  for (const std::string& problem : workflows_.problems()) report("workflows", 0, problem);
+  check_workflows();
+
+  for (const Tenant& tenant : tenants)
+    for (std::size_t status = 0; status < enum_count<ApprovalStatus>; ++status)
+      for (ApprovalRow& row : store_.list_approvals(tenant.id, static_cast<ApprovalStatus>(status), SIZE_MAX)) {
+        ++counts_.approvals;
+        approvals_[row.run].push_back(std::move(row));
+      }
+  store_.for_each_ready([&](const ReadyStep& ready) {
+    ++counts_.ready;
+    ready_[ready.run].push_back(ready);
+  });
+
+  std::set<StreamKey> unfolded;
+  for (StreamKey key : streams_.unfolded())
+    if (!key.is_tenant()) unfolded.insert(key);
+  store_.for_each_stream([&](StreamKey key) {
+    if (key.is_tenant()) return;
+    unfolded.erase(key);
+    check_run_stream(key);
+  });
+  for (StreamKey key : unfolded) check_run_stream(key);
+  check_leftovers();
+  return counts_;
+}
+
+void Verification::check_tenant(const Tenant& tenant) {
+  ++counts_.tenants;
+  WholeStream stream = streams_.read(StreamKey::of(tenant.id));
+  for (const std::string& problem : stream.problems) report(tenant.id.str(), 0, problem);
+  Tenant folded;
+  folded.id = tenant.id;
+  std::string again;
+  for (const StreamLine& line : stream.lines) {
+    ++counts_.events;
+    auto event = parse_tenant_event(line.text);
+    if (!event) return report(tenant.id.str(), line.seq, event.error());
+    again.clear();
+    append_event(again, *event);
+    if (again != line.text) report(tenant.id.str(), line.seq, "the event is not in canonical form");
+    if (const auto* published = std::get_if<WorkflowPublished>(&event->payload)) {
+      published_[tenant.id][{published->workflow, published->version}] = published->digest;
+      if (sha256(published->source).hex() != published->digest)
+        report(tenant.id.str(), line.seq, "a workflow's digest is not that of its source");
+    }
+    if (auto evolved = evolve_checked(folded, *event); !evolved)
+      return report(tenant.id.str(), line.seq, evolved.error());
+  }
+  if (folded != tenant) report(tenant.id.str(), 0, "the tenant's row is not the fold of its stream");
+}
+
+void Verification::check_workflows() {
+  auto expected = published_;
+  store_.for_each_workflow([&](const WorkflowRow& row) {
+    std::string name = fmt::format("workflow {} v{}", row.name.text, row.version);
+    auto& of_tenant = expected[row.tenant];
+    auto found = of_tenant.find({row.name, row.version});
+    if (found == of_tenant.end()) return report(name, 0, "it is in the table and was never published");
+    if (found->second != row.digest || sha256(row.source).hex() != row.digest)
+      report(name, 0, "its source is not what was published");
+    of_tenant.erase(found);
+  });
+  for (const auto& [tenant, missing] : expected)
+    for (const auto& [key, digest] : missing)
+      report(fmt::format("workflow {} v{}", key.first.text, key.second), 0, "it was published and is not in the table");
+}
+
+void Verification::check_run_stream(StreamKey key) {
+  ++counts_.runs;
+  if (counts_.runs % 256 == 0) progress_(counts_);
+  std::string id = RunId{key.stream}.str();
+  WholeStream stream;
+  try {
+    stream = streams_.read(key);
+  } catch (const StoreFailure& failure) {
+    return report(id, 0, failure.what());
+  }
+  for (const std::string& problem : stream.problems) report(id, 0, problem);
+  auto created = creation_of(stream);
+  if (!created) return report(id, 0, created.error());
+  const Workflow* workflow = workflows_.find(key.tenant, created->workflow, created->version);
+  if (!workflow)
+    return report(id, 1, fmt::format("{} v{} was never published", created->workflow.text, created->version));
+  if (workflow->digest != created->workflow_digest) report(id, 1, "its workflow is not the one it was created with");
+  fold_and_compare(key, stream, *workflow);
+}
+
+void Verification::fold_and_compare(StreamKey key, const WholeStream& stream, const Workflow& workflow) {
+  Run run;
+  run.tenant = key.tenant;
+  run.id = RunId{key.stream};
+  run.workflow = &workflow;
+  std::string id = run.id.str();
+  auto row = store_.load(key.tenant, run.id);
+  auto commit_end = stream.commit_ends.begin();
+  std::string again;
+  Instant last_at;
+  for (const StreamLine& line : stream.lines) {
+    ++counts_.events;
+    auto event = parse_run_event(line.text);
+    if (!event) return report(id, line.seq, event.error());
+    again.clear();
+    append_event(again, *event);
+    if (again != line.text) report(id, line.seq, "the event is not in canonical form");
+    if (auto evolved = evolve_checked(run, *event); !evolved) return report(id, line.seq, evolved.error());
+    last_at = event->at;
+    bool is_folded_end = row && line.seq == row->seq;
+    bool is_commit_end = commit_end != stream.commit_ends.end() && *commit_end == line.seq;
+    if (is_commit_end) ++commit_end;
+    if (is_folded_end || is_commit_end)
+      for (const std::string& problem : check_run(run)) report(id, line.seq, problem);
+    if (is_folded_end) {
+      check_row(run, stream, *row);
+      if (row->updated_at != last_at) report(id, line.seq, "the row's updated_at is not the last event's time");
+    }
+  }
+  if (row && row->seq > stream.lines.size())
+    report(id, row->seq,
+           fmt::format("the row is at an event the journal does not have; it ends at {}", stream.lines.size()));
+  if (!row && stream.folded_seq > 0) report(id, 0, "its events are folded and it has no row");
+}
+
+void Verification::check_row(const Run& run, const WholeStream& stream, const RunRow& row) {
+  auto expect = [&](bool holds, std::string_view what) {
+    if (!holds) report(run.id.str(), row.seq, fmt::format("the row is not the fold of the journal: {}", what));
+  };
+  expect(row.seq == stream.folded_seq, "seq differs from the history's");
+  expect(row.head == stream.lines[row.seq - 1].hash, "the head is not the chain's hash");
+  expect(row.status == run.status,
+         fmt::format("status is {}, folded {}", to_string(row.status), to_string(run.status)));
+  expect(row.error_code == (run.diagnostic ? run.diagnostic->error_code : ""), "error_code");
+  expect(row.workflow == run.workflow->name && row.version == run.workflow->version, "workflow or version");
+  expect(row.workspace == run.workspace, "workspace");
+  expect(row.created_at == run.created_at, "created_at");
+  bool leased = std::ranges::any_of(run.steps, [](const Step& s) { return s.status == StepStatus::running; });
+  expect(row.leased == leased, "leased");
+  // While a step runs, the due time follows its heartbeats, which are not journaled.
+  if (!leased) expect(row.due_at == next_due(run), "due_at");
+  auto snapshot = read_snapshot(row.snapshot, *run.workflow);
+  bool is_this_format = !row.snapshot.empty() && row.snapshot[0] == write_snapshot(run)[0];
+  if (snapshot)
+    expect(same_fold(*snapshot, run), "the snapshot");
+  else
+    expect(!is_this_format, "the snapshot cannot be read");
+  check_approval_rows(run);
+  check_ready_rows(run);
+}
+
+void Verification::check_approval_rows(const Run& run) {
+  std::vector<ApprovalRow> folded;
+  for (const Approval& approval : run.approvals)
+    folded.push_back({run.tenant, approval.id, run.id, run.definition(approval.step).id, approval.status,
+                      approval.terms.tier, approval.requested_at, approval.expires_at});
+  auto found = approvals_.find(run.id);
+  std::vector<ApprovalRow> rows;
+  if (found != approvals_.end()) {
+    rows = std::move(found->second);
+    approvals_.erase(found);
+  }
+  std::ranges::sort(rows, {}, approval_key);
+  std::ranges::sort(folded, {}, approval_key);
+  if (!std::ranges::equal(rows, folded, {}, approval_key, approval_key))
+    report(run.id.str(), run.seq, "its rows of approvals are not the fold of the journal");
+}
+
+void Verification::check_ready_rows(const Run& run) {
+  std::vector<ReadyStep> folded = ready_of(run);
+  auto found = ready_.find(run.id);
+  std::vector<ReadyStep> rows;
+  if (found != ready_.end()) {
+    rows = std::move(found->second);
+    ready_.erase(found);
+  }
+  std::ranges::sort(rows, {}, ready_key);
+  std::ranges::sort(folded, {}, ready_key);
+  if (!std::ranges::equal(rows, folded, {}, ready_key, ready_key))
+    report(run.id.str(), run.seq, "its rows of ready steps are not the fold of the journal");
+}
+
+// Every row was taken by its run; what is left belongs to none.
+void Verification::check_leftovers() {
+  for (const auto& [run, rows] : approvals_)
+    report(run.str(), 0, "there are rows of approvals and no such row of a run");
+  for (const auto& [run, rows] : ready_) report(run.str(), 0, "there are rows of ready steps and no such row of a run");
+}
+
+}  // namespace pawl

@@ -1,0 +1,62 @@
+// Checks a whole folder against the design's invariants: every stream, every table. Reads only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cli/history.h"
+#include "store/store.h"
+#include "store/stream.h"
+
+namespace pawl {
+
+struct Problem {
+  std::string subject;    // a run's or tenant's id, or the file
+  std::uint64_t seq = 0;  // 0 = not one event's
+  std::string what;
+};
+
+struct VerifyCounts {
+  std::uint64_t tenants = 0;
+  std::uint64_t runs = 0;
+  std::uint64_t events = 0;
+  std::uint64_t approvals = 0;
+  std::uint64_t ready = 0;
+};
+
+class Verification {
+ public:
+  using Found = std::function<void(const Problem&)>;
+  using Progress = std::function<void(const VerifyCounts&)>;
+
+  Verification(Store& store, Found found, Progress progress);
+  VerifyCounts check();
+
+ private:
+  void check_tenant(const Tenant& tenant);
+  void check_workflows();
+  void check_run_stream(StreamKey key);
+  // The run after the last event that folds; problems are reported.
+  void fold_and_compare(StreamKey key, const WholeStream& stream, const Workflow& workflow);
+  void check_row(const Run& folded, const WholeStream& stream, const RunRow& row);
+  void check_approval_rows(const Run& run);
+  void check_ready_rows(const Run& run);
+  void check_leftovers();
+  void report(std::string subject, std::uint64_t seq, std::string what);
+
+  Store& store_;
+  Found found_;
+  Progress progress_;
+  StreamReader streams_;
+  PublishedWorkflows workflows_;
+  VerifyCounts counts_;
+  std::map<TenantId, std::map<std::pair<WorkflowName, int>, std::string>> published_;  // digests, by the journal
+  std::map<RunId, std::vector<ApprovalRow>> approvals_;
+  std::map<RunId, std::vector<ReadyStep>> ready_;
+};
+
+}  // namespace pawl

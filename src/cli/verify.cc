@@ -1,0 +1,113 @@
+// pawl verify: is everything in this folder what the journal says, and does the journal hold together?
+#include <fmt/format.h>
+
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "cli/describe.h"
+#include "cli/terminal.h"
+#include "cli/verbs.h"
+#include "cli/verification.h"
+#include "engine/clock.h"
+#include "store/sqlite/connection.h"
+
+namespace pawl {
+namespace {
+
+std::string print_count(std::uint64_t count) {
+  if (count < 1000) return std::to_string(count);
+  return fmt::format("{},{:03}", print_count(count / 1000), count % 1000);
+}
+
+class Report {
+ public:
+  explicit Report(const VerifyOptions& options)
+      : json_(options.json), traits_(terminal_traits(options.no_colour)), started_(clock_.now()) {}
+
+  void problem(const Problem& problem) {
+    ++problems_;
+    if (json_) {
+      boost::json::object object{{"type", "problem"}, {"subject", problem.subject}, {"what", problem.what}};
+      if (problem.seq > 0) object["seq"] = problem.seq;
+      fmt::print("{}\n", boost::json::serialize(object));
+      return;
+    }
+    clear_progress();
+    Line line(Ink::red, problem.subject);
+    if (problem.seq > 0) line.add(fmt::format(" seq {}", problem.seq));
+    fmt::print("{}\n", line.add(": ").add(printable(problem.what)).print(traits_.look));
+  }
+
+  void progress(const VerifyCounts& counts) {
+    Instant now = clock_.now();
+    if (json_ || !traits_.can_move || now - shown_ < Duration(100)) return;
+    shown_ = now;
+    fmt::print("\r{} runs, {} events, {} problems\x1b[K", print_count(counts.runs), print_count(counts.events),
+               problems_);
+    std::fflush(stdout);
+  }
+
+  ExitCode summary(const VerifyCounts& counts, const std::string& folder) {
+    if (json_) {
+      fmt::print("{}\n", boost::json::serialize(boost::json::object{{"type", "summary"},
+                                                                    {"tenants", counts.tenants},
+                                                                    {"runs", counts.runs},
+                                                                    {"events", counts.events},
+                                                                    {"approvals", counts.approvals},
+                                                                    {"ready", counts.ready},
+                                                                    {"problems", problems_}}));
+    } else {
+      clear_progress();
+      bool clean = problems_ == 0;
+      Line line(clean ? Ink::green : Ink::red, clean ? "clean" : fmt::format("{} problems", problems_));
+      line.add(fmt::format(": {} runs, {} events, {} tenants, {} approvals, {} ready steps in {}",
+                           print_count(counts.runs), print_count(counts.events), print_count(counts.tenants),
+                           print_count(counts.approvals), print_count(counts.ready), folder));
+      line.add(Ink::dim, fmt::format(" ({})", print_elapsed(clock_.now() - started_)));
+      fmt::print("{}\n", line.print(traits_.look));
+    }
+    return problems_ == 0 ? exit_success : exit_ended_badly;
+  }
+
+ private:
+  void clear_progress() {
+    if (!json_ && traits_.can_move) fmt::print("\r\x1b[K");
+  }
+
+  bool json_;
+  TerminalTraits traits_;
+  SystemClock clock_;
+  Instant started_;
+  Instant shown_;
+  std::uint64_t problems_ = 0;
+};
+
+// SQLite's own opinion of its file.
+std::string integrity_of(const std::filesystem::path& folder) {
+  sqlite::Connection connection({.path = journal_in(folder).string(), .vfs = {}, .read_only = true});
+  connection.abandon();
+  return connection.text("PRAGMA integrity_check(1)");
+}
+
+}  // namespace
+
+ExitCode verify_folder(const VerifyOptions& options) {
+  auto folder = data_folder(options.data);
+  auto store = open_to_read(folder);
+  Report report(options);
+  VerifyCounts counts;
+  try {
+    if (auto integrity = integrity_of(folder); integrity != "ok")
+      report.problem({journal_in(folder).string(), 0, "SQLite: " + integrity});
+    Verification verification(
+        *store, [&](const Problem& problem) { report.problem(problem); },
+        [&](const VerifyCounts& so_far) { report.progress(so_far); });
+    counts = verification.check();
+  } catch (const StoreFailure& failure) {
+    // What cannot be read is a finding, not an accident of this verb.
+    report.problem({journal_in(folder).string(), 0, failure.what()});
+  }
+  return report.summary(counts, folder.string());
+}
+
+}  // namespace pawl
