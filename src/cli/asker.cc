@@ -79,8 +79,8 @@ Prompt Asker::prompt(const Run& run, Instant now, const Look& look) const {
   out.input.add("  ");
   switch (stage_) {
     case Stage::choice:
-      out.input.add("approve? ").add(Ink::bold, "y").add("es, ").add(Ink::bold, "n").add("o, ");
-      out.input.add(Ink::bold, "q").add(" = leave it waiting:");
+      out.input.add("approve?  ").add(Ink::bold, "[y]").add("es  ").add(Ink::bold, "[n]").add("o  ");
+      out.input.add(Ink::bold, "[q]").add(" leave it waiting:");
       break;
     case Stage::reason:
       out.input.add("reason (Enter for none): ");

@@ -1,0 +1,134 @@
+"""The verbs that only look: runs, show, graph, check, version, help; and what is said to those who mistype."""
+import json
+import unittest
+
+from pawl_case import ESCAPE, GATED, SOURCE, TWO_STEPS, PawlCase
+
+
+class Looking(PawlCase):
+    def setUp(self):
+        super().setUp()
+        self.expect(self.pawl("run", self.workflow(TWO_STEPS)), 0)
+        self.expect(self.pawl("run", self.workflow(GATED)), 5)
+        self.gated, self.two = (run["id"] for run in self.runs())
+
+    def test_runs_lists_newest_first_and_filters(self):
+        result = self.expect(self.pawl("runs"), 0)
+        self.assertNotIn(ESCAPE, result.stdout)
+        self.assertLess(result.stdout.index(self.gated), result.stdout.index(self.two))
+        self.assertEqual([run["id"] for run in self.runs("--status", "waiting")], [self.gated])
+        self.assertEqual(len(self.runs("--limit", "1")), 1)
+        self.assertIn("no run is failed", self.expect(self.pawl("runs", "--status", "failed"), 0).stdout)
+        self.expect(self.pawl("runs", "--status", "sleepy"), 2)
+
+    def test_show_takes_a_whole_id_its_beginning_or_its_end(self):
+        for name in (self.gated, self.gated[:-1], self.gated[-6:], self.gated.removeprefix("run_")):
+            with self.subTest(name):
+                self.assertEqual(self.show(name)["id"], self.gated)
+
+    def test_show_says_what_is_near_when_it_finds_nothing(self):
+        wrong = self.gated[:-1] + ("0" if self.gated[-1] != "0" else "1")
+        result = self.expect(self.pawl("show", wrong), 4)
+        self.assertIn(self.gated, result.stderr)
+        result = self.expect(self.pawl("show", "nonsense"), 4)
+        self.assertIn("the newest are", result.stderr)
+        result = self.expect(self.pawl("show", "run_"), 4)
+        self.assertIn("more than one", result.stderr)
+
+    def test_show_goes_back_in_time(self):
+        now = self.show(self.gated)
+        self.assertEqual(now["status"], "waiting")
+        then = self.show(self.gated, "--at", "2")
+        self.assertEqual((then["status"], then["seq"]), ("created", 2))
+        self.assertEqual(then["approvals"], [])
+        result = self.expect(self.pawl("show", self.gated, "--at", "2"), 0)
+        self.assertIn(f"as it was after event 2 of {now['seq']}", result.stdout)
+        self.expect(self.pawl("show", self.gated, "--at", "0"), 4)
+        self.expect(self.pawl("show", self.gated, "--at", "999"), 4)
+
+    def test_show_lists_events_with_their_hashes(self):
+        result = self.expect(self.pawl("show", self.gated, "--events"), 0)
+        head = self.show(self.gated)["head"]
+        self.assertIn(head[:8], result.stdout.splitlines()[-1])
+        events = self.expect(self.pawl("show", self.gated, "--events", "--json"), 0).stdout.splitlines()
+        self.assertEqual(json.loads(events[0])["type"], "run.created")
+
+    def test_show_speaks_other_vocabularies(self):
+        self.assertEqual(self.show(self.gated, "--vocabulary", "state-machine")["status"], "WAITING_APPROVAL")
+        self.assertEqual(self.show(self.two, "--vocabulary", "runtime")["status"], "succeeded")
+        self.assertIn("WAITING_APPROVAL", self.expect(self.pawl("show", self.gated, "--vocabulary", "state-machine"), 0).stdout)
+        self.expect(self.pawl("show", self.two, "--vocabulary", "esperanto"), 2)
+
+    def test_show_a_run_that_ended_badly_says_why(self):
+        self.expect(self.pawl("reject", self.gated, "--reason", "not today"), 0)
+        result = self.expect(self.pawl("show", self.gated), 0)
+        for words in ("denied", "not today", "APPROVAL_REJECTED"):
+            self.assertIn(words, result.stdout)
+
+
+class Drawing(PawlCase):
+    def test_every_lifecycle_in_both_languages(self):
+        for what in ("run", "step", "approval", "receipt"):
+            self.assertIn("stateDiagram", self.expect(self.pawl("graph", what, data=False), 0).stdout)
+            self.assertIn("digraph", self.expect(self.pawl("graph", what, "--format", "dot", data=False), 0).stdout)
+
+    def test_a_workflows_steps(self):
+        path = SOURCE / "examples/parallel.yaml"
+        mermaid = self.expect(self.pawl("graph", path, data=False), 0).stdout
+        self.assertIn("flowchart", mermaid)
+        self.assertEqual(mermaid.count("-->"), 6)
+        dot = self.expect(self.pawl("graph", path, "--format", "dot", data=False), 0).stdout
+        self.assertIn('"east" -> "join"', dot)
+
+    def test_what_is_neither(self):
+        self.assertIn("run, step", self.expect(self.pawl("graph", "nothing", data=False), 4).stderr)
+        self.expect(self.pawl("graph", self.workflow("workflow: x\n"), data=False), 2)
+
+
+class Checking(PawlCase):
+    def test_good_files(self):
+        files = sorted(SOURCE.glob("examples/*.yaml"))
+        result = self.expect(self.pawl("check", *files, data=False), 0)
+        self.assertEqual(result.stdout.count("no errors"), len(files))
+
+    def test_all_errors_of_all_files_with_their_places(self):
+        bad = self.workflow("workflow: bad\ntimeout: soon\nsteps:\n  - {id: a, tool: nope}\n", "bad.yaml")
+        good = self.workflow(TWO_STEPS, "good.yaml")
+        result = self.expect(self.pawl("check", bad, good, data=False), 2)
+        self.assertRegex(result.stderr, r"bad\.yaml:2:\d+: ")
+        self.assertRegex(result.stderr, r"bad\.yaml:4:\d+: ")
+        self.assertIn("good.yaml", result.stdout)
+
+
+class Mistyping(PawlCase):
+    def test_versions_and_help(self):
+        for args in (["version"], ["--version"]):
+            self.assertRegex(self.expect(self.pawl(*args, data=False), 0).stdout, r"^pawl \d+\.\d+\.\d+\n$")
+        for args in (["help"], ["--help"]):
+            self.assertIn("Exit codes", self.expect(self.pawl(*args, data=False), 0).stdout)
+        for verb in ("run", "resume", "runs", "show", "approve", "reject", "cancel", "verify", "graph", "check"):
+            for args in (["help", verb], [verb, "--help"]):
+                self.assertIn("Examples:", self.expect(self.pawl(*args, data=False), 0).stdout)
+
+    def test_a_wrong_line_is_explained_on_stderr_and_ends_with_two(self):
+        for args, words in ((["rum", "x.yaml"], "did you mean run?"),
+                            (["run", "x.yaml", "--aprove"], "did you mean --approve?"),
+                            (["run", "x.yaml", "--nonsense"], "--nonsense"),
+                            (["run"], "FILE"),
+                            (["show"], "RUN"),
+                            (["show", "a", "b"], "b"),
+                            (["run", "x.yaml", "--approve", "--reject"], "--reject"),
+                            (["run", "x.yaml", "--timeout", "soon"], "soon"),
+                            (["run", "x.yaml", "--budget", "much"], "much"),
+                            (["runs", "--limit", "0"], "--limit"),
+                            (["show", "x", "--at", "first"], "--at"),
+                            (["help", "nothing"], "nothing"),
+                            ([], "Usage")):
+            with self.subTest(args):
+                result = self.expect(self.pawl(*args, data=False), 2)
+                self.assertIn(words, result.stderr)
+                self.assertEqual(result.stdout, "")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,193 @@
+"""A person at a terminal, played through a pty."""
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+import unittest
+
+from pawl_case import ESCAPE, GATED, PAWL, SOURCE, TIMEOUT_S, PawlCase, without_escapes
+
+
+class Terminal:
+    def __init__(self, args, env, cwd, columns=100, rows=30):
+        self.ours, theirs = pty.openpty()
+        self.resize(columns, rows)
+        self.settings = termios.tcgetattr(theirs)
+
+        def lead():
+            os.setsid()
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+        self.process = subprocess.Popen([PAWL, *map(str, args)], stdin=theirs, stdout=theirs, stderr=theirs, env=env,
+                                        cwd=cwd, preexec_fn=lead)
+        self.theirs = theirs
+        self.seen = ""
+
+    def resize(self, columns, rows):
+        fcntl.ioctl(self.ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def read(self, seconds):
+        ready, _, _ = select.select([self.ours], [], [], seconds)
+        if ready:
+            self.seen += os.read(self.ours, 65536).decode(errors="replace")
+
+    def expect(self, pattern):
+        end = time.monotonic() + TIMEOUT_S
+        while not re.search(pattern, without_escapes(self.seen)):
+            if time.monotonic() > end:
+                raise AssertionError(f"{pattern!r} never came; seen:\n{self.seen}")
+            self.read(0.1)
+
+    def type(self, keys):
+        os.write(self.ours, keys.encode())
+
+    def finish(self):
+        end = time.monotonic() + TIMEOUT_S
+        while self.process.poll() is None and time.monotonic() < end:
+            self.read(0.05)
+        self.read(0.1)
+        return self.process.returncode
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self.ours)
+        os.close(self.theirs)
+
+
+class AtTheTerminal(PawlCase):
+    def tearDown(self):
+        self.verify_clean()
+
+    def terminal(self, *args, columns=100, rows=30, **env):
+        terminal = Terminal([*args, "--data", self.data], self.environment(**env), self.folder, columns, rows)
+        self.addCleanup(terminal.close)
+        return terminal
+
+    def test_yes(self):
+        terminal = self.terminal("run", self.workflow(GATED))
+        terminal.expect(r"gate asks for approval +tier med, expires in")
+        terminal.expect(r"Ship gated\?")
+        terminal.expect(r"approve\?")
+        terminal.type("y")
+        self.assertEqual(terminal.finish(), 0)
+        self.assertIn(ESCAPE + "[32m", terminal.seen)
+        self.assertIn("success", terminal.seen)
+        self.assertEqual(self.only_run()["status"], "success")
+        # The terminal is left as it was: echo, line mode, a cursor.
+        self.assertEqual(termios.tcgetattr(terminal.theirs), terminal.settings)
+        self.assertTrue(terminal.seen.rstrip().endswith(ESCAPE + "[?25h") or ESCAPE + "[?25h" in terminal.seen[-40:])
+
+    def test_no_with_a_reason(self):
+        terminal = self.terminal("run", self.workflow(GATED))
+        terminal.expect(r"approve\?")
+        terminal.type("n")
+        terminal.expect("reason")
+        terminal.type("too earlz\x7fy, näh\r")
+        self.assertEqual(terminal.finish(), 3)
+        run = self.show(self.only_run()["id"])
+        self.assertEqual(run["approvals"][0]["reason"], "too early, näh")
+        self.assertIn("APPROVAL_REJECTED", terminal.seen)
+
+    def test_later(self):
+        terminal = self.terminal("run", self.workflow(GATED))
+        terminal.expect(r"approve\?")
+        terminal.type("q")
+        self.assertEqual(terminal.finish(), 5)
+        self.assertIn("pawl resume run_", terminal.seen)
+        terminal = self.terminal("resume")
+        terminal.expect(r"approve\?")
+        terminal.type("xyz")  # neither x nor z means anything
+        self.assertEqual(terminal.finish(), 0)
+
+    def test_ctrl_c(self):
+        terminal = self.terminal("run", self.workflow("workflow: s\nsteps:\n  - {id: a, tool: sleep, with: {duration: 300s}}\n"))
+        terminal.expect(r"a +sleep +running")
+        terminal.type("\x03")
+        self.assertEqual(terminal.finish(), 130)
+        self.assertIn("interrupted; go on with", without_escapes(terminal.seen))
+        self.assertEqual(termios.tcgetattr(terminal.theirs), terminal.settings)
+
+    def test_ctrl_c_while_asked(self):
+        terminal = self.terminal("run", self.workflow(GATED))
+        terminal.expect(r"approve\?")
+        terminal.type("\x03")
+        self.assertEqual(terminal.finish(), 130)
+        self.assertEqual(self.only_run()["status"], "waiting")
+
+    def test_the_retry_counts_down_in_place(self):
+        terminal = self.terminal("run", SOURCE / "examples/first-run.yaml", "--approve")
+        self.assertEqual(terminal.finish(), 0)
+        self.assertRegex(without_escapes(terminal.seen), r"judge +noop +failed_retryable +1/4 +\$0\.02 +retry in 0\.\ds")
+        self.assertRegex(terminal.seen, r"\x1b\[\d+A")
+
+    def test_no_colour_still_draws_in_place(self):
+        for flags, env in (([], {"NO_COLOR": "1"}), (["--no-color"], {})):
+            terminal = self.terminal("run", self.workflow(GATED), "--approve", *flags, **env)
+            self.assertEqual(terminal.finish(), 0)
+            self.assertNotRegex(terminal.seen, r"\x1b\[[0-9;]*m")
+            self.assertIn(ESCAPE + "[K", terminal.seen)
+
+    def test_a_dumb_terminal_gets_lines_and_is_asked_in_lines(self):
+        terminal = self.terminal("run", self.workflow(GATED), TERM="dumb")
+        terminal.expect(r"approve\?")
+        terminal.type("y\n")
+        self.assertEqual(terminal.finish(), 0)
+        self.assertNotIn(ESCAPE, terminal.seen)
+        self.assertEqual(len(re.findall(r"approve\?", terminal.seen)), 1)
+
+    def test_without_unicode_the_signs_are_ascii(self):
+        terminal = self.terminal("run", self.workflow(GATED), "--approve", LANG="C")
+        self.assertEqual(terminal.finish(), 0)
+        self.assertTrue(terminal.seen.isascii())
+
+    def test_a_narrow_terminal_cuts_lines_instead_of_wrapping_them(self):
+        terminal = self.terminal("run", SOURCE / "examples/first-run.yaml", columns=40)
+        terminal.expect(r"approve\?")
+        drawn = without_escapes(terminal.seen).replace("\r", "\n").split("\n")
+        self.assertLessEqual(max(map(len, drawn)), 40)
+        terminal.type("y")
+        self.assertEqual(terminal.finish(), 0)
+
+    def test_more_steps_than_rows(self):
+        before = "".join(f"  - {{id: a{i}, tool: noop}}\n" for i in range(40))
+        after = "".join(f"  - {{id: b{i}, tool: noop}}\n" for i in range(40))
+        gate = "  - {id: gate, tool: approval}\n"
+        terminal = self.terminal("run", self.workflow("workflow: tall\nsteps:\n" + before + gate + after), rows=14)
+        terminal.expect(r"approve\?")
+        self.assertRegex(without_escapes(terminal.seen), r"\d+ above")
+        self.assertRegex(without_escapes(terminal.seen), r"\d+ more")
+        # Never further up than the window is high.
+        self.assertLess(max(int(n) for n in re.findall(r"\x1b\[(\d+)A", terminal.seen)), 14)
+        terminal.type("y")
+        self.assertEqual(terminal.finish(), 0)
+
+    def test_resizing_redraws(self):
+        terminal = self.terminal("run", self.workflow(GATED))
+        terminal.expect(r"approve\?")
+        before = terminal.seen.count("gate")
+        terminal.resize(50, 20)
+        terminal.process.send_signal(signal.SIGWINCH)
+        end = time.monotonic() + TIMEOUT_S
+        while terminal.seen.count("gate") == before and time.monotonic() < end:
+            terminal.read(0.1)
+        terminal.type("y")
+        self.assertEqual(terminal.finish(), 0)
+
+    def test_show_and_runs_are_coloured_here(self):
+        self.terminal("run", self.workflow(GATED), "--approve").finish()
+        for args in (["runs"], ["show", self.only_run()["id"]], ["verify"]):
+            terminal = self.terminal(*args)
+            self.assertEqual(terminal.finish(), 0)
+            self.assertIn(ESCAPE + "[32m", terminal.seen)
+
+
+if __name__ == "__main__":
+    unittest.main()
