@@ -279,7 +279,7 @@ std::expected<ParsedLine, NoVerb> parse_arguments(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     auto parsed = app.get_subcommands();
-    return std::unexpected(NoVerb{(parsed.empty() ? &app : parsed[0])->help(), exit_success});
+    return std::unexpected(NoVerb{parsed.empty() ? app.help() : parsed[0]->help("pawl"), exit_success});
   } catch (const CLI::CallForVersion& version) {
     return std::unexpected(NoVerb{std::string(version.what()) + "\n", exit_success});
   } catch (const CLI::ParseError& error) {
@@ -289,7 +289,7 @@ std::expected<ParsedLine, NoVerb> parse_arguments(int argc, char** argv) {
   if (app.got_subcommand("version")) return std::unexpected(NoVerb{"pawl " PAWL_VERSION "\n", exit_success});
   if (!about.empty()) {
     for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
-      if (verb->get_name() == about) return std::unexpected(NoVerb{verb->help(), exit_success});
+      if (verb->get_name() == about) return std::unexpected(NoVerb{verb->help("pawl"), exit_success});
     return std::unexpected(NoVerb{fmt::format("pawl: there is no verb {}\n", printable(about)), exit_usage});
   }
   bool asked = app.got_subcommand("help");

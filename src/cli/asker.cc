@@ -58,7 +58,7 @@ bool Asker::take_up(const Run& run) {
   return false;
 }
 
-Prompt Asker::prompt(const Run& run, Instant now, const Look& look) const {
+Prompt Asker::prompt(const Run& run, Instant now, const Look& look, std::size_t columns) const {
   Prompt out;
   Line title(Ink::plain, "  ");
   title.add(Ink::yellow, look.unicode ? "▌" : "?").add(" ").add(Ink::bold, matter_->step.text);
@@ -66,11 +66,13 @@ Prompt Asker::prompt(const Run& run, Instant now, const Look& look) const {
   if (approval != run.approvals.end()) {
     title.add(" asks for approval").add(Ink::dim, "  " + describe_terms(*approval, now));
     out.lines.push_back(std::move(title));
-    if (auto text = prompt_of(run, *approval); !text.empty()) {
-      Line line(Ink::plain, "  ");
-      line.add(Ink::yellow, look.unicode ? "▌" : " ").add(" ").add(text);
-      out.lines.push_back(std::move(line));
-    }
+    // Never cut: nobody should decide on half a sentence.
+    if (auto text = prompt_of(run, *approval); !text.empty())
+      for (const std::string& words : wrap(text, columns > 25 ? columns - 5 : 20)) {
+        Line line(Ink::plain, "  ");
+        line.add(Ink::yellow, look.unicode ? "▌" : " ").add(" ").add(words);
+        out.lines.push_back(std::move(line));
+      }
   } else {
     auto index = run.workflow->find(matter_->step);
     title.add(" asks: ").add(printable(run.steps[*index].question));
@@ -80,7 +82,7 @@ Prompt Asker::prompt(const Run& run, Instant now, const Look& look) const {
   switch (stage_) {
     case Stage::choice:
       out.input.add("approve?  ").add(Ink::bold, "[y]").add("es  ").add(Ink::bold, "[n]").add("o  ");
-      out.input.add(Ink::bold, "[q]").add(" leave it waiting:");
+      out.input.add(Ink::bold, "[q]").add(" later:");
       break;
     case Stage::reason:
       out.input.add("reason (Enter for none): ");

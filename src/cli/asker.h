@@ -41,7 +41,7 @@ class Asker {
   void drop() { matter_.reset(); }
 
   // Of the matter in hand.
-  Prompt prompt(const Run& run, Instant now, const Look& look) const;
+  Prompt prompt(const Run& run, Instant now, const Look& look, std::size_t columns) const;
   RunId run() const { return matter_->run; }
 
   // One character of input; a reply when it completes one. End of input leaves the matter.

@@ -207,23 +207,24 @@ Line describe_end(const Run& run, const Look& look, Vocabulary vocabulary) {
   return line;
 }
 
-namespace {
-
-// Words of `text` in lines of at most `columns`.
 std::vector<std::string> wrap(std::string_view text, std::size_t columns) {
   std::vector<std::string> lines(1);
   while (!text.empty()) {
     auto end = std::min(text.find(' '), text.size());
     std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
     if (!lines.back().empty() && columns_of(lines.back()) + 1 + columns_of(word) > columns) lines.emplace_back();
     if (!lines.back().empty()) lines.back() += ' ';
+    // A word that is longer than a line is broken where the line ends.
+    for (auto head = fitting(word, columns); head.size() < word.size(); head = fitting(word, columns)) {
+      lines.back() += head;
+      lines.emplace_back();
+      word.remove_prefix(head.size());
+    }
     lines.back() += word;
-    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return lines;
 }
-
-}  // namespace
 
 std::vector<Line> describe_diagnostic(const Diagnostic& diagnostic, std::size_t columns) {
   constexpr std::size_t label_columns = 10;

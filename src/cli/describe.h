@@ -40,6 +40,9 @@ std::string_view sign_of(RunStatus status, const Look& look);
 // "success in 4.1s, $0.02"
 Line describe_end(const Run& run, const Look& look, Vocabulary vocabulary = Vocabulary::contract_v1);
 
+// Words of `text` in lines of at most `columns`.
+std::vector<std::string> wrap(std::string_view text, std::size_t columns);
+
 // What went wrong, the likely cause, what to do, whether a retry can help.
 std::vector<Line> describe_diagnostic(const Diagnostic& diagnostic, std::size_t columns);
 

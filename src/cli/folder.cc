@@ -110,7 +110,7 @@ std::unique_ptr<SqliteStore> open_to_read(const std::filesystem::path& folder) {
     throw Stop(exit_not_found, fmt::format("there is no journal in {}: nothing was run there yet, or --data names "
                                            "another folder",
                                            folder.string()));
-  return SqliteStore::open_reader(folder);
+  return SqliteStore::open_view(folder);
 }
 
 FoundRun find_run(Store& store, std::string_view text) {

@@ -36,7 +36,8 @@ std::string command_line(std::string_view verb, RunId run, const std::filesystem
 
 std::filesystem::path journal_in(const std::filesystem::path& folder);
 
-// Both stop the verb with the right exit code and a hint when the folder cannot be opened.
+// Both stop the verb with the right exit code and a hint when the folder cannot be opened. What is read is the folder
+// at one moment, also beside a process that writes it.
 std::unique_ptr<SqliteStore> open_to_write(const std::filesystem::path& folder);
 std::unique_ptr<SqliteStore> open_to_read(const std::filesystem::path& folder);
 

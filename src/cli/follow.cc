@@ -175,7 +175,11 @@ class Follower {
     redraw_pending_ = false;
     shown_at_ = now;
     if (!asker_.is_asking()) return view_->refresh(now, nullptr);
-    Prompt prompt = asker_.prompt(runs_[index_.at(asker_.run())], now, traits_.look);
+    const Run& run = runs_[index_.at(asker_.run())];
+    Prompt prompt = asker_.prompt(run, now, traits_.look, terminal_size().columns);
+    if (runs_.size() > 1)
+      prompt.lines.insert(prompt.lines.begin(),
+                          Line(Ink::dim, fmt::format("  {} {}", run.workflow->name.text, run.id.str())));
     view_->refresh(now, &prompt);
   }
 

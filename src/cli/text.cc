@@ -60,18 +60,6 @@ std::size_t columns_of(char32_t code) {
   return width < 0 ? 1 : static_cast<std::size_t>(width);
 }
 
-// The longest beginning that fits.
-std::string_view fitting(std::string_view text, std::size_t columns) {
-  std::size_t bytes = 0;
-  for (std::size_t used = 0; bytes < text.size();) {
-    Character character = first_of(text.substr(bytes));
-    used += columns_of(character.code);
-    if (used > columns) break;
-    bytes += character.bytes.size();
-  }
-  return text.substr(0, bytes);
-}
-
 }  // namespace
 
 std::string printable(std::string_view text) {
@@ -100,6 +88,17 @@ std::size_t columns_of(std::string_view text) {
     text.remove_prefix(character.bytes.size());
   }
   return columns;
+}
+
+std::string_view fitting(std::string_view text, std::size_t columns) {
+  std::size_t bytes = 0;
+  for (std::size_t used = 0; bytes < text.size();) {
+    Character character = first_of(text.substr(bytes));
+    used += columns_of(character.code);
+    if (used > columns) break;
+    bytes += character.bytes.size();
+  }
+  return text.substr(0, bytes);
 }
 
 std::string shorten(std::string_view text, std::size_t columns, const Look& look) {

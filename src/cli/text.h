@@ -22,6 +22,9 @@ std::string printable(std::string_view text);
 // Columns that well-formed, printable text takes.
 std::size_t columns_of(std::string_view text);
 
+// The longest beginning that is at most `columns` wide.
+std::string_view fitting(std::string_view text, std::size_t columns);
+
 // At most `columns` wide; what is cut ends in an ellipsis.
 std::string shorten(std::string_view text, std::size_t columns, const Look& look);
 

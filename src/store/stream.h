@@ -27,9 +27,9 @@ struct WholeStream {
   std::vector<std::string> problems;  // gaps, lines that differ between history and frames, a chain that does not fit
 };
 
-// Reads the unfolded frames once, then any number of streams. The store should be one that stands still, or was opened
-// as a view: frames are read before history, so that what moves from one to the other meanwhile is seen twice and
-// not missed.
+// Reads the unfolded frames once, then any number of streams. Frames come before history, so that what a live writer
+// moves from one to the other meanwhile is seen twice and not missed; comparing streams with tables needs a store that
+// stands still (SqliteStore::open_view).
 class StreamReader {
  public:
   explicit StreamReader(Store& store);

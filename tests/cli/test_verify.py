@@ -89,6 +89,17 @@ class Verify(PawlCase):
         self.assertIn(result.returncode, (1, 74))
         self.assertIn("pawl.db", result.stdout + result.stderr)
 
+    def test_it_is_clean_beside_a_process_that_writes(self):
+        steps = "".join(f"  - {{id: s{i}, tool: sleep, with: {{duration: 5ms}}}}\n" for i in range(300))
+        process = self.start("run", self.workflow("workflow: busy\nsteps:\n" + steps, "busy.yaml"))
+        looks = 0
+        while process.poll() is None:
+            self.verify_clean()
+            self.expect(self.pawl("runs"), 0)
+            looks += 1
+        self.assertEqual(process.returncode, 0)
+        self.assertGreater(looks, 0)
+
     def test_it_changes_nothing(self):
         before = (self.data / "pawl.db").read_bytes()
         self.verify_clean()

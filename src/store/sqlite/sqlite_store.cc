@@ -112,6 +112,12 @@ std::unique_ptr<SqliteStore> SqliteStore::open_reader(const std::filesystem::pat
   return std::unique_ptr<SqliteStore>(new SqliteStore(ReadOnly{}, folder));
 }
 
+std::unique_ptr<SqliteStore> SqliteStore::open_view(const std::filesystem::path& folder) {
+  auto store = open_reader(folder);
+  store->shares_views_ = true;
+  return store;
+}
+
 SqliteStore::~SqliteStore() {
   if (failed_ && writing_) writing_->abandon();
 }

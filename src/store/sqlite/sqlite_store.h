@@ -30,10 +30,10 @@ struct SqliteOptions {
   // One connection that owns the file: no shared memory is needed, so a VFS without any will do. No other readers.
   bool single_connection = false;
   int page_bytes = 8192;  // of a new database
-  int writer_cache_bytes = 16 << 20;
-  int reader_cache_bytes = 8 << 20;
-  int wal_bytes_max = 64 << 20;
-  int wal_bytes_idle = 8 << 20;
+  int writer_cache_bytes = 4 << 20;
+  int reader_cache_bytes = 4 << 20;
+  int wal_bytes_max = 32 << 20;
+  int wal_bytes_idle = 4 << 20;
 };
 
 class SqliteStore final : public Store {
@@ -41,6 +41,9 @@ class SqliteStore final : public Store {
   explicit SqliteStore(const SqliteOptions& options);
   // Looks on beside a live writer, or after one that died; commit() and tidy() are refused.
   static std::unique_ptr<SqliteStore> open_reader(const std::filesystem::path& folder);
+  // A reader that stays at one moment, that of its first look, whatever is committed meanwhile: for those who compare
+  // tables with each other. The writer's log cannot start over while it lives.
+  static std::unique_ptr<SqliteStore> open_view(const std::filesystem::path& folder);
   ~SqliteStore() override;
 
   void commit(std::span<const Frame> frames) override;
@@ -84,7 +87,7 @@ class SqliteStore final : public Store {
   std::mutex reader_mutex_;  // guards reader_ and the connection it uses
   std::optional<sqlite::Reader> reader_;
   bool one_connection_ = false;  // reader and writer share it
-  bool shares_views_ = false;    // this process does all commits, so it knows when a view is stale
+  bool shares_views_ = false;    // this process does all commits, so it knows when a view is stale (a view: never)
   std::atomic<std::uint64_t> commits_ = 0;
   std::atomic<bool> failed_ = false;
 };
