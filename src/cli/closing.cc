@@ -73,10 +73,10 @@ std::vector<Line> closing_lines(const Ending& ending, const Look& look) {
   }
   std::vector<Line> out{std::move(line)};
   if (ending.outcome == Outcome::interrupted)
-    out.push_back(Line(Ink::plain, fmt::format("  interrupted; go on with: pawl resume --data {}",
+    out.push_back(Line(Ink::plain, fmt::format("  interrupted; go on with: {} resume --data {}", this_program(),
                                                shell_word(ending.folder.string()))));
   out.push_back(labelled("journal", journal_in(ending.folder).string()));
-  out.push_back(labelled("look", fmt::format("pawl runs --data {}", shell_word(ending.folder.string()))));
+  out.push_back(labelled("look", fmt::format("{} runs --data {}", this_program(), shell_word(ending.folder.string()))));
   return out;
 }
 

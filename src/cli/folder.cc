@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <set>
 
@@ -87,8 +88,13 @@ std::string shell_word(std::string_view text) {
   return out + "'";
 }
 
+std::string this_program() {
+  std::string_view name = program_invocation_name;
+  return name.find('/') == name.npos ? "pawl" : shell_word(name);
+}
+
 std::string command_line(std::string_view verb, RunId run, const std::filesystem::path& folder) {
-  return fmt::format("pawl {} {} --data {}", verb, run.str(), shell_word(folder.string()));
+  return fmt::format("{} {} {} --data {}", this_program(), verb, run.str(), shell_word(folder.string()));
 }
 
 std::filesystem::path journal_in(const std::filesystem::path& folder) { return folder / "pawl.db"; }

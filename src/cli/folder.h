@@ -31,6 +31,8 @@ std::filesystem::path data_folder(const std::string& flag);
 
 // As one would type it after `--data`: quoted where a shell needs that.
 std::string shell_word(std::string_view text);
+// How this program was called, so that what is copied from the screen works.
+std::string this_program();
 // "pawl resume RUN --data DIR", to be copied.
 std::string command_line(std::string_view verb, RunId run, const std::filesystem::path& folder);
 

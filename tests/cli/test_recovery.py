@@ -106,7 +106,7 @@ steps:
                 self.wait_until(lambda: pid.exists() and pid.read_text().strip(), "the slow step")
                 out, err = interrupt(process, how)
                 self.assertEqual(process.returncode, 130, out + err)
-                self.assertRegex(out, r"interrupted; go on with: pawl resume run_\w+ --data ")
+                self.assertRegex(out, r"interrupted; go on with: \S*pawl resume run_\w+ --data ")
                 with self.assertRaises(ProcessLookupError):
                     os.kill(int(pid.read_text()), 0)
                 self.verify_clean()
