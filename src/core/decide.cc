@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/invariant.h"
+#include "core/planted.h"
 
 namespace pawl {
 namespace {
@@ -88,6 +89,7 @@ Decision refuse_audited(const Run& run, Instant now, std::string_view requested,
 
 bool needs_met(const Draft& draft, StepIndex index) {
   const auto& needs = draft.run().definition(index).needs;
+  if (planted(Bug::unblock_before_needs) && needs.size() > 1) return draft.step(needs[0]) == StepStatus::succeeded;
   return std::all_of(needs.begin(), needs.end(),
                      [&](StepIndex need) { return draft.step(need) == StepStatus::succeeded; });
 }
@@ -104,7 +106,7 @@ void settle(Draft& draft) {
   for (StepIndex i = 0; i < draft.size(); ++i) {
     if (draft.step(i) == StepStatus::pending && needs_met(draft, i)) {
       // A gate waits for the run's start: what has not begun cannot be waiting for a person.
-      if (!draft.run().definition(i).is_gate())
+      if (!draft.run().definition(i).is_gate() || planted(Bug::gate_as_work))
         draft.move_step(i, StepTrigger::unblock);
       else if (draft.status() != RunStatus::created)
         open_gate(draft, i);
@@ -126,6 +128,7 @@ void start(Draft& draft) { draft.move_run(RunTrigger::start); }
 
 // What is unfinished ends with the run, in the same commit.
 void cancel_unfinished(Draft& draft) {
+  if (planted(Bug::forget_siblings)) return;
   for (ApprovalId approval : draft.open_approvals()) draft.resolve(approval, ApprovalTrigger::cancel);
   for (StepIndex i = 0; i < draft.size(); ++i)
     if (!is_terminal(draft.step(i))) draft.move_step(i, StepTrigger::cancel);
@@ -155,7 +158,9 @@ void fail_run_for(Draft& draft, StepIndex index, const std::shared_ptr<const Dia
             std::make_shared<const Diagnostic>(std::move(diagnostic)));
 }
 
-bool over_budget(const Run& run, Money added) { return run.budget && run.cost + added > *run.budget; }
+bool over_budget(const Run& run, Money added) {
+  return run.budget && run.cost + added > *run.budget && !planted(Bug::ignore_budget);
+}
 
 Diagnostic budget_diagnostic(const Run& run, Money added, Instant now) {
   return diagnose("BUDGET_EXCEEDED",
@@ -188,11 +193,13 @@ void fail_attempt(Draft& draft, StepIndex index, AttemptFailure failure, Draws d
     failure.diagnostic = budget_diagnostic(run, failure.cost, draft.now());
     failure.diagnostic.cause = cause;
   }
-  if (!failure.diagnostic.retryable || step.attempts >= definition.retry.max_attempts)
+  bool was_last = step.attempts >= definition.retry.max_attempts && !planted(Bug::skip_retry_limit);
+  if (!failure.diagnostic.retryable || was_last)
     return fail_for_good(draft, index, std::move(failure.diagnostic), failure.cost);
   auto diagnostic = diagnostic_of_step(draft, index, std::move(failure.diagnostic));
   Duration wait = retry_delay(definition.retry, step.attempts, draws.jitter);
   if (failure.retry_after) wait = std::max(wait, *failure.retry_after);
+  if (planted(Bug::retry_at_once)) wait = {};
   // Never past the deadline: there the run ends as `timeout`, with this failure as its cause.
   Instant at = std::min(draft.now() + wait, run.deadline());
   draft.move_step(index, StepTrigger::fail_retryable,
@@ -203,7 +210,7 @@ void fail_attempt(Draft& draft, StepIndex index, AttemptFailure failure, Draws d
 // Nothing for a worker to complain about when its token is the live one.
 std::optional<Refusal> lease_problem(const Run& run, StepIndex index, std::uint64_t token) {
   if (index < run.steps.size() && run.steps[index].status == StepStatus::running &&
-      run.steps[index].lease_token == token)
+      (run.steps[index].lease_token == token || planted(Bug::drop_token_check)))
     return std::nullopt;
   return Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"};
 }
@@ -364,7 +371,7 @@ Decision decide_command(const Run& run, const ResolveApproval& command, Instant 
     return refusal(RefusalCode::already_resolved, "the approval is already " + std::string(to_string(approval.status)));
   // An expired one never executes, even when its timer has not fired yet.
   Draft draft(run, now);
-  if (approval.expires_at <= now) {
+  if (approval.expires_at <= now && !planted(Bug::approve_after_expiry)) {
     deny_approval(draft, approval, ApprovalTrigger::expire, {}, {});
     return std::move(draft).refused(RefusalCode::already_resolved, "the approval has expired");
   }
@@ -376,7 +383,7 @@ Decision decide_command(const Run& run, const ResolveApproval& command, Instant 
   }
   bool voted = std::any_of(approval.votes.begin(), approval.votes.end(),
                            [&](const Vote& vote) { return vote.by == command.by; });
-  if (!voted) approve(draft, approval, command.by, command.reason);
+  if (!voted || planted(Bug::count_one_person_twice)) approve(draft, approval, command.by, command.reason);
   return std::move(draft).done();
 }
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "core/planted.h"
+
 namespace pawl {
 namespace {
 
@@ -51,6 +53,7 @@ void set_up_writer(Connection& connection, const SqliteOptions& options) {
   connection.execute(
       "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY;"
       "PRAGMA foreign_keys = OFF; PRAGMA secure_delete = OFF");
+  if (planted(Bug::commit_without_sync)) connection.execute("PRAGMA synchronous = OFF");
   // A log that a long look by another process made grow shrinks again; otherwise its space is reused.
   execute_number(connection, "journal_size_limit", 2LL * options.wal_bytes_max);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/invariant.h"
+#include "core/planted.h"
 #include "store/sqlite/tenant_state.h"
 
 namespace pawl::sqlite {
@@ -205,6 +206,7 @@ void Writer::put_starts(const Frame& frame) {
 // The newest frame stays even when it is folded: it says where the journal is.
 void Writer::prune_frames(std::size_t count_max) {
   Position end = std::min({folded_before_, last_position_, first_position_ + count_max});
+  if (planted(Bug::prune_too_early)) end = last_position_;
   if (first_position_ >= end) return;
   prune_frames_.run(end);
   first_position_ = end;

@@ -1,0 +1,44 @@
+// Bugs on purpose, so that the simulator can show that it would find them. Only the simulator's own build of these
+// sources knows how to switch one on (PAWL_PLANTED); in pawl itself planted() is a constant, and costs nothing.
+#pragma once
+
+namespace pawl {
+
+enum class Bug {
+  none,
+  // decide
+  drop_token_check,
+  skip_retry_limit,
+  retry_at_once,
+  forget_siblings,
+  unblock_before_needs,
+  gate_as_work,
+  count_one_person_twice,
+  approve_after_expiry,
+  ignore_budget,
+  // engine
+  answer_before_commit,
+  forget_tenant_check,
+  lose_ready_step_at_restart,
+  forget_lease_at_restart,
+  forget_starts_at_restart,
+  no_timer_after_restart,
+  lose_timer_of_evicted_run,
+  skip_event_in_frame,
+  fold_without_history,
+  // scheduler
+  ignore_max_concurrency,
+  // store
+  commit_without_sync,
+  prune_too_early,
+  end
+};
+
+#ifdef PAWL_PLANTED
+inline Bug planted_bug = Bug::none;
+inline bool planted(Bug bug) { return planted_bug == bug; }
+#else
+constexpr bool planted(Bug) { return false; }
+#endif
+
+}  // namespace pawl
