@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/invariant.h"
+#include "core/planted.h"
 
 namespace pawl {
 namespace {
@@ -12,6 +13,7 @@ constexpr Duration minute = std::chrono::seconds(60);
 }  // namespace
 
 bool Scheduler::Meter::may_run() const {
+  if (planted(Bug::ignore_max_concurrency)) return true;
   return !caps.max_concurrency || running < static_cast<std::uint64_t>(*caps.max_concurrency);
 }
 
@@ -121,18 +123,30 @@ void Scheduler::release(TenantState& tenant) {
   tenant.aside.clear();
 }
 
-// As many as could go now, and at least one to find out: releasing all of a million each time would be quadratic.
+// As many as could go now, and at least one to find out: releasing all of a million each time would be quadratic. Of
+// every tool, because there may be no worker for the first; and what has started first, because no pace holds it back.
 void Scheduler::release(WorkflowState& workflow) {
   const Meter& meter = workflow.meter;
-  std::size_t count = workflow.aside.size();
+  std::size_t may_run = SIZE_MAX, may_start = SIZE_MAX;
   if (meter.caps.max_concurrency) {
     auto cap = static_cast<std::uint64_t>(*meter.caps.max_concurrency);
-    count = std::min<std::size_t>(count, cap > meter.running ? cap - meter.running : 0);
+    may_run = std::max<std::size_t>(cap > meter.running ? cap - meter.running : 0, 1);
   }
-  if (meter.caps.max_runs_per_min) count = std::min<std::size_t>(count, static_cast<std::size_t>(*meter.caps.max_runs_per_min));
-  count = std::min(std::max<std::size_t>(count, 1), workflow.aside.size());
-  for (std::size_t i = count; i > 0; --i) insert(workflow.aside[i - 1], true);
-  workflow.aside.erase(workflow.aside.begin(), workflow.aside.begin() + static_cast<std::ptrdiff_t>(count));
+  if (meter.caps.max_runs_per_min) may_start = static_cast<std::size_t>(*meter.caps.max_runs_per_min);
+  for (auto& [tool, aside] : workflow.aside) {
+    std::size_t started = std::min(may_run, aside.started.size());
+    bring_back(aside.fresh, std::min({may_run - started, may_start, aside.fresh.size()}));
+    bring_back(aside.started, started);
+  }
+  std::erase_if(workflow.aside, [](const auto& of_tool) {
+    return of_tool.second.started.empty() && of_tool.second.fresh.empty();
+  });
+}
+
+// To where they came from, before those that came later.
+void Scheduler::bring_back(std::deque<ReadyStep>& aside, std::size_t count) {
+  for (std::size_t i = count; i > 0; --i) insert(aside[i - 1], true);
+  aside.erase(aside.begin(), aside.begin() + static_cast<std::ptrdiff_t>(count));
 }
 
 void Scheduler::wake(Instant now) {
@@ -186,13 +200,21 @@ bool Scheduler::admit(const Entry& entry, const TenantQueue& queue, const Worksp
   Instant start = entry.fresh ? workflow.meter.may_start_at(now) : now;
   if (may_run && start <= now) return true;
   ++held_back_;
-  workflow.aside.push_back(
+  auto& aside = workflow.aside[queue.tool->name];
+  (entry.fresh ? aside.fresh : aside.started).push_back(
       {queue.tenant->id, workspace, workflow.name, queue.tool->name, entry.run, entry.step, entry.fresh});
   if (may_run && !workflow.waits_for_clock) {
     workflow.waits_for_clock = true;
     wakeups_.push({start, nullptr, &workflow});
   }
   return false;
+}
+
+// What stands aside for the workflow's pace goes on when the clock says so, or at once when a start was taken back.
+void Scheduler::await_next_start(WorkflowState& workflow, Instant now) {
+  if (workflow.aside.empty() || workflow.waits_for_clock || !workflow.meter.caps.max_runs_per_min) return;
+  workflow.waits_for_clock = true;
+  wakeups_.push({workflow.meter.may_start_at(now), nullptr, &workflow});
 }
 
 std::optional<Scheduler::Ticket> Scheduler::take_from(ToolQueue& tool, Instant now) {
@@ -236,6 +258,7 @@ std::optional<Scheduler::Ticket> Scheduler::take_from(ToolQueue& tool, Instant n
     if (entry->fresh) {
       tenant.meter.started(now);
       workflow.meter.started(now);
+      await_next_start(workflow, now);
     }
     --size_;
     return Ticket{tenant.id, entry->run, entry->step, entry->fresh, needs_worker, entry->workflow};
@@ -264,6 +287,7 @@ void Scheduler::not_a_start(const Ticket& ticket) {
   WorkflowState& workflow = workflows_[ticket.workflow];
   workflow.tenant->meter.unstart();
   workflow.meter.unstart();
+  if (!workflow.aside.empty()) release(workflow);
 }
 
 void Scheduler::lease_restored(TenantId id, const WorkflowName& name) {

@@ -125,7 +125,12 @@ class Scheduler {
     WorkflowName name;
     TenantState* tenant = nullptr;
     Meter meter;
-    std::deque<ReadyStep> aside;  // waiting for this workflow's own caps
+    // Waiting for this workflow's own caps.
+    struct Aside {
+      std::deque<ReadyStep> started;
+      std::deque<ReadyStep> fresh;
+    };
+    std::map<ToolName, Aside> aside;
     bool waits_for_clock = false;  // a wakeup is set for it
   };
 
@@ -152,8 +157,10 @@ class Scheduler {
   void insert(const ReadyStep& step, bool at_front);
   void enter(TenantQueue& queue);
   void wake(Instant now);
+  void await_next_start(WorkflowState& workflow, Instant now);
   void release(TenantState& tenant);
   void release(WorkflowState& workflow);
+  void bring_back(std::deque<ReadyStep>& aside, std::size_t count);
   std::optional<Ticket> take_from(ToolQueue& tool, Instant now);
   // The queue's next step by workspace turns, skipping runs that may not start yet.
   std::optional<Entry> pick(TenantQueue& queue, bool may_start, const WorkspaceName*& from);
