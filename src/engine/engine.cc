@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/invariant.h"
+#include "core/planted.h"
 #include "core/snapshot.h"
 #include "crypto/sha256.h"
 #include "engine/resident.h"
@@ -34,6 +35,7 @@ Engine::Resident& Engine::adopt(Run run, const Hash& head) {
 Engine::Resident* Engine::find(TenantId tenant, RunId run) {
   auto found = residents_.find(run);
   if (found == residents_.end()) return load(tenant, run);
+  if (planted(Bug::forget_tenant_check)) return found->second.get();
   return found->second->run.tenant == tenant ? found->second.get() : nullptr;
 }
 
@@ -48,6 +50,9 @@ Engine::Resident* Engine::load(TenantId tenant, RunId id) {
   Resident& resident = adopt(std::move(*run), row->head);
   resident.in_rows = true;
   resident.has_ready_rows = true;  // unknown: replacing nothing is harmless
+  resident.updated_at = row->updated_at;
+  if (row->due_at <= horizon_) resident.load_timer_at = row->due_at;
+  folded_.push_back({position_, id});  // when it was loaded for nothing, it leaves again
   return &resident;
 }
 
@@ -65,7 +70,8 @@ void Engine::durable(Position position) {
     if (found == residents_.end() || !may_leave(*found->second, position)) continue;
     const Run& run = found->second->run;
     Instant due = next_due(run, clock_.now());
-    if (due <= horizon_) timers_.push({due, run.tenant, id, true});
+    if (due <= horizon_ && due != found->second->load_timer_at && !planted(Bug::lose_timer_of_evicted_run))
+      timers_.push({due, run.tenant, id, true});
     residents_.erase(found);
   }
 }
@@ -79,6 +85,7 @@ RunAnswer Engine::answer_of(const Resident& resident) const {
 template <class T>
 void Engine::answer_with(Reply<T>& reply, std::expected<T, Refusal> answer) {
   if (!reply) return;
+  if (planted(Bug::answer_before_commit)) return reply(std::move(answer));
   turn_.answers.push_back([reply = std::move(reply), answer = std::move(answer)]() mutable { reply(std::move(answer)); });
 }
 
@@ -104,6 +111,7 @@ void Engine::apply(Resident& resident, const std::vector<RunEvent>& events, cons
       before = {true, state.lease_token, reported ? WorkerName{} : state.lease_owner};
     }
     evolve(resident.run, event);
+    if (planted(Bug::skip_event_in_frame) && std::holds_alternative<TransitionRefused>(event.payload)) continue;
     resident.append(event);
     ++stats_.events;
     react(resident, event, step, before);
@@ -117,13 +125,11 @@ void Engine::react(Resident& resident, const RunEvent& event, std::optional<Step
     bool same_lease = run.steps[*step].status == StepStatus::running && run.steps[*step].lease_token == before.token;
     if (!same_lease) {
       end_lease(resident, *step);
-      if (Worker* worker = find_worker(before.worker))
-        turn_.revokes.push_back({worker->sink, run.id, run.definition(*step).id, before.token});
+      if (Worker* worker = find_worker(before.worker)) revoke(*worker, run, *step, before.token);
     }
   }
   if (step && run.steps[*step].status == StepStatus::ready) queue_step(resident, *step);
-  if (std::holds_alternative<ApprovalRequested>(event.payload) || std::holds_alternative<ApprovalMoved>(event.payload))
-    resident.approvals_changed = true;
+  if (concerns_approval(event.payload)) resident.approvals_changed = true;
   if (const auto* moved = std::get_if<RunMoved>(&event.payload)) {
     if (is_terminal(run.status)) ++stats_.runs_finished;
     // Steps that were queued as starts of this run are none any more; the stale tickets mean nothing when taken.
@@ -132,6 +138,17 @@ void Engine::react(Resident& resident, const RunEvent& event, std::optional<Step
         if (run.steps[i].status == StepStatus::ready && run.steps.size() > 1 && resident.claiming != i)
           queue_step(resident, i);
   }
+}
+
+void Engine::revoke(Worker& worker, const Run& run, StepIndex step, std::uint64_t token) {
+  // Granted in this very turn: the worker has not heard of it, and never will.
+  auto unheard = std::erase_if(worker.granted, [&](const Lease& lease) {
+    return lease.run == run.id && lease.step == run.definition(step).id && lease.token == token;
+  });
+  if (unheard > 0)
+    worker.slots += static_cast<int>(unheard);
+  else
+    turn_.revokes.push_back({worker.sink, run.id, run.definition(step).id, token});
 }
 
 std::optional<Refusal> Engine::decide_and_apply(Resident& resident, const RunCommand& command, const StepReport* own) {
@@ -344,7 +361,8 @@ void Engine::remove_worker(const WorkerName& name) {
       step.lease_expires_at = std::min(step.lease_expires_at, now);
       held = true;
     }
-    if (held) timers_.push({now, resident->run.tenant, id, false});
+    // At once: by the next advance() a new worker may bear the name, and would be taken for this one.
+    if (held) pass_time(*resident);
   }
 }
 
@@ -378,9 +396,12 @@ bool Engine::heartbeat(TenantId tenant, RunId run, const StepId& step, std::uint
   if (found == residents_.end() || found->second->run.tenant != tenant) return false;
   Run& state = found->second->run;
   auto index = state.workflow->find(step);
-  if (!index || state.steps[*index].status != StepStatus::running || state.steps[*index].lease_token != token)
+  if (!index || *index >= state.steps.size() || state.steps[*index].status != StepStatus::running ||
+      state.steps[*index].lease_token != token)
     return false;
-  // Only forwards. A lease that ran out but was not taken by another is still this worker's.
+  // Once it ran out the lease is offered to others and no longer counted against caps: it cannot be extended, though
+  // its report is still good until another worker takes it.
+  if (found->second->lease_marks[*index] == LeaseMark::reclaim_queued) return false;
   Instant until = clock_.now() + state.definition(*index).lease;
   state.steps[*index].lease_expires_at = std::max(state.steps[*index].lease_expires_at, until);
   return true;
@@ -483,8 +504,17 @@ void Engine::end_lease(Resident& resident, StepIndex step) {
 
 // ---- Time
 
+// A lease that ran out waits for a worker only once its step is queued again; until then it waits for pass_time().
+Instant Engine::due_of(const Resident& resident) const {
+  Instant now = clock_.now();
+  Instant due = next_due(resident.run, now);
+  for (StepIndex i = 0; i < resident.run.steps.size(); ++i)
+    if (resident.lease_marks[i] == LeaseMark::counted && is_reclaimable(resident.run, i, now)) return now;
+  return due;
+}
+
 void Engine::register_timer(Resident& resident) {
-  Instant due = next_due(resident.run, clock_.now());
+  Instant due = due_of(resident);
   if (due > horizon_ || due >= resident.timer_at) return;
   resident.timer_at = due;
   timers_.push({due, resident.run.tenant, resident.run.id, false});
@@ -496,6 +526,7 @@ void Engine::sweep_timers() {
   constexpr std::size_t page = 10'000;
   Instant before = horizon_;
   horizon_ = clock_.now() + limits_.timer_horizon;
+  if (planted(Bug::no_timer_after_restart) && before.ms == 0) return;
   for (auto& [id, resident] : residents_) register_timer(*resident);
   std::optional<DueRun> last;
   if (before.ms != 0) last = DueRun{{}, {{UINT64_MAX, UINT64_MAX}}, before};
@@ -517,10 +548,9 @@ void Engine::fire_timers() {
     Resident* resident = found != residents_.end() ? found->second.get() : timer.load ? load(timer.tenant, timer.run) : nullptr;
     if (!resident) continue;
     resident->timer_at = end_of_time;
+    if (timer.load) resident->load_timer_at = end_of_time;
     pass_time(*resident);
     register_timer(*resident);
-    // Loaded for nothing (it moved since the row was written): let it go again.
-    if (timer.load && !resident->in_turn() && !resident->dirty) folded_.push_back({resident->changed_at, timer.run});
   }
 }
 
@@ -529,8 +559,9 @@ void Engine::pass_time(Resident& resident) {
   Instant now = clock_.now();
   for (StepIndex i = 0; i < run.steps.size(); ++i) {
     Step& step = run.steps[i];
-    // An in-process worker that is registered is alive by definition: it lives and dies with this process.
-    if (step.status == StepStatus::running && step.lease_expires_at <= now &&
+    // An in-process worker that is registered is alive by definition: it lives and dies with this process. What is
+    // queued for reclaim already was lost by one that bore the name before.
+    if (resident.lease_marks[i] == LeaseMark::counted && step.lease_expires_at <= now &&
         step.lease_owner.text.starts_with(local_worker_prefix) && find_worker(step.lease_owner))
       step.lease_expires_at = now + run.definition(i).lease;
   }
@@ -606,6 +637,7 @@ void Engine::fold(Resident& resident) {
              .head = resident.head,
              .snapshot = write_snapshot(run)};
   out.history = resident.take_history();
+  if (planted(Bug::fold_without_history) && resident.in_rows) out.history.lines.clear();
   out.is_new = !resident.in_rows;
   out.had_ready = resident.has_ready_rows;
   for (StepIndex i = 0; i < run.steps.size(); ++i)
@@ -671,8 +703,10 @@ void Engine::recover() {
   });
   position_ = store_.last_position();
   recover_frames();
-  recover_leases();
+  auto bereft = recover_leases();
   recover_queues();
+  // Before any worker registers: one with a dead one's name would be taken for it.
+  for (Resident* resident : bereft) pass_time(*resident);
   fold_all();
   sweep_timers();
 }
@@ -709,14 +743,16 @@ const Workflow& Engine::workflow_of(TenantId tenant, std::string_view lines) con
   return *workflow;
 }
 
-void Engine::recover_leases() {
+std::vector<Engine::Resident*> Engine::recover_leases() {
   for (const DueRun& leased : store_.leased_runs()) find(leased.tenant, leased.run);
   Instant now = clock_.now();
+  std::vector<Resident*> bereft;
   for (auto& [id, resident] : residents_) {
     Run& run = resident->run;
+    bool any_dead = false;
     for (StepIndex i = 0; i < run.steps.size(); ++i) {
       Step& step = run.steps[i];
-      if (step.status != StepStatus::running) continue;
+      if (step.status != StepStatus::running || planted(Bug::forget_lease_at_restart)) continue;
       scheduler_.lease_restored(run.tenant, run.workflow->name);
       resident->lease_marks[i] = LeaseMark::counted;
       // In-process workers died with the last process. Others may well be alive, and their heartbeats were not
@@ -724,17 +760,21 @@ void Engine::recover_leases() {
       bool dead = step.lease_owner.text.starts_with(local_worker_prefix);
       step.lease_expires_at = dead ? std::min(step.lease_expires_at, now)
                                    : std::max(step.lease_expires_at, now + run.definition(i).lease);
+      any_dead = any_dead || dead;
     }
+    if (any_dead) bereft.push_back(resident.get());
   }
+  return bereft;
 }
 
 void Engine::recover_queues() {
   store_.for_each_start(clock_.now() - std::chrono::seconds(60), [&](const StartRow& start) {
+    if (planted(Bug::forget_starts_at_restart)) return;
     scheduler_.start_restored(start.tenant, start.workflow, start.at);
   });
   // Rows of runs that are in memory may be behind; memory speaks for those.
   store_.for_each_ready([&](const ReadyStep& ready) {
-    if (residents_.contains(ready.run)) return;
+    if (residents_.contains(ready.run) || planted(Bug::lose_ready_step_at_restart)) return;
     scheduler_.add(ready);
   });
   for (auto& [id, resident] : residents_) {

@@ -206,8 +206,10 @@ class Engine {
   bool grant(Worker& worker, const Scheduler::Ticket& ticket);
   Worker* find_worker(const WorkerName& name);
   void end_lease(Resident& resident, StepIndex step);
+  void revoke(Worker& worker, const Run& run, StepIndex step, std::uint64_t token);
 
   // Time.
+  Instant due_of(const Resident& resident) const;
   void register_timer(Resident& resident);
   void sweep_timers();
   void fire_timers();
@@ -219,7 +221,8 @@ class Engine {
   void recover_frames();
   const Workflow& workflow_of(TenantId tenant, std::string_view lines) const;
   void recover_queues();
-  void recover_leases();
+  // Gives those that lost a lease with the last process.
+  std::vector<Resident*> recover_leases();
 
   Store& store_;
   const ToolCatalog& tools_;

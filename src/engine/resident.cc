@@ -13,12 +13,13 @@ void for_each_line(std::string_view lines, Visit visit) {
   }
 }
 
-void fold_line(Run& run, std::string_view line) {
+RunEvent fold_line(Run& run, std::string_view line) {
   auto event = parse_run_event(line);
   auto folded = event ? evolve_checked(run, *event) : std::unexpected(event.error());
   if (!folded)
     throw StoreFailure("the journal of " + run.id.str() + " is damaged at event " + std::to_string(run.seq + 1) + ": " +
                        folded.error());
+  return std::move(*event);
 }
 
 struct StepIdOf {
@@ -44,7 +45,9 @@ bool Engine::Resident::replay(const StreamPart& part) {
   for_each_line(part.lines, [&](std::string_view line) {
     if (seq++ <= run.seq) return;
     if (seq - 1 != run.seq + 1) throw StoreFailure("the journal of " + run.id.str() + " has a gap");
-    fold_line(run, line);
+    RunEvent event = fold_line(run, line);
+    updated_at = event.at;
+    approvals_changed = approvals_changed || concerns_approval(event.payload);
     head = chain_next(sha256, head, line);
     lines += line;
     lines += '\n';
@@ -52,6 +55,10 @@ bool Engine::Resident::replay(const StreamPart& part) {
   });
   lease_marks.resize(run.workflow->steps.size());
   return any;
+}
+
+bool concerns_approval(const RunPayload& payload) {
+  return std::holds_alternative<ApprovalRequested>(payload) || std::holds_alternative<ApprovalMoved>(payload);
 }
 
 std::optional<StepIndex> step_of(const Run& run, const RunPayload& payload) {

@@ -26,6 +26,7 @@ struct Engine::Resident {
   StepIndex claiming = no_step;  // being claimed right now: its ticket is in hand, so it is not queued again
   Instant updated_at;
   Instant timer_at = end_of_time;  // the earliest timer set for it
+  Instant load_timer_at = end_of_time;  // one that will fetch it if it is gone by then; from when it last was
   Position changed_at = 0;         // the last frame that concerned it
   Position first_unfolded = 0;     // while dirty
   bool dirty = false;              // has events that its row does not know
@@ -82,6 +83,9 @@ struct Engine::Resident {
   std::size_t turn_offset = npos;
   std::uint64_t turn_first_seq = 0;
 };
+
+// Whether an event changes an approval's row.
+bool concerns_approval(const RunPayload& payload);
 
 // The step that an event is about.
 std::optional<StepIndex> step_of(const Run& run, const RunPayload& payload);
