@@ -1,0 +1,110 @@
+// What is durable, and what must be true of it. The world tells the checker of every frame once it knows that the
+// frame is on disk; the checker reads the events with its own rules (run_model.h), and compares what the engine says
+// and what the tables hold with them. The numbers are those of the invariants in docs/architecture.md.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/tool_spec.h"
+#include "engine/engine.h"
+#include "simulator/run_model.h"
+#include "store/store.h"
+
+namespace pawl::simulator {
+
+// One of the world's workers as the engine knew it when a turn was taken.
+struct WorkerView {
+  WorkerName name;
+  std::vector<ToolName> tools;
+  int slots = 0;  // left over
+};
+
+// A turn and what it was decided on.
+struct TakenTurn {
+  Turn turn;
+  std::uint64_t number = 0;
+  Instant at;
+  std::vector<WorkerView> workers;
+  std::set<WorkerName> alive;  // in-process workers that were registered: their leases do not end
+  int replies = 0;  // that it owes
+};
+
+class Checker {
+ public:
+  explicit Checker(const ToolCatalog& tools) : tools_(tools) {}
+
+  // The turn's frame is durable. Checks it and, since advance() came right before the turn was taken, that nothing
+  // was left undone that could have been done.
+  void turn_is_durable(const TakenTurn& turn);
+
+  // The process died, and a new one recovered at this moment.
+  void process_restarted(Instant now);
+  // Its leases are over; those in turns up to this number were given to it.
+  void worker_removed(const WorkerName& worker, Instant now, std::uint64_t turn);
+  void lease_extended(RunId run, const StepId& step, std::uint64_t token, Instant until);
+
+  // Everything durable is in the store, stream by stream, and the streams verify.
+  void compare_streams(Store& store) const;
+  // After a fold of everything: rows, queues, approvals and snapshots equal the fold of the journal.
+  void compare_tables(Store& store) const;
+
+  const RunModel* find(RunId run) const;
+  const std::map<RunId, RunModel>& runs() const { return runs_; }
+  Position position() const { return position_; }
+  // The tenant that a run belongs to, and the number of workflow versions known.
+  const Workflow* workflow(TenantId tenant, const WorkflowName& name, int version) const;
+
+ private:
+  // A cap that comes and goes: since when it is there, and when it last changed.
+  struct Limits {
+    Caps caps;
+    Instant paced_since = end_of_time;
+    Instant changed_at;
+    void set(const Caps& caps, Instant at);
+  };
+  struct TenantModel {
+    std::string lines;
+    std::uint64_t seq = 0;
+    Hash head;
+    Limits limits;
+    std::map<WorkflowName, Limits> workflow_limits;
+    std::map<WorkflowName, int> latest;
+    std::map<std::pair<WorkflowName, int>, std::unique_ptr<const Workflow>> workflows;
+  };
+  struct Start {
+    TenantId tenant;
+    WorkflowName workflow;
+    Instant at;
+    bool by_engine;  // a claim or a gate, not a cancel or a report
+  };
+
+  void apply_tenant(TenantModel& tenant, const StreamPart& part);
+  void apply_run(const StreamPart& part, std::uint64_t turn);
+  void check_writes(const RunModel& run) const;
+  std::string list_live(TenantId tenant, const WorkflowName* workflow, const TakenTurn& turn) const;
+  void check_concurrency(const TakenTurn& turn) const;
+  void check_pace(const Start& start) const;
+  void check_grants(const TakenTurn& turn) const;
+  bool is_held(const StepModel& step, const TakenTurn& turn) const;
+  void check_overdue(const TakenTurn& turn) const;
+  void check_idle_hands(const TakenTurn& turn) const;
+  bool may_be_leased(const RunModel& run) const;
+  bool may_start(const RunModel& run, Instant now) const;
+  void compare_row(Store& store, const RunModel& run) const;
+  // `live` given: only those whose lease somebody can count on at that turn.
+  std::size_t count_running(TenantId tenant, const WorkflowName* workflow, const TakenTurn* live) const;
+  std::size_t count_starts(TenantId tenant, const WorkflowName* workflow, Instant after, Instant until, bool by_engine) const;
+
+  const ToolCatalog& tools_;
+  Position position_ = 0;
+  std::map<TenantId, TenantModel> tenants_;
+  std::map<RunId, RunModel> runs_;
+  std::vector<RunModel*> touched_;
+  std::vector<Start> starts_;
+  std::map<WorkerName, std::pair<std::uint64_t, Instant>> removed_;  // up to that turn, its leases ended then
+};
+
+}  // namespace pawl::simulator

@@ -1,0 +1,55 @@
+// The workers of a world: they take leases and do with them what real ones do, and worse. Each remembers what it was
+// given, so that it can answer twice, late, or never.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/lease.h"
+
+namespace pawl::simulator {
+
+// A lease as its worker sees it.
+struct Held {
+  Lease lease;
+  Instant until;    // what the worker may count on: as granted, extended by heartbeats that were accepted,
+  Instant ends_by;  // and never beyond the attempt's time-out
+  bool revoked = false;
+  bool reported = false;
+
+  bool is_live(Instant now) const { return !revoked && !reported && std::min(until, ends_by) > now; }
+};
+
+class Hand : public LeaseSink {
+ public:
+  // `on_grant` is the world's: it checks what can only be checked across workers.
+  Hand(WorkerName worker, std::vector<ToolName> offers, std::function<Held(Hand&, Lease)> on_grant)
+      : name(std::move(worker)), tools(std::move(offers)), on_grant_(std::move(on_grant)) {}
+
+  bool is_local() const { return name.text.starts_with(local_worker_prefix); }
+
+  void grant(std::vector<Lease> leases) override {
+    for (Lease& lease : leases) held.push_back(on_grant_(*this, std::move(lease)));
+  }
+  void revoke(RunId run, const StepId& step, std::uint64_t token) override {
+    for (Held& one : held)
+      if (one.lease.run == run && one.lease.step == step && one.lease.token == token) one.revoked = true;
+  }
+  // It no longer works on anything: removed, or gone with its process.
+  void drop_everything() {
+    for (Held& one : held) one.revoked = true;
+  }
+
+  WorkerName name;
+  std::vector<ToolName> tools;
+  bool registered = false;
+  int slots = 0;  // offered and not yet used, as the engine counts
+  std::vector<Held> held;
+
+ private:
+  std::function<Held(Hand&, Lease)> on_grant_;
+};
+
+}  // namespace pawl::simulator

@@ -1,0 +1,327 @@
+#include "simulator/run_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "crypto/sha256.h"
+#include "simulator/failure.h"
+
+namespace pawl::simulator {
+namespace {
+
+std::string quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
+
+// The world's workers put their token into everything they report, so the journal itself shows a stale one.
+std::optional<std::uint64_t> token_in(std::string_view text) {
+  auto at = text.find("token");
+  if (at == std::string_view::npos) return std::nullopt;
+  at = text.find_first_of("0123456789", at);
+  if (at == std::string_view::npos) return std::nullopt;
+  return std::strtoull(std::string(text.substr(at, 20)).c_str(), nullptr, 10);
+}
+
+// The rule of the documentation, not the code's: min(max, base * 2^attempts), or the schedule's entry.
+double nominal_wait_ms(const RetryPolicy& policy, int attempts) {
+  if (policy.schedule.empty())
+    return std::min(static_cast<double>(policy.max.count()),
+                    static_cast<double>(policy.base.count()) * std::pow(2.0, attempts));
+  auto entry = std::min(static_cast<std::size_t>(attempts), policy.schedule.size()) - 1;
+  return static_cast<double>(policy.schedule[entry].count());
+}
+
+}  // namespace
+
+struct RunModel::Rules {
+  RunModel& run;
+  Instant at;
+
+  std::string where() const { return run.id.str() + " event " + std::to_string(run.seq + 1); }
+  void check(bool holds, const char* rule, std::string_view seen) const {
+    demand(holds, rule, [&] { return where() + ": " + std::string(seen); });
+  }
+
+  StepModel& move(const StepId& id, StepTrigger trigger) const {
+    auto index = run.workflow->find(id);
+    check(index && *index < run.steps.size(), "only tabled transitions", "no step " + quoted(id.text));
+    StepModel& step = run.steps[*index];
+    auto to = next(step_table, step.status, trigger);
+    check(to.has_value(), "only tabled transitions",
+          "step " + quoted(id.text) + " " + std::string(to_string(step.status)) + " cannot " +
+              std::string(to_string(trigger)));
+    step.status = *to;
+    return step;
+  }
+  const StepDefinition& definition(const StepId& id) const { return run.workflow->steps[*run.workflow->find(id)]; }
+  bool needs_met(const StepDefinition& step) const {
+    return std::ranges::all_of(step.needs,
+                               [&](StepIndex need) { return run.steps[need].status == StepStatus::succeeded; });
+  }
+  void charge(StepModel& step, Money cost) const {
+    step.cost = step.cost + cost;
+    run.cost = run.cost + cost;
+  }
+
+  void operator()(const RunCreated& event) const {
+    check(run.seq == 0, "a stream begins with its creation, once", "created again");
+    run.provider = event.provider;
+    run.workspace = event.workspace;
+    run.created_by = event.by;
+    run.created_at = at;
+    run.retry_of = event.retry_of;
+    run.budget = event.budget;
+    run.timeout = event.timeout;
+    if (run.is_native()) run.steps.resize(run.workflow->steps.size());
+  }
+
+  void operator()(const RunMoved& event) const {
+    auto to = next(run_table, run.status, event.trigger);
+    check(to.has_value(), "only tabled transitions",
+          "run " + std::string(to_string(run.status)) + " cannot " + std::string(to_string(event.trigger)));
+    run.status = *to;
+    if (event.trigger == RunTrigger::start) {
+      run.started = true;
+      run.started_at = at;
+      ++run.starts_in_frame;
+    }
+    run.error_code = event.diagnostic ? event.diagnostic->error_code : "";
+    if (ended_badly(*to)) {
+      const auto& why = event.diagnostic;
+      check(why && !why->error_code.empty() && !why->message.empty() && !why->likely_cause.empty() &&
+                !why->suggested_fix.empty(),
+            "failed, denied and timeout carry a diagnostic", "an empty one");
+    }
+    if (*to == RunStatus::success)
+      for (const auto& step : run.steps)
+        check(step.status == StepStatus::succeeded, "success <=> every step succeeded",
+              "a step is " + std::string(to_string(step.status)));
+    if (*to == RunStatus::timeout && run.is_native())
+      check(run.deadline() <= at, "a deadline is not passed early", "timed out before it");
+  }
+
+  void operator()(const StepMoved& event) const {
+    const StepDefinition& step_definition = definition(event.step);
+    StepModel& step = move(event.step, event.trigger);
+    if (event.trigger == StepTrigger::unblock) {
+      check(!step_definition.is_gate(), "workers never get an approval", event.step.text);
+      check(needs_met(step_definition), "a step runs only after all it needs", event.step.text);
+    }
+    if (event.trigger == StepTrigger::open_gate)
+      check(step_definition.is_gate() && needs_met(step_definition), "a step runs only after all it needs",
+            event.step.text);
+    if (event.trigger == StepTrigger::due)
+      check(step.next_eligible_at <= at, "no retry before next_eligible_at", event.step.text);
+    if (event.trigger == StepTrigger::approve_gate) step.output = "null";
+    if (event.trigger == StepTrigger::gate) --step.attempts;
+  }
+
+  void operator()(const StepClaimed& event) const {
+    const StepDefinition& step_definition = definition(event.step);
+    StepModel before = run.steps[*run.workflow->find(event.step)];
+    StepModel& step = move(event.step, event.trigger);
+    check(!step_definition.is_gate(), "workers never get an approval", event.step.text);
+    check(needs_met(step_definition), "a step runs only after all it needs", event.step.text);
+    check(event.token > before.token, "lease tokens grow", event.step.text);
+    check(before.attempts < step_definition.retry.max_attempts, "attempts <= max_attempts", event.step.text);
+    check(run.status == RunStatus::running, "a step runs while its run does", to_string(run.status));
+    if (event.trigger == StepTrigger::reclaim)
+      check(before.earliest_end <= at, "one live lease a step",
+            event.step.text + " was reclaimed from " + before.owner.text + " before its lease was over");
+    step.token = event.token;
+    ++step.attempts;
+    step.owner = event.worker;
+    step.orphaned = false;
+    step.claimed_at = at;
+    step.earliest_end = step.latest_end = event.lease_expires_at;
+    check(event.lease_expires_at == at + step_definition.lease, "a lease lasts as its step says", event.step.text);
+    if (event.writes && !step.wrote) {
+      step.wrote = true;
+      ++run.writes;
+      ++run.writes_in_frame;
+    }
+    ++run.claims_in_frame;
+  }
+
+  void check_token(const StepModel& step, std::string_view report) const {
+    if (auto token = token_in(report))
+      check(*token == step.token, "a stale token changes nothing",
+            "a report with token " + std::to_string(*token) + " was taken while the live one is " +
+                std::to_string(step.token));
+  }
+
+  void operator()(const StepCompleted& event) const {
+    StepModel& step = move(event.step, StepTrigger::complete);
+    check_token(step, event.output);
+    step.output = event.output;
+    charge(step, event.cost);
+    check(!run.budget || run.cost <= *run.budget, "a run over its budget fails", "a step completed beyond it");
+  }
+
+  void operator()(const StepFailed& event) const {
+    const StepDefinition& step_definition = definition(event.step);
+    StepModel& step = move(event.step, event.trigger);
+    check(event.diagnostic && !event.diagnostic->error_code.empty(), "a failed step carries a diagnostic",
+          event.step.text);
+    if (event.diagnostic->error_code == "SIMULATED") check_token(step, event.diagnostic->message);
+    charge(step, event.cost);
+    if (event.trigger != StepTrigger::fail_retryable) return;
+    step.next_eligible_at = event.next_eligible_at;
+    check(event.diagnostic->retryable, "what is not retryable is not retried", event.step.text);
+    check(step.attempts < step_definition.retry.max_attempts, "attempts <= max_attempts",
+          event.step.text + " was to be tried again after attempt " + std::to_string(step.attempts));
+    double least = nominal_wait_ms(step_definition.retry, step.attempts) * (1 - step_definition.retry.jitter);
+    Instant soonest = std::min(at + Duration(static_cast<std::int64_t>(least)), run.deadline());
+    check(event.next_eligible_at >= soonest, "a retry waits as its policy says", event.step.text);
+    check(event.next_eligible_at <= run.deadline(), "a retry is never set past the deadline", event.step.text);
+  }
+
+  void operator()(const StepAsked& event) const { --move(event.step, StepTrigger::ask).attempts; }
+  void operator()(const StepAnswered& event) const {
+    if (!event.early) move(event.step, StepTrigger::answer);
+  }
+
+  ApprovalModel& find(ApprovalId id) const {
+    auto found = std::ranges::find(run.approvals, id, &ApprovalModel::id);
+    check(found != run.approvals.end(), "an approval is asked for before it is decided", id.str());
+    return *found;
+  }
+  void vote(ApprovalModel& approval, const Actor& by) const {
+    check(approval.status == ApprovalStatus::requested, "an approval resolves once", by.text);
+    check(approval.expires_at > at, "an expired approval never passes", by.text);
+    check(std::ranges::find(approval.votes, by) == approval.votes.end(), "one person, one vote", by.text);
+    check(!approval.terms.two_person || by != run.created_by, "two people, neither the one who asked", by.text);
+    approval.votes.push_back(by);
+  }
+
+  void operator()(const ApprovalRequested& event) const {
+    auto index = run.workflow->find(event.step);
+    check(index && run.steps[*index].status == StepStatus::waiting_approval, "an approval belongs to a waiting step",
+          event.step.text);
+    run.approvals.push_back({.id = event.approval,
+                             .step = *index,
+                             .status = ApprovalStatus::requested,
+                             .terms = event.terms,
+                             .requested_at = at,
+                             .expires_at = event.expires_at,
+                             .votes = {}});
+  }
+  void operator()(const ApprovalVoted& event) const {
+    ApprovalModel& approval = find(event.approval);
+    vote(approval, event.by);
+    check(static_cast<int>(approval.votes.size()) < approval.terms.quorum, "the vote that makes the quorum approves",
+          event.by.text);
+  }
+  void operator()(const ApprovalMoved& event) const {
+    ApprovalModel& approval = find(event.approval);
+    auto to = next(approval_table, approval.status, event.trigger);
+    check(to.has_value(), "an approval resolves once", to_string(approval.status));
+    if (*to == ApprovalStatus::approved) {
+      vote(approval, event.by);
+      check(static_cast<int>(approval.votes.size()) == approval.terms.quorum, "an approval needs its quorum",
+            std::to_string(approval.votes.size()) + " of " + std::to_string(approval.terms.quorum));
+    }
+    if (*to == ApprovalStatus::expired)
+      check(approval.expires_at <= at, "an approval does not expire early", approval.id.str());
+    approval.status = *to;
+  }
+
+  void operator()(const TransitionRefused&) const {}
+};
+
+void RunModel::apply(std::string_view line) {
+  auto event = parse_run_event(line);
+  demand(event.has_value(), "events can be read", [&] { return id.str() + ": " + event.error(); });
+  Rules rules{*this, event->at};
+  rules.check(!ended(), "a terminal run never changes", type_of(event->payload));
+  rules.check(seq > 0 || std::holds_alternative<RunCreated>(event->payload), "a stream begins with its creation, once",
+              type_of(event->payload));
+  rules.check(event->at >= updated_at, "time goes forward in a stream", type_of(event->payload));
+  std::visit(rules, event->payload);
+  updated_at = event->at;
+  ++seq;
+  status_after.push_back(status);
+  head = sha256(head.view(), line);
+  lines += line;
+  lines += '\n';
+}
+
+void RunModel::check_whole() const {
+  auto check = [&](bool holds, const char* rule) {
+    demand(holds, rule, [&] { return id.str() + " is " + std::string(to_string(status)) + " after event " + std::to_string(seq); });
+  };
+  if (!is_native()) return;
+  bool all_succeeded = true, any_active = false, all_ended = true;
+  for (const auto& step : steps) {
+    all_succeeded = all_succeeded && step.status == StepStatus::succeeded;
+    all_ended = all_ended && is_terminal(step.status);
+    any_active = any_active || step.status == StepStatus::ready || step.status == StepStatus::running ||
+                 step.status == StepStatus::failed_retryable;
+    if (step.status == StepStatus::failed_terminal) check(ended_badly(status), "a step that fails for good ends its run");
+  }
+  bool any_open = std::ranges::any_of(approvals, [](auto& a) { return a.status == ApprovalStatus::requested; });
+  check(all_succeeded == (status == RunStatus::success), "success <=> every step succeeded");
+  check(!ended() || (all_ended && !any_open), "what is unfinished ends with its run");
+  check(status != RunStatus::running || any_active, "a run with nothing to do waits");
+  check(status != RunStatus::waiting || !any_active, "a run with something to do does not wait");
+  check(!budget || cost <= *budget || error_code == "BUDGET_EXCEEDED", "a run over its budget fails");
+  for (StepIndex i = 0; i < steps.size(); ++i)
+    if (steps[i].status == StepStatus::pending && !ended() && !(definition(i).is_gate() && status == RunStatus::created))
+      check(!std::ranges::all_of(definition(i).needs,
+                                 [&](StepIndex need) { return steps[need].status == StepStatus::succeeded; }),
+            "a step whose needs are met goes on");
+}
+
+bool RunModel::starts_at_gate() const {
+  return is_native() && status == RunStatus::created &&
+         std::ranges::none_of(steps, [](auto& step) { return step.status == StepStatus::ready; });
+}
+
+std::string RunModel::overdue(Instant now, const std::function<bool(const StepModel&)>& is_held) const {
+  if (ended()) return {};
+  if (deadline() <= now) return "the run's deadline";
+  for (StepIndex i = 0; i < steps.size(); ++i) {
+    const StepModel& step = steps[i];
+    const std::string& name = definition(i).id.text;
+    if (step.status == StepStatus::failed_retryable && step.next_eligible_at <= now) return "the retry of " + name;
+    if (step.status != StepStatus::running) continue;
+    if (step.claimed_at + definition(i).timeout <= now) return "the time-out of " + name;
+    if (step.latest_end <= now && step.attempts >= definition(i).retry.max_attempts && !is_held(step))
+      return "the end of the last lease of " + name;
+  }
+  for (const auto& approval : approvals)
+    if (approval.status == ApprovalStatus::requested && approval.expires_at <= now) return "the expiry of an approval";
+  return {};
+}
+
+void RunModel::compare(const Run& run, const char* where) const {
+  auto same = [&](bool equal, std::string_view what) {
+    demand(equal, "tables and memory equal the fold of the journal",
+           [&] { return id.str() + " " + where + ": another " + std::string(what); });
+  };
+  same(run.id == id && run.tenant == tenant, "id");
+  same(run.seq == seq, "seq");
+  same(run.status == status, "status");
+  same(run.cost == cost, "cost");
+  same(run.writes == writes, "count of writes");
+  same((run.diagnostic ? run.diagnostic->error_code : std::string()) == error_code, "error code");
+  same(run.steps.size() == steps.size(), "number of steps");
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const Step& a = run.steps[i];
+    const StepModel& b = steps[i];
+    const std::string& name = workflow->steps[i].id.text;
+    same(a.status == b.status, "status of " + name);
+    same(a.attempts == b.attempts, "count of attempts of " + name);
+    same(a.lease_token == b.token, "token of " + name);
+    same(a.lease_owner == b.owner, "owner of " + name);
+    same(a.output == b.output, "output of " + name);
+    same(a.cost == b.cost, "cost of " + name);
+    same(a.wrote == b.wrote, "write mark of " + name);
+    if (b.status == StepStatus::failed_retryable) same(a.next_eligible_at == b.next_eligible_at, "retry of " + name);
+  }
+  same(run.approvals.size() == approvals.size(), "number of approvals");
+  for (std::size_t i = 0; i < approvals.size(); ++i) {
+    same(run.approvals[i].status == approvals[i].status, "status of an approval");
+    same(run.approvals[i].votes.size() == approvals[i].votes.size(), "count of votes");
+  }
+}
+
+}  // namespace pawl::simulator

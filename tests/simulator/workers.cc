@@ -1,0 +1,168 @@
+// What workers do: complete, fail, ask, stall, answer twice, answer late, vanish.
+#include <algorithm>
+
+#include "simulator/failure.h"
+#include "simulator/world.h"
+
+namespace pawl::simulator {
+
+void World::make_hands() {
+  auto add = [&](std::string name, std::vector<ToolName> tools) {
+    hands_.push_back(std::make_unique<Hand>(WorkerName{std::move(name)}, std::move(tools),
+                                            [this](Hand& hand, Lease lease) { return take_lease(hand, std::move(lease)); }));
+  };
+  add("w1", {{"read"}, {"write"}, {"fetch"}});
+  // One that would do anything, if it were let.
+  add("w2", {{"fetch"}, {"approval"}, {"write"}, {"read"}});
+  if (dice_.percent(50)) add("w3", {{"read"}});
+  if (dice_.percent(60)) add("local/1", {{"write"}, {"read"}, {"fetch"}});
+  if (dice_.percent(20)) add("local/2", {{"read"}, {"fetch"}});
+}
+
+void World::register_hand(Hand& hand) {
+  note([&] { return hand.name.text + " comes"; });
+  engine_->add_worker(hand.name, hand.tools, hand);
+  hand.registered = true;
+  hand.slots = 0;
+  if (dice_.percent(70)) offer(hand, dice_.between(1, 4));
+}
+
+void World::remove_hand(Hand& hand) {
+  note([&] { return hand.name.text + " leaves"; });
+  engine_->remove_worker(hand.name);
+  hand.registered = false;
+  hand.slots = 0;
+  hand.drop_everything();
+  checker_.worker_removed(hand.name, clock_.now(), turn_number_);
+}
+
+void World::offer(Hand& hand, int slots) {
+  hand.slots += slots;
+  engine_->offer(hand.name, slots);
+}
+
+// A lease reaches its worker: nobody else may still count on one for the same step.
+Held World::take_lease(Hand& hand, Lease lease) {
+  Instant now = clock_.now();
+  auto what = [&] { return lease.run.str() + " " + lease.step.text + " token " + std::to_string(lease.token) + " to " + hand.name.text; };
+  note([&] { return "grant " + what(); });
+  demand(releasing_, "no grant before its claim is durable", what);
+  demand(granted_.insert({lease.run, lease.step, lease.token}).second, "a lease is granted once", what);
+  demand(std::ranges::find(hand.tools, lease.tool) != hand.tools.end(), "a worker is given what it can do", what);
+  for (auto& other : hands_)
+    for (const Held& held : other->held)
+      demand(held.lease.run != lease.run || held.lease.step != lease.step || !held.is_live(now), "one live lease a step",
+             [&] { return what() + " while " + other->name.text + " holds token " + std::to_string(held.lease.token); });
+  const RunModel& run = *checker_.find(lease.run);
+  const StepDefinition& definition = run.definition(*run.workflow->find(lease.step));
+  Instant ends_by = lease.expires_at - definition.lease + lease.timeout;
+  Instant until = hand.is_local() ? end_of_time : lease.expires_at;
+  // Whoever left before it came does not work on it.
+  return {std::move(lease), until, ends_by, !hand.registered, false};
+}
+
+void World::work() {
+  Hand& hand = *dice_.one_of(hands_);
+  if (hand.held.size() > 12) hand.held.erase(hand.held.begin());
+  if (hand.held.empty()) {
+    if (hand.registered && dice_.percent(50)) offer(hand, 1);
+    return;
+  }
+  // The latest are the likeliest to be live.
+  auto back = dice_.below(std::min<std::size_t>(hand.held.size(), 3));
+  Held& held = hand.held[hand.held.size() - 1 - back];
+  if (dice_.percent(habits_.bad_workers))
+    do_badly(hand, held);
+  else
+    do_well(held);
+  if (hand.registered && dice_.percent(70)) offer(hand, 1);
+}
+
+void World::do_well(Held& held) {
+  if (held.revoked || held.reported) return;
+  complete(held);
+}
+
+void World::complete(Held& held) {
+  held.reported = true;
+  send(held, Completed{.output = "{\"n\":" + std::to_string(++reports_made_) + ",\"token\":" + std::to_string(held.lease.token) + "}",
+                       .cost = Money{dice_.between(0, 8000)}},
+       held.lease.token);
+}
+
+void World::send(const Held& held, std::variant<Completed, Failed> outcome, std::uint64_t token) {
+  const Lease& lease = held.lease;
+  bool completes = std::holds_alternative<Completed>(outcome);
+  note([&] { return std::string(completes ? "complete " : "fail ") + lease.run.str() + " " + lease.step.text + " token " + std::to_string(token); });
+  StepReport report{lease.tenant, lease.run, lease.step, token, std::move(outcome)};
+  if (dice_.percent(20)) return engine_->report(report);
+  engine_->report(report, expect<RunAnswer>([this, completes, tenant = lease.tenant, run = lease.run, step = lease.step](const auto& answer) {
+                    if (!answer) {
+                      demand(answer.error().code == RefusalCode::lease_lost, "a report that is late is told so", run.str());
+                      return;
+                    }
+                    check_answer(tenant, *answer, "report on");
+                    const RunModel& model = *checker_.find(run);
+                    const StepModel& state = model.steps[*model.workflow->find(step)];
+                    demand(!completes || state.status == StepStatus::succeeded || state.status == StepStatus::failed_terminal,
+                           "a completion that is accepted stands", run.str() + " " + step.text);
+                  }));
+}
+
+void World::heartbeat(Held& held) {
+  const Lease& lease = held.lease;
+  bool extended = engine_->heartbeat(lease.tenant, lease.run, lease.step, lease.token);
+  note([&] { return "heartbeat " + lease.run.str() + " " + lease.step.text + (extended ? "" : " (lost)"); });
+  if (!extended) return;
+  const RunModel& run = *checker_.find(lease.run);
+  Instant until = clock_.now() + run.definition(*run.workflow->find(lease.step)).lease;
+  held.until = std::max(held.until, until);
+  checker_.lease_extended(lease.run, lease.step, lease.token, until);
+}
+
+void World::do_badly(Hand& hand, Held& held) {
+  const Lease& lease = held.lease;
+  std::string token = "token " + std::to_string(lease.token);
+  switch (dice_.below(10)) {
+    case 0:
+    case 1:
+      held.reported = true;
+      return send(held, Failed{"SIMULATED", token, true, dice_.percent(20) ? std::optional(dice_.between(Duration(0), Duration(30'000))) : std::nullopt, Money{dice_.between(0, 8000)}}, lease.token);
+    case 2:
+      held.reported = true;
+      return send(held, Failed{"SIMULATED", token, false, {}, Money{dice_.between(0, 8000)}}, lease.token);
+    case 3:  // again, or late: whatever it holds, it answers
+      return send(held, Completed{"{\"token\":" + std::to_string(lease.token) + "}", {}}, lease.token);
+    case 4: {  // with a token that is not its own
+      std::uint64_t wrong = lease.token + static_cast<std::uint64_t>(dice_.between(-1, 1));
+      if (wrong == lease.token) ++wrong;
+      return send(held, Completed{"{\"token\":" + std::to_string(wrong) + "}", {}}, wrong);
+    }
+    case 5:
+    case 6:
+      return heartbeat(held);
+    case 7: {  // a question
+      const RunModel& run = *checker_.find(lease.run);
+      note([&] { return "ask " + lease.run.str() + " " + lease.step.text; });
+      held.reported = true;
+      return engine_->command(lease.tenant, lease.run, AskQuestion{*run.workflow->find(lease.step), lease.token, "\"may I?\""},
+                              expect<RunAnswer>([this, tenant = lease.tenant](const auto& answer) {
+                                if (answer) check_answer(tenant, *answer, "question of");
+                              }));
+    }
+    case 8: {  // for another tenant
+      Held foreign = held;
+      foreign.lease.tenant = dice_.one_of(tenants_);
+      if (foreign.lease.tenant == lease.tenant) return;
+      demand(!engine_->heartbeat(foreign.lease.tenant, lease.run, lease.step, lease.token), "no tenant sees another's", "a heartbeat");
+      StepReport report{foreign.lease.tenant, lease.run, lease.step, lease.token, Completed{}};
+      return engine_->report(report, expect<RunAnswer>([](const auto& answer) {
+                               demand(!answer, "no tenant sees another's", "a report was accepted");
+                             }));
+    }
+    default:  // it is never heard of again
+      std::erase_if(hand.held, [&](const Held& one) { return &one == &held; });
+  }
+}
+
+}  // namespace pawl::simulator

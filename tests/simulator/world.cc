@@ -1,0 +1,368 @@
+#include "simulator/world.h"
+
+#include <algorithm>
+
+#include "simulator/failure.h"
+#include "simulator/workflow_maker.h"
+
+namespace pawl::simulator {
+namespace {
+
+constexpr int rounds_to_settle = 600;
+constexpr std::uint64_t never = std::uint64_t{1} << 60;
+
+SqliteOptions database_options() {
+  SqliteOptions options;
+  options.folder = "world";
+  options.single_connection = true;
+  options.page_bytes = 4096;
+  options.wal_bytes_max = 256 << 10;
+  options.wal_bytes_idle = 64 << 10;
+  return options;
+}
+
+}  // namespace
+
+test::CrashDisk::Image make_empty_disk() {
+  test::CrashDisk disk(1);
+  SqliteOptions options = database_options();
+  options.vfs = disk.vfs();
+  { SqliteStore store(options); }
+  return disk.image();
+}
+
+World::Habits World::draw_habits(Dice& dice) {
+  bool calm = dice.percent(10);
+  auto chance = [&](int high) { return calm ? 0 : dice.percent(40) ? 0 : dice.between(1, high); };
+  return {.steps = dice.between(120, 300),
+          .pending_max = dice.between(1, 4),
+          .kill_commit = chance(8),
+          .die_before_commit = chance(6),
+          .die_before_release = chance(6),
+          .kill_recovery = chance(30),
+          .power_loss = dice.one_of({0, 50, 100}),
+          .bad_disk = chance(2),
+          .long_waits = dice.between(0, 40),
+          .bad_workers = dice.between(0, 60),
+          .foreign = dice.between(0, 6),
+          .change_limits = dice.between(0, 6),
+          .publish = dice.between(0, 2),
+          .external = dice.percent(30) ? 10 : 0};
+}
+
+World::World(std::uint64_t seed, const test::CrashDisk::Image& empty, bool keep_lines)
+    : dice_(seed * 0x9e3779b97f4a7c15ULL + 1),
+      trace_(keep_lines),
+      habits_(draw_habits(dice_)),
+      tools_(simulated_tools()),
+      disk_(dice_.next(), dice_.percent(95) ? empty : test::CrashDisk::Image{}),
+      store_options_(database_options()),
+      checker_(tools_) {
+  store_options_.vfs = disk_.vfs();
+  limits_.runs_resident_max = dice_.one_of<std::size_t>({0, 1, 3, 10, 1000});
+  limits_.unfolded_bytes_max = dice_.one_of<std::size_t>({0, 500, 3000, 20'000, 1 << 20});
+  limits_.timer_horizon = dice_.between(Duration(500), Duration(90'000));
+}
+
+World::~World() {
+  engine_.reset();
+  if (store_) disk_.kill_at(0);  // nothing of it matters any more: no checkpoint on closing
+  store_.reset();
+}
+
+void World::run() {
+  make_hands();
+  open();
+  set_up();
+  for (step_ = 1; step_ <= habits_.steps; ++step_) one_step();
+  faults_ = false;
+  flush();
+  check_everything();
+  settle_down();
+  check_everything();
+  die(0);
+  check_everything();
+}
+
+// ---- The process
+
+void World::open() {
+  for (;;) {
+    bool fault = faults_ && dice_.percent(habits_.kill_recovery);
+    if (fault) disk_.kill_at(static_cast<std::uint64_t>(dice_.between(1, 12)));
+    try {
+      store_ = std::make_unique<SqliteStore>(store_options_);
+      engine_random_ = std::make_unique<Random>(dice_.next());
+      engine_ = std::make_unique<Engine>(*store_, tools_, clock_, *engine_random_, limits_);
+      engine_->recover();
+      disarm();
+      return;
+    } catch (const StoreFailure& failure) {
+      demand(fault, "the store fails only with its disk", [&] { return std::string(failure.what()); });
+      note([&] { return std::string("killed while it recovers"); });
+      engine_.reset();
+      store_.reset();
+      lose_process();
+    }
+  }
+}
+
+// The disk keeps what the kernel was given, or, when the power fails with the process, what was synced.
+void World::lose_process() {
+  bool power = dice_.percent(habits_.power_loss);
+  note([&] { return std::string(power ? "power is lost" : "only the process is lost"); });
+  power ? disk_.crash(dice_.next()) : disk_.restart();
+}
+
+void World::set_up() {
+  bool was = std::exchange(faults_, false);
+  for (int i = dice_.between(1, 3); i > 0; --i)
+    engine_->create_tenant("tenant-" + std::to_string(i), Actor{"admin"},
+                           expect<TenantId>([this](const std::expected<TenantId, Refusal>& id) { tenants_.push_back(id.value()); }));
+  flush();
+  for (TenantId tenant : tenants_) {
+    for (int i = dice_.between(1, 2); i > 0; --i) publish(tenant, "w" + std::to_string(i));
+    if (dice_.percent(50)) change_limits();
+  }
+  for (auto& hand : hands_)
+    if (dice_.percent(80)) register_hand(*hand);
+  flush();
+  faults_ = was;
+}
+
+void World::one_step() {
+  int draw = dice_.between(1, 100);
+  if (dice_.percent(habits_.foreign)) return meddle();
+  if (dice_.percent(habits_.change_limits)) return change_limits();
+  if (dice_.percent(habits_.publish)) return publish(dice_.one_of(tenants_), "w" + std::to_string(dice_.between(1, 3)));
+  if (dice_.percent(habits_.die_before_commit / 3)) return die(0);
+  if (draw <= 12 && checker_.runs().size() < 40) return create_run();
+  if (draw <= 20) return resolve_approval();
+  if (draw <= 22) return cancel_run();
+  if (draw <= 24) return retry_run();
+  if (draw <= 26) return answer_question();
+  if (draw <= 27) return report_external();
+  if (draw <= 32) return pass_time();
+  if (draw <= 62) return work();
+  if (draw <= 66) {
+    Hand& hand = *dice_.one_of(hands_);
+    return hand.registered ? dice_.percent(10) ? remove_hand(hand) : offer(hand, dice_.between(1, 3)) : register_hand(hand);
+  }
+  if (draw <= 82 && static_cast<int>(pending_.size()) < habits_.pending_max) return take_turn();
+  if (draw <= 97) return commit(1 + dice_.below(std::max<std::size_t>(1, pending_.size())));
+  if (draw <= 98) return engine_->fold_all();
+  try {
+    store_->tidy();
+  } catch (const StoreFailure&) {
+    die(0);
+  }
+}
+
+void World::pass_time() {
+  Duration span = dice_.percent(habits_.long_waits) ? dice_.between(Duration(1000), Duration(dice_.percent(10) ? 7'200'000 : 90'000))
+                  : dice_.percent(30)               ? std::max(Duration(0), engine_->next_wakeup() - clock_.now())
+                                                    : dice_.between(Duration(0), Duration(2000));
+  clock_.pass(std::min(span, Duration(7'200'000)));
+  note([&] { return "time passes by " + print_duration(span); });
+}
+
+void World::take_turn() {
+  engine_->advance();
+  TakenTurn taken{.turn = engine_->take_turn(), .number = ++turn_number_, .at = clock_.now(), .workers = {}, .alive = {}, .replies = std::exchange(replies_owed_, 0)};
+  for (auto& [sink, leases] : taken.turn.grants)
+    for (auto& hand : hands_)
+      if (hand.get() == sink) hand->slots -= static_cast<int>(leases.size());
+  for (auto& hand : hands_) {
+    if (!hand->registered) continue;
+    demand(hand->slots >= 0, "a worker is given no more than it offered", hand->name.text);
+    taken.workers.push_back({hand->name, hand->tools, hand->slots});
+    if (hand->is_local()) taken.alive.insert(hand->name);
+  }
+  trace_.mix(static_cast<std::uint64_t>(clock_.now().ms));
+  trace_.mix(taken.turn.frame.parts);
+  note([&] {
+    std::string out = "turn " + std::to_string(taken.number) + ", frame " + std::to_string(taken.turn.frame.position);
+    for_each_part(taken.turn.frame.parts, [&](const StreamPart& part) {
+      std::string_view lines = part.lines;
+      while (!lines.empty()) {
+        auto end = lines.find('\n');
+        std::string name = part.key.is_tenant() ? part.key.tenant.str() : RunId{part.key.stream}.str();
+        out += "\n      " + name + " " + std::string(lines.substr(0, std::min<std::size_t>(end, 300)));
+        lines.remove_prefix(end + 1);
+      }
+    });
+    return out;
+  });
+  pending_.push_back(std::move(taken));
+}
+
+void World::arm_a_fault() {
+  if (!faults_) return;
+  auto call = static_cast<std::uint64_t>(dice_.between(1, 14));
+  if (dice_.percent(habits_.kill_commit)) {
+    note([&] { return "to be killed at disk call " + std::to_string(call); });
+    disk_.kill_at(call);
+  }
+  if (!dice_.percent(habits_.bad_disk)) return;
+  bool sync = dice_.percent(50);
+  note([&] { return std::string(sync ? "a sync is to fail" : "a write is to fail"); });
+  sync ? disk_.fail_sync(1) : disk_.fail_write(1 + call % 6);
+}
+
+void World::disarm() {
+  disk_.kill_at(never);
+  disk_.fail_sync(never);
+  disk_.fail_write(never);
+}
+
+void World::commit(std::size_t count) {
+  count = std::min(count, pending_.size());
+  if (count == 0) return;
+  if (faults_ && dice_.percent(habits_.die_before_commit)) return die(0);
+  std::vector<Frame> frames;
+  for (std::size_t i = 0; i < count; ++i)
+    if (pending_[i].turn.needs_commit) frames.push_back(pending_[i].turn.frame);
+  note([&] { return "commit " + std::to_string(frames.size()) + " frames"; });
+  arm_a_fault();
+  if (!frames.empty()) {
+    try {
+      store_->commit(frames);
+    } catch (const StoreFailure& failure) {
+      demand(faults_, "the store fails only with its disk", [&] { return std::string(failure.what()); });
+      return die(count);
+    }
+  }
+  disarm();
+  std::deque<TakenTurn> durable;
+  for (std::size_t i = 0; i < count; ++i) {
+    checker_.turn_is_durable(pending_.front());
+    durable.push_back(std::move(pending_.front()));
+    pending_.pop_front();
+  }
+  if (faults_ && dice_.percent(habits_.die_before_release)) return die(0);
+  engine_->durable(checker_.position());
+  for (TakenTurn& taken : durable) release(taken);
+  if (run_ids_.size() != checker_.runs().size()) {
+    run_ids_.clear();
+    for (const auto& [id, run] : checker_.runs()) run_ids_.push_back(id);
+  }
+}
+
+void World::release(TakenTurn& taken) {
+  releasing_ = true;
+  replies_released_ = 0;
+  taken.turn.release();
+  releasing_ = false;
+  demand(replies_released_ == taken.replies, "every request is answered once", [&] {
+    return std::to_string(taken.replies) + " requests, " + std::to_string(replies_released_) + " answers";
+  });
+}
+
+// The process is gone, and so is every turn that was not released. Of those whose commit was under way, the store has
+// all or none; nobody was told either way.
+void World::die(std::size_t in_doubt) {
+  note([&] { return "the process dies" + (in_doubt ? " while it commits" : std::string()); });
+  engine_.reset();
+  disk_.kill_at(0);
+  store_.reset();
+  lose_process();
+  for (auto& hand : hands_) {
+    hand->registered = false;
+    hand->slots = 0;
+    if (hand->is_local()) hand->drop_everything();
+  }
+  replies_owed_ = 0;
+  open();
+  Position found = store_->last_position();
+  trace_.mix(found);
+  std::size_t frames = 0;
+  for (std::size_t i = 0; i < in_doubt; ++i) frames += pending_[i].turn.needs_commit;
+  demand(found == checker_.position() || (in_doubt && found == checker_.position() + frames), "what was acknowledged is there", [&] {
+    return "the store ends at frame " + std::to_string(found) + ", " + std::to_string(checker_.position()) + " was acknowledged";
+  });
+  if (found != checker_.position())
+    for (std::size_t i = 0; i < in_doubt; ++i) checker_.turn_is_durable(pending_[i]);
+  pending_.clear();
+  checker_.process_restarted(clock_.now());
+  note([&] { return "recovered at frame " + std::to_string(found); });
+  checker_.compare_streams(*store_);
+  if (dice_.percent(30)) inspect_everything();
+}
+
+void World::flush() {
+  take_turn();
+  commit(pending_.size());
+}
+
+// ---- Looking at all of it
+
+void World::inspect_everything() {
+  engine_->advance();
+  for (const auto& [id, run] : checker_.runs())
+    engine_->inspect(run.tenant, id, expect<std::shared_ptr<const Run>>([this](const auto& answer) {
+                       demand(answer.has_value(), "what was acknowledged is there", "an inspected run is unknown");
+                       checker_.find((*answer)->id)->compare(**answer, "in memory");
+                     }));
+  auto was = std::exchange(faults_, false);
+  flush();
+  faults_ = was;
+}
+
+void World::check_everything() {
+  engine_->fold_all();
+  flush();
+  checker_.compare_streams(*store_);
+  engine_->fold_all();
+  flush();
+  checker_.compare_tables(*store_);
+  inspect_everything();
+}
+
+// ---- The end: no more faults, everybody does their best, and everything must come to its end
+
+bool World::serve_everyone() {
+  bool any = false;
+  for (auto& hand : hands_) {
+    if (!hand->registered) register_hand(*hand);
+    if (hand->slots < 4) offer(*hand, 4 - hand->slots);
+    for (Held& held : hand->held)
+      if (held.is_live(clock_.now())) {
+        complete(held);
+        any = true;
+      }
+  }
+  for (const auto& [id, run] : checker_.runs()) {
+    if (run.ended()) continue;
+    if (!run.is_native()) {
+      engine_->command(run.tenant, id, CancelRun{Actor{"admin"}, "the end"}, {});
+      any = true;
+    }
+    for (StepIndex i = 0; i < run.steps.size(); ++i)
+      if (run.steps[i].status == StepStatus::waiting_input) {
+        engine_->answer(run.tenant, id, run.definition(i).id, "\"yes\"", Actor{"person:ada"}, {});
+        any = true;
+      }
+    for (const auto& approval : run.approvals)
+      if (approval.status == ApprovalStatus::requested)
+        for (const char* person : {"person:one", "person:two", "person:three"}) {
+          engine_->command(run.tenant, id, ResolveApproval{approval.id, true, Actor{person}, {}}, {});
+          any = true;
+        }
+  }
+  return any;
+}
+
+void World::settle_down() {
+  for (int round = 0; round < rounds_to_settle; ++round) {
+    bool any = serve_everyone();
+    flush();
+    if (std::ranges::all_of(checker_.runs(), [](auto& entry) { return entry.second.ended(); })) return;
+    // A little late at times, as a loaded machine would be.
+    if (!any) clock_.pass(std::max(Duration(dice_.percent(50) ? 1 : 20'000), engine_->next_wakeup() - clock_.now()));
+  }
+  for (const auto& [id, run] : checker_.runs())
+    demand(run.ended(), "every run ends once faults stop",
+           [&, run_id = id] { return run_id.str() + " is still " + std::string(to_string(run.status)); });
+}
+
+}  // namespace pawl::simulator

@@ -1,0 +1,163 @@
+// One world: a virtual clock, a disk that can lose power, the real engine on the real store, people who want things,
+// workers who do them more or less well. All of it is drawn from one seed.
+//
+// A world drives the engine as Runtime does, without threads: commands, advance, take a turn; later commit some of
+// the turns that were taken, and release them. Between any two of these the process may die.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "simulator/checker.h"
+#include "simulator/dice.h"
+#include "simulator/failure.h"
+#include "simulator/hands.h"
+#include "simulator/trace.h"
+#include "store/crash_vfs.h"
+#include "store/sqlite/sqlite_store.h"
+
+namespace pawl::simulator {
+
+class VirtualClock : public Clock {
+ public:
+  Instant now() const override { return now_; }
+  void pass(Duration span) { now_ = now_ + span; }
+
+ private:
+  Instant now_{1'800'000'000'000};
+};
+
+class World {
+ public:
+  // `empty` is a disk with an empty database on it: making one for every world would take longer than the world.
+  World(std::uint64_t seed, const test::CrashDisk::Image& empty, bool keep_lines);
+  ~World();
+
+  // The whole history. Throws Broken.
+  void run();
+
+  const Trace& trace() const { return trace_; }
+  int steps_done() const { return step_; }
+
+ private:
+  // How this world is inclined, in percent where not said otherwise.
+  struct Habits {
+    int steps;
+    int pending_max;  // turns taken and not yet committed
+    int kill_commit, die_before_commit, die_before_release, kill_recovery, power_loss, bad_disk;
+    int long_waits;
+    int bad_workers, foreign, change_limits, publish, external;
+  };
+  struct Person {
+    TenantId tenant;
+    Actor actor;
+  };
+
+  static Habits draw_habits(Dice& dice);
+
+  // The process (world.cc).
+  void open();
+  void lose_process();
+  void set_up();
+  void one_step();
+  void pass_time();
+  void take_turn();
+  void commit(std::size_t count);
+  void release(TakenTurn& taken);
+  void arm_a_fault();
+  void disarm();
+  void die(std::size_t in_doubt);
+  void settle_down();
+  bool serve_everyone();
+  void check_everything();
+  void inspect_everything();
+  void flush();
+  template <class Line>
+  void note(Line&& line);
+
+  // What people do (people.cc).
+  void create_run();
+  void resolve_approval();
+  void cancel_run();
+  void retry_run();
+  void answer_question();
+  void report_external();
+  void change_limits();
+  void publish(TenantId tenant, const std::string& name);
+  void meddle();
+  const RunModel* any_run();
+  Actor anyone();
+  RunCommand any_command();
+
+  // What workers do (workers.cc).
+  void make_hands();
+  void register_hand(Hand& hand);
+  void remove_hand(Hand& hand);
+  void offer(Hand& hand, int slots);
+  void work();
+  void do_well(Held& held);
+  void do_badly(Hand& hand, Held& held);
+  void send(const Held& held, std::variant<Completed, Failed> outcome, std::uint64_t token);
+  void complete(Held& held);
+  void heartbeat(Held& held);
+  Held take_lease(Hand& hand, Lease lease);
+
+  // Wraps a check into a reply that must come when its turn is released, once.
+  template <class T, class Check>
+  Reply<T> expect(Check check);
+  void check_answer(TenantId tenant, const RunAnswer& answer, const char* to);
+
+  Dice dice_;
+  Trace trace_;
+  Habits habits_;
+  ToolCatalog tools_;
+  VirtualClock clock_;
+  test::CrashDisk disk_;
+  SqliteOptions store_options_;
+  EngineLimits limits_;
+  Checker checker_;
+  std::vector<std::unique_ptr<Hand>> hands_;
+
+  // The process; gone between its death and the next open().
+  std::unique_ptr<SqliteStore> store_;
+  std::unique_ptr<Random> engine_random_;
+  std::unique_ptr<Engine> engine_;
+  std::deque<TakenTurn> pending_;
+
+  bool faults_ = true;
+  bool releasing_ = false;
+  int replies_owed_ = 0;     // by the turn that is being filled
+  int replies_released_ = 0;
+  std::uint64_t turn_number_ = 0;
+  int step_ = 0;
+  std::uint64_t reports_made_ = 0;
+  std::vector<TenantId> tenants_;
+  std::map<TenantId, std::map<std::string, std::string>> published_;  // name -> source
+  std::vector<RunId> run_ids_;
+  std::set<std::tuple<RunId, StepId, std::uint64_t>> granted_;
+};
+
+// An empty database.
+test::CrashDisk::Image make_empty_disk();
+
+template <class Line>
+void World::note(Line&& line) {
+  trace_.note([&] { return std::to_string(step_) + " " + print_time(clock_.now()).substr(11) + " " + line(); });
+}
+
+template <class T, class Check>
+Reply<T> World::expect(Check check) {
+  ++replies_owed_;
+  return [this, check = std::move(check)](std::expected<T, Refusal> answer) mutable {
+    demand(releasing_, "no answer before the commit is durable", "an answer came while its turn was not being released");
+    ++replies_released_;
+    check(answer);
+  };
+}
+
+}  // namespace pawl::simulator
