@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <memory>
+#include <vector>
 
 namespace pawl::sqlite {
 namespace {
@@ -54,6 +57,58 @@ std::string_view advice(int extended_code) {
     default:
       return "This is not expected; please report it with the text above.";
   }
+}
+
+namespace {
+
+// A file of SQLite's own kind, opened past any connection.
+class RawFile {
+ public:
+  RawFile(sqlite3_vfs& vfs, const char* name, int flags) : bytes_(static_cast<std::size_t>(vfs.szOsFile)), name_(name) {
+    check(vfs.xOpen(&vfs, name, file(), flags, nullptr), "cannot open");
+  }
+  RawFile(const RawFile&) = delete;
+  RawFile& operator=(const RawFile&) = delete;
+  ~RawFile() {
+    if (file()->pMethods) file()->pMethods->xClose(file());
+  }
+
+  void write_over_itself() {
+    sqlite3_int64 size = 0;
+    check(calls().xFileSize(file(), &size), "cannot read");
+    std::vector<char> piece(std::size_t{1} << 20);
+    for (sqlite3_int64 at = 0; at < size;) {
+      int length = static_cast<int>(std::min<sqlite3_int64>(size - at, static_cast<sqlite3_int64>(piece.size())));
+      check(calls().xRead(file(), piece.data(), length, at), "cannot read");
+      check(calls().xWrite(file(), piece.data(), length, at), "cannot write");
+      at += length;
+    }
+    check(calls().xSync(file(), SQLITE_SYNC_NORMAL), "cannot sync");
+  }
+
+ private:
+  sqlite3_file* file() { return reinterpret_cast<sqlite3_file*>(bytes_.data()); }
+  const sqlite3_io_methods& calls() { return *file()->pMethods; }
+  void check(int code, const char* what) const {
+    if (code != SQLITE_OK) throw StoreFailure(fmt::format("{} {} (code {}). {}", what, name_, code, advice(code)));
+  }
+
+  std::vector<char> bytes_;  // from operator new, hence aligned for anything
+  const char* name_;
+};
+
+}  // namespace
+
+void rewrite_log(const OpenOptions& options) {
+  sqlite3_vfs* vfs = sqlite3_vfs_find(options.vfs.empty() ? nullptr : options.vfs.c_str());
+  std::string log = options.path + "-wal";
+  int exists = 0;
+  if (!vfs || vfs->xAccess(vfs, log.c_str(), SQLITE_ACCESS_EXISTS, &exists) != SQLITE_OK || !exists) return;
+  // A VFS may look behind the name for what belongs to it.
+  const char* name = sqlite3_create_filename(options.path.c_str(), "", log.c_str(), 0, nullptr);
+  if (!name) throw std::bad_alloc();
+  std::unique_ptr<const char, decltype(&sqlite3_free_filename)> owned(name, &sqlite3_free_filename);
+  RawFile(*vfs, sqlite3_filename_wal(name), SQLITE_OPEN_READWRITE | SQLITE_OPEN_WAL).write_over_itself();
 }
 
 Connection::Connection(const OpenOptions& options) : path_(options.path) {

@@ -62,6 +62,11 @@ class Connection {
   std::string path_;
 };
 
+// Writes a log that a dead process left over itself and syncs it. After a failed sync the kernel shows bytes that the
+// disk never got, and no later sync writes them: whoever built on them would lose them, or worse, half of them, with
+// the next power failure. Before the database is opened.
+void rewrite_log(const OpenOptions& options);
+
 // What an extended result code means to the one who is on call.
 std::string_view advice(int extended_code);
 

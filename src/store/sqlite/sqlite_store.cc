@@ -77,14 +77,14 @@ SqliteStore::SqliteStore(const SqliteOptions& options)
     lock_.emplace(options.folder);
   }
   std::string path = database_in(options.folder, real);
+  sqlite::rewrite_log({.path = path, .vfs = options.vfs});
   writing_.emplace(sqlite::OpenOptions{.path = path, .vfs = options.vfs});
   // Before the first look: a log without shared memory can only be read by its sole owner.
   if (options.single_connection) writing_->execute("PRAGMA locking_mode = EXCLUSIVE");
   int version = checked_version(*writing_);
   set_up_writer(*writing_, options);
   migrate(*writing_, version);
-  // A log that a dead process left may hold pages whose sync had failed: the kernel shows them, the disk may not
-  // have them. Moving them into the database writes and syncs them anew, before anything is built on them.
+  // What a dead process left in its log is moved into the database: the start after this one need not read it again.
   writing_->checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
 
   auto page_bytes = static_cast<int>(writing_->number("PRAGMA page_size"));
