@@ -375,7 +375,7 @@ Decision decide_command(const Run& run, const ResolveApproval& command, Instant 
     deny_approval(draft, approval, ApprovalTrigger::expire, {}, {});
     return std::move(draft).refused(RefusalCode::already_resolved, "the approval has expired");
   }
-  if (approval.terms.two_person && command.by == run.created_by)
+  if (approval.terms.two_person && command.by == run.created_by && !planted(Bug::approve_own_request))
     return refusal(RefusalCode::self_approval, "two people other than the one who asked must decide this");
   if (!command.approve) {
     deny_approval(draft, approval, ApprovalTrigger::reject, command.by, command.reason);

@@ -15,6 +15,7 @@ enum class Bug {
   gate_as_work,
   count_one_person_twice,
   approve_after_expiry,
+  approve_own_request,
   ignore_budget,
   // engine
   answer_before_commit,
@@ -26,11 +27,15 @@ enum class Bug {
   lose_timer_of_evicted_run,
   skip_event_in_frame,
   fold_without_history,
+  forget_approvals_in_replay,
+  revive_lost_lease,
+  grant_after_revoke,
   // scheduler
   ignore_max_concurrency,
   // store
   commit_without_sync,
   prune_too_early,
+  trust_unsynced_log,
   end
 };
 

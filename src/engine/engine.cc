@@ -143,6 +143,7 @@ void Engine::react(Resident& resident, const RunEvent& event, std::optional<Step
 void Engine::revoke(Worker& worker, const Run& run, StepIndex step, std::uint64_t token) {
   // Granted in this very turn: the worker has not heard of it, and never will.
   auto unheard = std::erase_if(worker.granted, [&](const Lease& lease) {
+    if (planted(Bug::grant_after_revoke)) return false;
     return lease.run == run.id && lease.step == run.definition(step).id && lease.token == token;
   });
   if (unheard > 0)
@@ -401,7 +402,7 @@ bool Engine::heartbeat(TenantId tenant, RunId run, const StepId& step, std::uint
     return false;
   // Once it ran out the lease is offered to others and no longer counted against caps: it cannot be extended, though
   // its report is still good until another worker takes it.
-  if (found->second->lease_marks[*index] == LeaseMark::reclaim_queued) return false;
+  if (found->second->lease_marks[*index] == LeaseMark::reclaim_queued) return planted(Bug::revive_lost_lease);
   Instant until = clock_.now() + state.definition(*index).lease;
   state.steps[*index].lease_expires_at = std::max(state.steps[*index].lease_expires_at, until);
   return true;

@@ -79,6 +79,7 @@ constexpr std::array bug_names = std::to_array<std::string_view>({
     "gate_as_work",
     "count_one_person_twice",
     "approve_after_expiry",
+    "approve_own_request",
     "ignore_budget",
     "answer_before_commit",
     "forget_tenant_check",
@@ -89,9 +90,13 @@ constexpr std::array bug_names = std::to_array<std::string_view>({
     "lose_timer_of_evicted_run",
     "skip_event_in_frame",
     "fold_without_history",
+    "forget_approvals_in_replay",
+    "revive_lost_lease",
+    "grant_after_revoke",
     "ignore_max_concurrency",
     "commit_without_sync",
     "prune_too_early",
+    "trust_unsynced_log",
 });
 static_assert(bug_names.size() == static_cast<std::size_t>(Bug::end));
 

@@ -77,7 +77,7 @@ SqliteStore::SqliteStore(const SqliteOptions& options)
     lock_.emplace(options.folder);
   }
   std::string path = database_in(options.folder, real);
-  sqlite::rewrite_log({.path = path, .vfs = options.vfs});
+  if (!planted(Bug::trust_unsynced_log)) sqlite::rewrite_log({.path = path, .vfs = options.vfs});
   writing_.emplace(sqlite::OpenOptions{.path = path, .vfs = options.vfs});
   // Before the first look: a log without shared memory can only be read by its sole owner.
   if (options.single_connection) writing_->execute("PRAGMA locking_mode = EXCLUSIVE");
