@@ -14,10 +14,10 @@ ExitCode cancel_run(const CancelOptions& options) {
   auto folder = data_folder(options.data);
   open_to_read(folder);
   auto store = open_folded(folder, toolbox);
-  RunId id = find_run(*store, options.run).id;
+  auto [tenant, id] = find_run(*store, options.run);
   Session session(*store, toolbox, std::set<RunId>{});
   auto answer = session.runtime().ask<RunAnswer>([&](Engine& engine, Reply<RunAnswer> reply) {
-    engine.command(session.tenant(), id, CancelRun{this_person(), options.reason}, std::move(reply));
+    engine.command(tenant, id, CancelRun{this_person(), options.reason}, std::move(reply));
   });
   session.stop();
   if (!answer) throw Stop(exit_denied, answer.error().message);

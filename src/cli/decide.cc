@@ -31,7 +31,7 @@ ExitCode decide_approval(const DecideOptions& options) {
   auto folder = data_folder(options.data);
   open_to_read(folder);
   auto store = open_folded(folder, toolbox);
-  RunId id = find_run(*store, options.run).id;
+  auto [tenant, id] = find_run(*store, options.run);
   ResolveApproval command{.approval = {}, .approve = options.approve, .by = this_person(), .reason = options.reason};
   if (!options.approval.empty()) {
     command.approval = ApprovalId::parse(options.approval);
@@ -40,7 +40,7 @@ ExitCode decide_approval(const DecideOptions& options) {
   }
   Session session(*store, toolbox, std::set<RunId>{});
   auto answer = session.runtime().ask<RunAnswer>(
-      [&](Engine& engine, Reply<RunAnswer> reply) { engine.command(session.tenant(), id, command, std::move(reply)); });
+      [&](Engine& engine, Reply<RunAnswer> reply) { engine.command(tenant, id, command, std::move(reply)); });
   session.stop();
   if (!answer) throw Stop(code_of(answer.error()), answer.error().message);
   if (options.json) {

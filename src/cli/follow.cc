@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/signalfd.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -126,11 +127,19 @@ class Follower {
       if (is_terminal(run.status) || left_.contains(run.id)) continue;
       if (options_.approve) {
         decide_by_flag(run);
-      } else if (may_ask_ && asker_.take_up(run)) {
+      } else if (may_ask_ && take_up(run)) {
         return;
       }
       if (run.status == RunStatus::waiting && !asker_.is_asking()) left_.insert(run.id);
     }
+  }
+
+  bool take_up(const Run& run) {
+    bool was_asking = asker_.is_asking();
+    if (!asker_.take_up(run)) return false;
+    // What was typed before the question was there does not answer it.
+    if (!was_asking) ::tcflush(STDIN_FILENO, TCIFLUSH);
+    return true;
   }
 
   void decide_by_flag(const Run& run) {
@@ -143,7 +152,7 @@ class Follower {
   void resolve(const Decided& decided) {
     ResolveApproval command{decided.approval, decided.approve, this_person(), decided.reason};
     auto answer = session_.runtime().ask<RunAnswer>([&](Engine& engine, Reply<RunAnswer> reply) {
-      engine.command(session_.tenant(), decided.run, command, std::move(reply));
+      engine.command(runs_[index_.at(decided.run)].tenant, decided.run, command, std::move(reply));
     });
     take_news();
     const Run& run = runs_[index_.at(decided.run)];
@@ -160,7 +169,8 @@ class Follower {
 
   void answer(const Answered& answered) {
     auto result = session_.runtime().ask<RunAnswer>([&](Engine& engine, Reply<RunAnswer> reply) {
-      engine.answer(session_.tenant(), answered.run, answered.step, answered.answer, this_person(), std::move(reply));
+      engine.answer(runs_[index_.at(answered.run)].tenant, answered.run, answered.step, answered.answer, this_person(),
+                    std::move(reply));
     });
     take_news();
     if (!result) view_->notice(result.error().message);

@@ -71,6 +71,9 @@ class LiveView final : public View {
     if (must_fit && body.lines.size() > rows_left) body = window(std::move(body), rows_left);
     std::ranges::move(body.lines, std::back_inserter(lines));
     std::ranges::move(foot, std::back_inserter(lines));
+    // A block that is higher than the screen could not be drawn over; its end matters most.
+    if (must_fit && lines.size() >= size_.rows && size_.rows > 1)
+      lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(size_.rows - 1));
 
     std::string out = to_block_start();
     drawn_.clear();

@@ -1,6 +1,8 @@
 // pawl resume: goes on where a process that ended left off.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/follow.h"
 #include "cli/verbs.h"
 
@@ -10,15 +12,15 @@ namespace {
 // What one process goes on with at once; the rest waits for the next call.
 constexpr std::size_t runs_max = 10'000;
 
-std::vector<RunId> unfinished(Store& store, TenantId tenant) {
-  std::vector<RunId> out;
+std::vector<FoundRun> unfinished(Store& store, TenantId tenant) {
+  std::vector<FoundRun> out;
   for (RunStatus status : {RunStatus::running, RunStatus::created, RunStatus::waiting}) {
     RunFilter filter{
         .status = status, .workflow = {}, .workspace = {}, .since = {}, .before = {}, .limit = runs_max - out.size()};
     if (filter.limit == 0) break;
-    for (const RunRow& row : store.list_runs(tenant, filter)) out.push_back(row.id);
+    for (const RunRow& row : store.list_runs(tenant, filter)) out.push_back({tenant, row.id});
   }
-  std::sort(out.begin(), out.end());
+  std::ranges::sort(out, {}, &FoundRun::id);
   return out;
 }
 
@@ -36,20 +38,22 @@ ExitCode resume_runs(const ResumeOptions& options) {
   auto folder = data_folder(options.progress.data);
   open_to_read(folder);  // a folder that is not there is no reason to make one
   auto store = open_folded(folder, toolbox);
-  std::vector<RunId> ids;
+  std::vector<FoundRun> found;
   if (!options.run.empty())
-    ids.push_back(find_run(*store, options.run).id);
+    found.push_back(find_run(*store, options.run));
   else if (auto tenant = tenant_of(*store))
-    ids = unfinished(*store, *tenant);
-  if (ids.empty()) {
+    found = unfinished(*store, *tenant);
+  if (found.empty()) {
     if (!options.progress.json) fmt::print("nothing to resume in {}: every run has ended\n", folder.string());
     return exit_success;
   }
-  Session session(*store, toolbox, std::set<RunId>(ids.begin(), ids.end()));
+  std::set<RunId> ids;
+  for (const FoundRun& run : found) ids.insert(run.id);
+  Session session(*store, toolbox, std::move(ids));
   std::vector<Run> runs;
-  for (RunId id : ids) {
+  for (const FoundRun& each : found) {
     auto run = session.runtime().ask<std::shared_ptr<const Run>>(
-        [&](Engine& engine, auto reply) { engine.inspect(session.tenant(), id, std::move(reply)); });
+        [&](Engine& engine, auto reply) { engine.inspect(each.tenant, each.id, std::move(reply)); });
     if (!run) throw Stop(exit_not_found, run.error().message);
     runs.push_back(**run);
   }

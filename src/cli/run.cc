@@ -34,6 +34,8 @@ T or_stop(std::expected<T, Refusal> answer) {
 }  // namespace
 
 ExitCode run_workflow(const RunOptions& options) {
+  if (options.file == "-" && options.input == "-")
+    throw Stop(exit_usage, "stdin cannot be both the workflow and its input");
   std::string source = read_whole_file(options.file);
   JsonText input = read_input(options.input);
   Toolbox toolbox;

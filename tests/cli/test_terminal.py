@@ -107,6 +107,17 @@ class AtTheTerminal(PawlCase):
         terminal.type("xyz")  # neither x nor z means anything
         self.assertEqual(terminal.finish(), 0)
 
+    def test_what_was_typed_before_the_question_does_not_answer_it(self):
+        text = GATED.replace("tool: noop}", "tool: sleep, with: {duration: 700ms}}", 1)
+        terminal = self.terminal("run", self.workflow(text))
+        terminal.expect(r"before +sleep +running")
+        terminal.type("y")
+        terminal.expect(r"approve\?")
+        terminal.read(0.5)
+        self.assertEqual(self.only_run()["status"], "waiting")
+        terminal.type("q")
+        self.assertEqual(terminal.finish(), 5)
+
     def test_ctrl_c(self):
         terminal = self.terminal("run", self.workflow("workflow: s\nsteps:\n  - {id: a, tool: sleep, with: {duration: 300s}}\n"))
         terminal.expect(r"a +sleep +running")
