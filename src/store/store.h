@@ -115,9 +115,9 @@ struct ApprovalRow {
 // All that is written of a run when it is folded.
 struct RunFold {
   RunRow row;
-  History history;
+  History history;                   // goes on where the last fold ended, and ends at row.seq; may be without lines
   bool is_new = false;               // never folded before: nothing to replace
-  std::vector<ReadyStep> ready;      // the steps that are ready now; replaces what stood there
+  std::vector<ReadyStep> ready;      // the steps that are ready now; those that stood there keep their place
   bool had_ready = false;            // something stood there
   std::vector<ApprovalRow> approvals;  // those that changed since the last fold
 };
@@ -163,7 +163,7 @@ struct RunFilter {
   std::optional<RunStatus> status;
   std::optional<WorkflowName> workflow;
   std::optional<WorkspaceName> workspace;
-  std::optional<Instant> since;
+  std::optional<Instant> since;  // created then or later; an id is at most a day older than its run
   std::optional<RunId> before;  // cursor: runs older than this one
   std::size_t limit = 50;
 };
@@ -177,7 +177,7 @@ class Store {
   // Housekeeping when nothing waits to be committed; cheap when there is nothing to do.
   virtual void tidy() = 0;
 
-  // At start, for all tenants.
+  // At start, for all tenants. Whatever is visited, here and below, the visitor may call the store again.
   virtual Position last_position() = 0;
   virtual std::vector<Tenant> tenants() = 0;
   virtual void for_each_workflow(const std::function<void(const WorkflowRow&)>& visit) = 0;
@@ -195,6 +195,7 @@ class Store {
   virtual std::optional<RunRow> load(TenantId tenant, RunId run) = 0;
   // Newest first; without snapshots.
   virtual std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) = 0;
+  // Newest first.
   virtual std::vector<ApprovalRow> list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit) = 0;
   // The folded part of a stream, first event first; empty when none is. `head` is that of the last line.
   struct Stream {

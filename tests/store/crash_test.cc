@@ -33,12 +33,12 @@ const CrashDisk::Image& empty_store() {
   return image;
 }
 
-// A little of everything, twelve commits.
+// A little of everything, eight commits.
 const std::vector<std::vector<Frame>>& script() {
   static const auto commits = [] {
     std::vector<std::vector<Frame>> made;
     std::vector<RunFold> alive;
-    for (Position at = 1; at <= 12; ++at) {
+    for (Position at = 1; at <= 8; ++at) {
       Frame frame;
       frame.position = at;
       frame.folded_before = at > 2 ? at - 2 : 0;
@@ -92,12 +92,12 @@ struct Outcome {
   bool commit_under_way = false;
 };
 
-// Opens the disk and commits what follows `done`, until something fails.
-Outcome play(CrashDisk& disk, std::size_t done = 0) {
+// Opens the disk and commits what follows `done`, up to `end`, until something fails.
+Outcome play(CrashDisk& disk, std::size_t done = 0, std::size_t end = script().size()) {
   Outcome outcome{done, false};
   try {
     auto store = open(disk);
-    while (outcome.acknowledged < script().size()) {
+    while (outcome.acknowledged < end) {
       outcome.commit_under_way = true;
       store->commit(script()[outcome.acknowledged]);
       outcome.commit_under_way = false;
@@ -110,9 +110,8 @@ Outcome play(CrashDisk& disk, std::size_t done = 0) {
 }
 
 // How many commits the store holds; fails when it holds part of one, or less or more than it may.
-std::size_t check(CrashDisk& disk, const Outcome& outcome) {
-  auto store = open(disk);
-  std::string said = describe(*store);
+std::size_t check(Store& store, const Outcome& outcome) {
+  std::string said = describe(store);
   if (said == expected()[outcome.acknowledged]) return outcome.acknowledged;
   std::size_t next = outcome.acknowledged + 1;
   EXPECT_TRUE(outcome.commit_under_way && said == expected()[next])
@@ -121,32 +120,34 @@ std::size_t check(CrashDisk& disk, const Outcome& outcome) {
   return next;
 }
 
-TEST(Crash, at_every_call_all_or_nothing_of_a_commit_is_there_and_everything_acknowledged) {
-  for (const CrashDisk::Image& image : {CrashDisk::Image{}, empty_store()}) {
-    std::uint64_t calls = 0;
-    {
-      CrashDisk disk(1, image);
-      play(disk);
-      calls = disk.calls();
+std::size_t check(CrashDisk& disk, const Outcome& outcome) { return check(*open(disk), outcome); }
+
+// Kills the process and the power at every call that the first `end` commits on this disk make.
+void crash_at_every_call(const CrashDisk::Image& image, std::size_t end) {
+  CrashDisk whole(1, image);
+  ASSERT_EQ(play(whole, 0, end).acknowledged, end);
+  for (std::uint64_t call = 1; call <= whole.calls(); ++call)
+    for (std::uint64_t seed : {call, call + 1'000'000}) {
+      SCOPED_TRACE(fmt::format("killed at call {}, seed {}", call, seed));
+      CrashDisk disk(seed, image);
+      disk.kill_at(call);
+      Outcome outcome = play(disk, 0, end);
+      disk.crash(seed);
+      std::size_t done = check(disk, outcome);
+      if (testing::Test::HasFailure()) return;
+      // And it goes on from there.
+      outcome = play(disk, done, end);
+      ASSERT_EQ(outcome.acknowledged, end);
+      disk.crash(seed + 1);
+      ASSERT_EQ(check(disk, outcome), end);
     }
-    ASSERT_GT(calls, 100u);
-    for (std::uint64_t call = 1; call <= calls; ++call)
-      for (std::uint64_t seed : {call, call + 1'000'000}) {
-        SCOPED_TRACE(fmt::format("killed at call {}, seed {}, {}", call, seed, image.empty() ? "new" : "made"));
-        CrashDisk disk(seed, image);
-        disk.kill_at(call);
-        Outcome outcome = play(disk);
-        disk.crash(seed);
-        std::size_t done = check(disk, outcome);
-        if (HasFailure()) return;
-        // And it goes on from there.
-        outcome = play(disk, done);
-        ASSERT_EQ(outcome.acknowledged, script().size());
-        disk.crash(seed + 1);
-        ASSERT_EQ(check(disk, outcome), script().size());
-      }
-  }
 }
+
+TEST(Crash, at_every_call_all_or_nothing_of_a_commit_is_there_and_everything_acknowledged) {
+  crash_at_every_call(empty_store(), script().size());
+}
+
+TEST(Crash, at_every_call_of_a_first_start_it_can_be_started_again) { crash_at_every_call({}, 2); }
 
 TEST(Crash, a_process_that_dies_alone_loses_nothing) {
   CrashDisk whole;
@@ -238,12 +239,18 @@ TEST(Crash, a_failed_sync_stops_the_store_and_what_is_built_after_a_restart_last
       failed = outcome.commit_under_way;
       // Only the process starts again: the kernel still shows pages that the disk may have lost.
       disk.restart();
-      std::size_t done = check(disk, outcome);
-      if (HasFailure()) return;
-      outcome = play(disk, done);
-      ASSERT_EQ(outcome.acknowledged, script().size());
+      {
+        auto store = open(disk);
+        std::size_t done = check(*store, outcome);
+        if (HasFailure()) return;
+        // A commit or two, too few for the log to be moved; then the power fails before anything is closed.
+        outcome = {std::min(done + 1 + seed % 2, script().size()), false};
+        for (; done < outcome.acknowledged; ++done) store->commit(script()[done]);
+        disk.kill_at(1);
+      }
       disk.crash(seed);
-      ASSERT_EQ(check(disk, outcome), script().size());
+      check(disk, outcome);
+      if (HasFailure()) return;
     }
 }
 

@@ -233,6 +233,16 @@ TEST_F(SqliteFolder, a_reader_sees_what_a_live_writer_commits) {
   EXPECT_EQ(store.last_position(), 3u);
 }
 
+TEST_F(SqliteFolder, a_view_stays_at_the_moment_of_its_first_look) {
+  SqliteStore store(options());
+  commit(store, run_frame(1, 1));
+  auto view = SqliteStore::open_view(folder_.data());
+  std::string before = describe(*view);
+  commit(store, run_frame(2, 2));
+  EXPECT_FALSE(view->load(acme, run_id(2)));
+  EXPECT_EQ(describe(*view), before);
+}
+
 TEST_F(SqliteFolder, a_reader_writes_nothing) {
   SqliteStore store(options());
   auto reader = SqliteStore::open_reader(folder_.data());
