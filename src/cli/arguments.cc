@@ -255,7 +255,7 @@ NoVerb mistake(const CLI::App& app, const CLI::ParseError& error, int argc, char
     std::vector<std::string> known;
     for (const CLI::Option* option : parsed[0]->get_options())
       for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
-    auto near = word.starts_with("-") ? nearest(word, known) : "";
+    std::string near = word.starts_with("-") ? nearest(word, known) : "";
     message = fmt::format("{} {} is not known to pawl {}{}", word.starts_with("-") ? "the flag" : "the argument",
                           printable(word), parsed[0]->get_name(),
                           near.empty() ? "" : fmt::format("; did you mean {}?", near));

@@ -144,7 +144,7 @@ FoundRun find_run(Store& store, std::string_view text) {
     throw Stop(exit_not_found, fmt::format("there is no run {}: the folder holds none", printable(text)));
   if (auto near = nearest(text, newest); !near.empty())
     throw Stop(exit_not_found,
-               fmt::format("there is no run {}; did you mean this one?{}", printable(text), list({std::string(near)})));
+               fmt::format("there is no run {}; did you mean this one?{}", printable(text), list({near})));
   newest.resize(std::min(newest.size(), near_runs_max));
   throw Stop(exit_not_found, fmt::format("there is no run {}; the newest are:{}", printable(text), list(newest)));
 }

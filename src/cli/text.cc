@@ -143,7 +143,7 @@ std::string Line::print(const Look& look, std::size_t columns_max) const {
   return out;
 }
 
-std::string_view nearest(std::string_view word, const std::vector<std::string>& known) {
+std::string nearest(std::string_view word, const std::vector<std::string>& known) {
   std::string_view best;
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : known) {
@@ -162,7 +162,7 @@ std::string_view nearest(std::string_view word, const std::vector<std::string>& 
       best = candidate;
     }
   }
-  return best;
+  return std::string(best);
 }
 
 }  // namespace pawl

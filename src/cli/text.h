@@ -53,6 +53,6 @@ class Line {
 };
 
 // The word among `known` that was probably meant; empty when none is near.
-std::string_view nearest(std::string_view word, const std::vector<std::string>& known);
+std::string nearest(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace pawl
