@@ -125,7 +125,10 @@ void Engine::react(Resident& resident, const RunEvent& event, std::optional<Step
     bool same_lease = run.steps[*step].status == StepStatus::running && run.steps[*step].lease_token == before.token;
     if (!same_lease) {
       end_lease(resident, *step);
-      if (Worker* worker = find_worker(before.worker)) revoke(*worker, run, *step, before.token);
+      // A claim that ends in a failure at once was never granted, so there is nothing to take back.
+      bool stillborn = resident.claiming == *step && !std::holds_alternative<StepClaimed>(event.payload);
+      Worker* worker = stillborn ? nullptr : find_worker(before.worker);
+      if (worker) revoke(*worker, run, *step, before.token);
     }
   }
   if (step && run.steps[*step].status == StepStatus::ready) queue_step(resident, *step);
@@ -674,8 +677,17 @@ void Engine::fold_oldest() {
   }
 }
 
+// Queues are first come, first served: what is written or queued in one go keeps that order.
+std::vector<Engine::Resident*> Engine::residents_by_age() const {
+  std::vector<Resident*> out;
+  out.reserve(residents_.size());
+  for (auto& [id, resident] : residents_) out.push_back(resident.get());
+  std::ranges::sort(out, {}, [](const Resident* resident) { return resident->run.id; });
+  return out;
+}
+
 void Engine::fold_all() {
-  for (auto& [id, resident] : residents_) {
+  for (Resident* resident : residents_by_age()) {
     if (resident->in_turn())
       resident->fold_wanted = true;  // take_turn() folds it, once its events have their frame
     else if (resident->dirty)
@@ -778,7 +790,7 @@ void Engine::recover_queues() {
     if (residents_.contains(ready.run) || planted(Bug::lose_ready_step_at_restart)) return;
     scheduler_.add(ready);
   });
-  for (auto& [id, resident] : residents_) {
+  for (const Resident* resident : residents_by_age()) {
     for (StepIndex i = 0; i < resident->run.steps.size(); ++i)
       if (resident->run.steps[i].status == StepStatus::ready) queue_step(*resident, i);
     if (starts_at_gate(resident->run)) queue_gate_start(*resident);

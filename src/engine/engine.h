@@ -216,6 +216,7 @@ class Engine {
   void pass_time(Resident& resident);
 
   // Folding.
+  std::vector<Resident*> residents_by_age() const;
   void fold(Resident& resident);
   void fold_oldest();
   void recover_frames();
