@@ -23,6 +23,7 @@ void World::register_hand(Hand& hand) {
   note([&] { return hand.name.text + " comes"; });
   engine_->add_worker(hand.name, hand.tools, hand);
   hand.registered = true;
+  hand.since_turn = turn_number_;
   hand.slots = 0;
   if (dice_.percent(70)) offer(hand, dice_.between(1, 4));
 }
@@ -57,8 +58,9 @@ Held World::take_lease(Hand& hand, Lease lease) {
   const StepDefinition& definition = run.definition(*run.workflow->find(lease.step));
   Instant ends_by = lease.expires_at - definition.lease + lease.timeout;
   Instant until = hand.is_local() ? end_of_time : lease.expires_at;
-  // Whoever left before it came does not work on it.
-  return {std::move(lease), until, ends_by, !hand.registered, false};
+  // Whoever left before it came does not work on it, even when back by now.
+  bool too_late = !hand.registered || releasing_turn_ <= hand.since_turn;
+  return {std::move(lease), until, ends_by, too_late, false};
 }
 
 void World::work() {

@@ -250,6 +250,7 @@ void World::commit(std::size_t count) {
 
 void World::release(TakenTurn& taken) {
   releasing_ = true;
+  releasing_turn_ = taken.number;
   replies_released_ = 0;
   taken.turn.release();
   releasing_ = false;

@@ -131,6 +131,7 @@ class World {
 
   bool faults_ = true;
   bool releasing_ = false;
+  std::uint64_t releasing_turn_ = 0;
   int replies_owed_ = 0;     // by the turn that is being filled
   int replies_released_ = 0;
   std::uint64_t turn_number_ = 0;
