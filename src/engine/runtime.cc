@@ -59,11 +59,21 @@ void Runtime::stop() {
   inbox_changed_.notify_one();
   if (engine_thread_.joinable()) engine_thread_.join();
   if (writer_thread_.joinable()) writer_thread_.join();
+  drop_inbox();
+}
+
+// What is dropped is destroyed outside the lock: a reply's owner may post again.
+void Runtime::drop_inbox() {
+  Inbox dropped;
+  std::lock_guard lock(inbox_mutex_);
+  stopped_ = true;
+  std::swap(dropped, inbox_);
 }
 
 void Runtime::post(Task task) {
   {
     std::lock_guard lock(inbox_mutex_);
+    if (stopped_) return;
     inbox_.tasks.push_back(std::move(task));
   }
   inbox_changed_.notify_one();
@@ -90,6 +100,12 @@ void Runtime::report(std::vector<StepReport> reports) {
 
 void Runtime::fail(const std::string& reason) {
   if (!failed_.exchange(true)) options_.on_failure(reason);
+  drop_inbox();
+  std::vector<Turn> dropped;
+  {
+    std::lock_guard lock(turns_mutex_);
+    std::swap(dropped, turns_);
+  }
   inbox_changed_.notify_one();
   turns_changed_.notify_all();
 }
@@ -110,6 +126,7 @@ void Runtime::hand_over(Turn turn) {
   if (turn.empty()) return;
   std::unique_lock lock(turns_mutex_);
   turns_changed_.wait(lock, [&] { return turns_bytes_ < undurable_bytes_max || failed_; });
+  if (failed_) return;
   turns_bytes_ += turn.frame.parts.size();
   turns_.push_back(std::move(turn));
   lock.unlock();
@@ -131,13 +148,14 @@ void Runtime::decide_loop() try {
     auto decide_one = [&] {
       if (++decided % commands_per_turn_max == 0) end_turn();
     };
+    // Tasks first: one of them may register the worker whose offer came right after it.
+    for (auto& task : taken.tasks) {
+      task(engine_);
+      decide_one();
+    }
     for (auto& [worker, slots] : taken.offers) engine_.offer(worker, slots);
     for (auto& report : taken.reports) {
       engine_.report(report);
-      decide_one();
-    }
-    for (auto& task : taken.tasks) {
-      task(engine_);
       decide_one();
     }
     if (!goes_on) engine_.fold_all();

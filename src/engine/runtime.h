@@ -14,7 +14,9 @@
 #include <condition_variable>
 #include <functional>
 #include <future>
+#include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -43,20 +45,28 @@ class Runtime : public LeaseBroker {
   // Finishes what has been decided, folds it into the tables, and ends the threads.
   void stop();
 
-  // Runs on the engine thread, in order.
+  // Runs on the engine thread, in order. After stop(), and after a failure, a task is dropped unrun, its reply uncalled.
   void post(Task task);
   void offer(const WorkerName& worker, int slots) override;
   void report(std::vector<StepReport> reports) override;
 
-  // Posts and waits for the durable answer. Not from a reply function.
+  // Posts and waits for the durable answer; throws std::runtime_error when the runtime ends before there is one. Not
+  // from a reply function.
   template <class T>
   std::expected<T, Refusal> ask(std::move_only_function<void(Engine&, Reply<T>)> request) {
-    std::promise<std::expected<T, Refusal>> promise;
-    auto answer = promise.get_future();
-    post([&](Engine& engine) {
-      request(engine, [&promise](std::expected<T, Refusal> result) { promise.set_value(std::move(result)); });
+    // Shared: the writer thread may still be in set_value() when the caller has its answer and is gone.
+    auto promise = std::make_shared<std::promise<std::expected<T, Refusal>>>();
+    auto answer = promise->get_future();
+    post([request = std::move(request), promise = std::move(promise)](Engine& engine) mutable {
+      request(engine, [promise = std::move(promise)](std::expected<T, Refusal> result) {
+        promise->set_value(std::move(result));
+      });
     });
-    return answer.get();
+    try {
+      return answer.get();
+    } catch (const std::future_error&) {
+      throw std::runtime_error("pawl stopped before it could answer");
+    }
   }
 
  private:
@@ -74,6 +84,7 @@ class Runtime : public LeaseBroker {
   void hand_over(Turn turn);
   void write_loop();
   void fail(const std::string& reason);
+  void drop_inbox();
 
   Store& store_;
   const Clock& clock_;
@@ -85,6 +96,7 @@ class Runtime : public LeaseBroker {
   std::condition_variable inbox_changed_;
   Inbox inbox_;
   bool stopping_ = false;
+  bool stopped_ = false;  // nobody reads the inbox any more
 
   std::mutex turns_mutex_;
   std::condition_variable turns_changed_;
