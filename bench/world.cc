@@ -4,15 +4,13 @@
 
 #include <unistd.h>
 
-#include <condition_variable>
-#include <cstdio>
-#include <mutex>
 #include <stdexcept>
 
 namespace pawl::bench {
 namespace {
 
 constexpr std::uint64_t creations_per_post = 256;
+constexpr std::uint64_t creations_unanswered_max = 20'000;
 
 template <class T>
 T must(std::expected<T, Refusal> answer) {
@@ -59,6 +57,22 @@ class RecordingStore final : public Store {
   std::vector<std::vector<Frame>>& record_;
 };
 
+void Counter::add(std::uint64_t count) {
+  std::lock_guard lock(mutex_);
+  value_ += count;
+  changed_.notify_all();  // under the lock: whoever waits may end the counter's life at once
+}
+
+void Counter::wait_for(std::uint64_t count) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return value_ >= count; });
+}
+
+std::uint64_t Counter::value() {
+  std::lock_guard lock(mutex_);
+  return value_;
+}
+
 World::World(const WorldOptions& options) : options_(options) {
   tools_.push_back(make_noop());
   catalog_ = catalog_of(tools_);
@@ -99,10 +113,7 @@ void World::start_workers() {
 void World::watch(const Frame& frame) {
   std::uint64_t ended = 0;
   for (const RunFold& fold : frame.runs) ended += is_terminal(fold.row.status);
-  if (ended) {
-    finished_.fetch_add(ended);
-    finished_.notify_all();
-  }
+  if (ended > 0) finished_.add(ended);
 }
 
 WorkflowName World::publish(const std::string& source) {
@@ -115,7 +126,7 @@ double World::run_many(const WorkflowName& workflow, std::uint64_t count, std::u
   double begin = seconds_now();
   std::uint64_t before = finished();
   for (std::uint64_t created = 0; created < count;) {
-    for (std::uint64_t done = finished(); before + created >= done + in_flight; done = finished()) finished_.wait(done);
+    if (created >= in_flight) finished_.wait_for(before + created - in_flight + 1);
     std::uint64_t batch = std::min({creations_per_post, count - created});
     runtime_->post([this, workflow, batch](Engine& engine) {
       for (std::uint64_t i = 0; i < batch; ++i)
@@ -123,30 +134,27 @@ double World::run_many(const WorkflowName& workflow, std::uint64_t count, std::u
     });
     created += batch;
   }
-  for (std::uint64_t done = finished(); done < before + count; done = finished()) finished_.wait(done);
+  finished_.wait_for(before + count);
   return seconds_now() - begin;
 }
 
 double World::create_many(const WorkflowName& workflow, std::uint64_t count) {
   double begin = seconds_now();
-  std::atomic<std::uint64_t> answered{0};
+  Counter answered;
   for (std::uint64_t created = 0; created < count;) {
-    for (std::uint64_t done = answered; created >= done + 20'000; done = answered) answered.wait(done);
+    if (created >= creations_unanswered_max) answered.wait_for(created - creations_unanswered_max + 1);
     std::uint64_t batch = std::min({creations_per_post, count - created});
     runtime_->post([this, workflow, batch, &answered](Engine& engine) {
       for (std::uint64_t i = 0; i < batch; ++i) {
         Reply<RunAnswer> reply;
         if (i + 1 == batch)
-          reply = [&answered, batch](std::expected<RunAnswer, Refusal>) {
-            answered.fetch_add(batch);
-            answered.notify_all();
-          };
+          reply = [&answered, batch](std::expected<RunAnswer, Refusal>) { answered.add(batch); };
         engine.create_run({.tenant = tenant_, .workflow = workflow, .version = {}, .by = Actor{"bench"}}, std::move(reply));
       }
     });
     created += batch;
   }
-  for (std::uint64_t done = answered; done < count; done = answered) answered.wait(done);
+  answered.wait_for(count);
   return seconds_now() - begin;
 }
 
@@ -156,7 +164,7 @@ double World::run_one(const WorkflowName& workflow) {
   runtime_->post([this, workflow](Engine& engine) {
     engine.create_run({.tenant = tenant_, .workflow = workflow, .version = {}, .by = Actor{"bench"}}, {});
   });
-  finished_.wait(before);
+  finished_.wait_for(before + 1);
   return seconds_now() - begin;
 }
 

@@ -1,10 +1,11 @@
 // A whole pawl in this process, on a real folder: store, engine threads, in-process workers.
 #pragma once
 
-#include <atomic>
+#include <condition_variable>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,19 @@ namespace pawl::bench {
 
 // Passes everything on, and keeps what was committed, in the groups it was committed in.
 class RecordingStore;
+
+// Counts up and lets others wait for it. (std::atomic's own wait misses wake-ups in libstdc++ 12.)
+class Counter {
+ public:
+  void add(std::uint64_t count);
+  void wait_for(std::uint64_t count);
+  std::uint64_t value();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t value_ = 0;
+};
 
 struct WorldOptions {
   std::filesystem::path folder;
@@ -41,7 +55,7 @@ class World {
   double run_one(const WorkflowName& workflow);
 
   void start_workers();
-  std::uint64_t finished() const { return finished_.load(); }
+  std::uint64_t finished() { return finished_.value(); }
   EngineStats stats();
   Runtime& runtime() { return *runtime_; }
   TenantId tenant() const { return tenant_; }
@@ -58,7 +72,7 @@ class World {
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<WorkerPool> workers_;
   TenantId tenant_;
-  std::atomic<std::uint64_t> finished_{0};
+  Counter finished_;
 };
 
 // Five steps of no-op, one of them, or a gate.
