@@ -61,6 +61,9 @@ std::string_view advice(int extended_code) {
 
 namespace {
 
+// SQLite never writes more than a page at a time, and its VFS for Unix takes no more than 128 KiB.
+constexpr std::size_t raw_write_bytes_max = std::size_t{64} << 10;
+
 // A file of SQLite's own kind, opened past any connection.
 class RawFile {
  public:
@@ -76,7 +79,7 @@ class RawFile {
   void write_over_itself() {
     sqlite3_int64 size = 0;
     check(calls().xFileSize(file(), &size), "cannot read");
-    std::vector<char> piece(std::size_t{1} << 20);
+    std::vector<char> piece(raw_write_bytes_max);
     for (sqlite3_int64 at = 0; at < size;) {
       int length = static_cast<int>(std::min<sqlite3_int64>(size - at, static_cast<sqlite3_int64>(piece.size())));
       check(calls().xRead(file(), piece.data(), length, at), "cannot read");
