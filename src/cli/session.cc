@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <future>
 
 #include "cli/terminal.h"
 
@@ -75,13 +74,7 @@ void Session::start_workers() {
   std::vector<ToolName> names;
   for (const auto& tool : toolbox_.tools) names.push_back(tool->spec().name);
   WorkerName worker{fmt::format("{}{}", local_worker_prefix, ::getpid())};
-  // The pool offers its slots as it starts, and offers overtake tasks: the engine must know the worker by then.
-  std::promise<void> added;
-  runtime_.post([&](Engine& engine) {
-    engine.add_worker(worker, names, pool_);
-    added.set_value();
-  });
-  added.get_future().wait();
+  runtime_.post([this, worker, names](Engine& engine) { engine.add_worker(worker, names, pool_); });
   pool_.start(runtime_);
   workers_started_ = true;
 }

@@ -44,7 +44,7 @@ class Recovery(PawlCase):
             time.sleep(chance.uniform(0.02, 0.35))
             process.kill()
             process.communicate()
-            if not (self.data / "pawl.db").exists():
+            if self.pawl("runs").returncode == 4:  # it died before there was a journal
                 process = self.start("run", workflow)
                 continue
             self.verify_clean()
