@@ -183,7 +183,8 @@ std::optional<Scheduler::Entry> Scheduler::pick(TenantQueue& queue, bool may_sta
     Entry entry = lane->front();
     lane->pop_front();
     from = &workspace->name;
-    if (--workspace->credit <= 0) {
+    workspace->credit = std::min(workspace->credit, workspace->weight) - 1;
+    if (workspace->credit <= 0) {
       workspace->credit = workspace->weight;
       queue.ring.pop_front();
       queue.ring.push_back(workspace);
@@ -245,7 +246,8 @@ std::optional<Scheduler::Ticket> Scheduler::take_from(ToolQueue& tool, Instant n
       continue;
     }
     if (!admit(*entry, queue, *workspace, now)) continue;
-    if (--queue.credit <= 0) {
+    queue.credit = std::min(queue.credit, tenant.weight) - 1;  // the weight may have shrunk since its turn began
+    if (queue.credit <= 0) {
       queue.credit = tenant.weight;
       tool.ring.pop_front();
       tool.ring.push_back(&queue);

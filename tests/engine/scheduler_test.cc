@@ -24,9 +24,7 @@ struct Step {
   StepIndex index = 0;
   bool fresh = false;
 
-  operator ReadyStep() const {
-    return {tenant(of_tenant), {workspace}, {workflow}, {tool}, run(of_run), index, fresh};
-  }
+  operator ReadyStep() const { return {tenant(of_tenant), {workspace}, {workflow}, {tool}, run(of_run), index, fresh}; }
 };
 
 // The tenants, or runs, of the next `count` tickets.
@@ -82,6 +80,16 @@ TEST(Scheduler, a_backlog_of_a_million_delays_another_tenant_by_one_turn) {
   EXPECT_EQ(take_tenants(scheduler, 2), (Numbers{1, 2}));
 }
 
+TEST(Scheduler, a_weight_that_shrinks_shortens_the_turn_that_is_going_on) {
+  Scheduler scheduler;
+  scheduler.set_limits(tenant(1), {.weight = 100, .caps = {}});
+  for (std::uint64_t i = 1; i <= 10; ++i) scheduler.add(Step{.of_tenant = 1, .of_run = i});
+  EXPECT_EQ(take_tenants(scheduler, 2), (Numbers{1, 1}));
+  scheduler.set_limits(tenant(1), {.weight = 1, .caps = {}});
+  scheduler.add(Step{.of_tenant = 2, .of_run = 100});
+  EXPECT_EQ(take_tenants(scheduler, 3), (Numbers{1, 2, 1}));
+}
+
 TEST(Scheduler, many_newcomers_wait_for_one_round_only) {
   Scheduler scheduler;
   for (std::uint64_t i = 1; i <= 1000; ++i) scheduler.add(Step{.of_tenant = 1, .of_run = i});
@@ -109,7 +117,8 @@ TEST(Scheduler, gives_a_worker_only_what_it_can_do) {
 
 TEST(MaxConcurrency, holds_a_tenant_back_until_one_of_its_leases_ends) {
   Scheduler scheduler;
-  scheduler.set_limits(tenant(1), {.weight = 1, .caps = {.max_concurrency = 2, .max_runs_per_min = {}, .max_writes_per_run = {}}});
+  scheduler.set_limits(tenant(1),
+                       {.weight = 1, .caps = {.max_concurrency = 2, .max_runs_per_min = {}, .max_writes_per_run = {}}});
   for (std::uint64_t i = 1; i <= 4; ++i) scheduler.add(Step{.of_run = i});
   EXPECT_EQ(take_runs(scheduler, 4), (Numbers{1, 2}));
   scheduler.lease_ended(tenant(1), {"w"});
@@ -119,7 +128,8 @@ TEST(MaxConcurrency, holds_a_tenant_back_until_one_of_its_leases_ends) {
 
 TEST(MaxConcurrency, of_one_tenant_does_not_hold_another_back) {
   Scheduler scheduler;
-  scheduler.set_limits(tenant(1), {.weight = 1, .caps = {.max_concurrency = 1, .max_runs_per_min = {}, .max_writes_per_run = {}}});
+  scheduler.set_limits(tenant(1),
+                       {.weight = 1, .caps = {.max_concurrency = 1, .max_runs_per_min = {}, .max_writes_per_run = {}}});
   for (std::uint64_t i = 1; i <= 3; ++i) scheduler.add(Step{.of_tenant = 1, .of_run = i});
   for (std::uint64_t i = 1; i <= 3; ++i) scheduler.add(Step{.of_tenant = 2, .of_run = 100 + i});
   EXPECT_EQ(take_tenants(scheduler, 6), (Numbers{1, 2, 2, 2}));
@@ -127,7 +137,8 @@ TEST(MaxConcurrency, of_one_tenant_does_not_hold_another_back) {
 
 TEST(MaxConcurrency, of_a_workflow_holds_only_that_workflow_back) {
   Scheduler scheduler;
-  scheduler.set_workflow_caps(tenant(1), {"narrow"}, {.max_concurrency = 1, .max_runs_per_min = {}, .max_writes_per_run = {}});
+  scheduler.set_workflow_caps(tenant(1), {"narrow"},
+                              {.max_concurrency = 1, .max_runs_per_min = {}, .max_writes_per_run = {}});
   scheduler.add(Step{.of_run = 1, .workflow = "narrow"});
   scheduler.add(Step{.of_run = 2, .workflow = "narrow"});
   scheduler.add(Step{.of_run = 3, .workflow = "wide"});
@@ -148,7 +159,8 @@ TEST(MaxConcurrency, that_is_raised_lets_those_who_waited_go) {
 
 TEST(MaxConcurrency, counts_leases_that_a_restart_found) {
   Scheduler scheduler;
-  scheduler.set_limits(tenant(1), {.weight = 1, .caps = {.max_concurrency = 1, .max_runs_per_min = {}, .max_writes_per_run = {}}});
+  scheduler.set_limits(tenant(1),
+                       {.weight = 1, .caps = {.max_concurrency = 1, .max_runs_per_min = {}, .max_writes_per_run = {}}});
   scheduler.lease_restored(tenant(1), {"w"});
   scheduler.add(Step{.of_run = 1});
   EXPECT_FALSE(scheduler.take(work, noon));
@@ -158,7 +170,8 @@ TEST(MaxConcurrency, counts_leases_that_a_restart_found) {
 
 TEST(MaxConcurrency, a_step_whose_tool_has_no_worker_does_not_hold_its_workflow) {
   Scheduler scheduler;
-  scheduler.set_workflow_caps(tenant(1), {"w"}, {.max_concurrency = 1, .max_runs_per_min = {}, .max_writes_per_run = {}});
+  scheduler.set_workflow_caps(tenant(1), {"w"},
+                              {.max_concurrency = 1, .max_runs_per_min = {}, .max_writes_per_run = {}});
   scheduler.add(Step{.of_run = 1});
   scheduler.add(Step{.of_run = 2, .tool = "offline"});
   scheduler.add(Step{.of_run = 3});
@@ -171,8 +184,10 @@ TEST(MaxConcurrency, a_step_whose_tool_has_no_worker_does_not_hold_its_workflow)
 
 TEST(MaxConcurrency, a_start_that_must_wait_does_not_hold_a_step_that_need_not) {
   Scheduler scheduler;
-  scheduler.set_limits(tenant(1), {.weight = 1, .caps = {.max_concurrency = {}, .max_runs_per_min = 1, .max_writes_per_run = {}}});
-  scheduler.set_workflow_caps(tenant(1), {"w"}, {.max_concurrency = 1, .max_runs_per_min = {}, .max_writes_per_run = {}});
+  scheduler.set_limits(tenant(1),
+                       {.weight = 1, .caps = {.max_concurrency = {}, .max_runs_per_min = 1, .max_writes_per_run = {}}});
+  scheduler.set_workflow_caps(tenant(1), {"w"},
+                              {.max_concurrency = 1, .max_runs_per_min = {}, .max_writes_per_run = {}});
   scheduler.add(Step{.of_run = 1, .fresh = true});
   ASSERT_EQ(take_runs(scheduler, 1), (Numbers{1}));
   scheduler.add(Step{.of_run = 2, .fresh = true});
@@ -186,7 +201,8 @@ TEST(MaxConcurrency, a_start_that_must_wait_does_not_hold_a_step_that_need_not) 
 
 TEST(MaxRunsPerMin, paces_starts_and_loses_none) {
   Scheduler scheduler;
-  scheduler.set_limits(tenant(1), {.weight = 1, .caps = {.max_concurrency = {}, .max_runs_per_min = 2, .max_writes_per_run = {}}});
+  scheduler.set_limits(tenant(1),
+                       {.weight = 1, .caps = {.max_concurrency = {}, .max_runs_per_min = 2, .max_writes_per_run = {}}});
   for (std::uint64_t i = 1; i <= 5; ++i) scheduler.add(Step{.of_run = i, .fresh = true});
   EXPECT_EQ(take_runs(scheduler, 5, noon), (Numbers{1, 2}));
   EXPECT_EQ(scheduler.next_start_at(), noon + seconds(60));
@@ -197,7 +213,8 @@ TEST(MaxRunsPerMin, paces_starts_and_loses_none) {
 
 TEST(MaxRunsPerMin, does_not_pace_steps_of_runs_that_have_started) {
   Scheduler scheduler;
-  scheduler.set_limits(tenant(1), {.weight = 1, .caps = {.max_concurrency = {}, .max_runs_per_min = 1, .max_writes_per_run = {}}});
+  scheduler.set_limits(tenant(1),
+                       {.weight = 1, .caps = {.max_concurrency = {}, .max_runs_per_min = 1, .max_writes_per_run = {}}});
   scheduler.add(Step{.of_run = 1, .fresh = true});
   scheduler.add(Step{.of_run = 2, .fresh = true});
   EXPECT_EQ(take_runs(scheduler, 2), (Numbers{1}));
@@ -207,7 +224,8 @@ TEST(MaxRunsPerMin, does_not_pace_steps_of_runs_that_have_started) {
 
 TEST(MaxRunsPerMin, of_a_workflow_paces_runs_that_start_at_a_gate) {
   Scheduler scheduler;
-  scheduler.set_workflow_caps(tenant(1), {"w"}, {.max_concurrency = {}, .max_runs_per_min = 1, .max_writes_per_run = {}});
+  scheduler.set_workflow_caps(tenant(1), {"w"},
+                              {.max_concurrency = {}, .max_runs_per_min = 1, .max_writes_per_run = {}});
   for (std::uint64_t i = 1; i <= 3; ++i) scheduler.add(Step{.of_run = i, .tool = "", .fresh = true});
   std::vector<ToolName> no_worker{ToolName{}};
   for (int minute = 0; minute < 3; ++minute) {
@@ -219,7 +237,8 @@ TEST(MaxRunsPerMin, of_a_workflow_paces_runs_that_start_at_a_gate) {
 
 TEST(MaxRunsPerMin, counts_starts_that_a_restart_found) {
   Scheduler scheduler;
-  scheduler.set_limits(tenant(1), {.weight = 1, .caps = {.max_concurrency = {}, .max_runs_per_min = 1, .max_writes_per_run = {}}});
+  scheduler.set_limits(tenant(1),
+                       {.weight = 1, .caps = {.max_concurrency = {}, .max_runs_per_min = 1, .max_writes_per_run = {}}});
   scheduler.start_restored(tenant(1), {"w"}, noon - seconds(20));
   scheduler.add(Step{.of_run = 1, .fresh = true});
   EXPECT_TRUE(take_runs(scheduler, 1, noon).empty());
@@ -244,7 +263,8 @@ TEST(PutBack, gives_back_the_lease_and_the_start) {
 
 TEST(PutBack, lets_through_what_stood_aside_for_it) {
   Scheduler scheduler;
-  scheduler.set_workflow_caps(tenant(1), {"w"}, {.max_concurrency = {}, .max_runs_per_min = 1, .max_writes_per_run = {}});
+  scheduler.set_workflow_caps(tenant(1), {"w"},
+                              {.max_concurrency = {}, .max_runs_per_min = 1, .max_writes_per_run = {}});
   for (std::uint64_t i = 1; i <= 3; ++i) scheduler.add(Step{.of_run = i, .tool = "", .fresh = true});
   std::vector<ToolName> no_worker{ToolName{}};
   ASSERT_TRUE(scheduler.take(no_worker, noon));
@@ -259,7 +279,8 @@ TEST(PutBack, lets_through_what_stood_aside_for_it) {
 
 TEST(NotAStart, leaves_the_lease_and_gives_back_the_start) {
   Scheduler scheduler;
-  scheduler.set_limits(tenant(1), {.weight = 1, .caps = {.max_concurrency = {}, .max_runs_per_min = 1, .max_writes_per_run = {}}});
+  scheduler.set_limits(tenant(1),
+                       {.weight = 1, .caps = {.max_concurrency = {}, .max_runs_per_min = 1, .max_writes_per_run = {}}});
   scheduler.add(Step{.of_run = 1, .fresh = true});
   scheduler.add(Step{.of_run = 2, .fresh = true});
   auto ticket = scheduler.take(work, noon);
