@@ -149,7 +149,9 @@ class Check {
   explicit Check(const char* folder) : store_(SqliteStore::open_reader(folder)) {}
 
   int run() {
-    auto problem = [&](const Problem& found) { complain(found.subject + " " + std::to_string(found.seq) + ": " + found.what); };
+    auto problem = [&](const Problem& found) {
+      complain(found.subject + " " + std::to_string(found.seq) + ": " + found.what);
+    };
     auto counts = Verification(*store_, problem, [](const VerifyCounts&) {}).check();
     for (const Tenant& tenant : store_->tenants()) tenant_ = tenant.id;
     store_->for_each_workflow([&](const WorkflowRow& row) {
@@ -164,8 +166,9 @@ class Check {
       ++acknowledged;
       check(streams, *RunId::parse(id), seq, status);
     }
-    std::printf("%llu runs, %llu events, %llu acknowledgements, %d problems\n", static_cast<unsigned long long>(counts.runs),
-                static_cast<unsigned long long>(counts.events), static_cast<unsigned long long>(acknowledged), problems_);
+    std::printf("%llu runs, %llu events, %llu acknowledgements, %d problems\n",
+                static_cast<unsigned long long>(counts.runs), static_cast<unsigned long long>(counts.events),
+                static_cast<unsigned long long>(acknowledged), problems_);
     return problems_ == 0 ? 0 : 1;
   }
 

@@ -1,7 +1,6 @@
 // The engine: leases, time, recovery, the working set.
-#include "engine/house.h"
-
 #include "core/decide.h"
+#include "engine/house.h"
 
 namespace pawl::tests {
 namespace {
@@ -71,7 +70,8 @@ TEST(Engine, decides_the_next_turn_while_the_last_is_not_committed) {
 
 TEST(Engine, passes_an_output_on_to_the_next_step) {
   House house;
-  house.publish("workflow: w\nsteps: [{id: a, tool: work}, {id: b, tool: work, with: {from: '${{ steps.a.output.n }}'}}]");
+  house.publish(
+      "workflow: w\nsteps: [{id: a, tool: work}, {id: b, tool: work, with: {from: '${{ steps.a.output.n }}'}}]");
   Worker& worker = house.worker("w1", 2);
   house.create("w");
   house.complete(worker.take(), R"({"n":42})");
@@ -132,7 +132,8 @@ TEST(Publish, a_run_keeps_the_version_it_began_with) {
 TEST(Publish, a_definition_that_does_not_validate_is_refused) {
   House house;
   Answer<WorkflowRef> answer;
-  house.engine().publish(house.tenant, "workflow: w\nsteps: [{id: a, tool: unheard-of}]", "w.yaml", Actor{"admin"}, answer.reply());
+  house.engine().publish(house.tenant, "workflow: w\nsteps: [{id: a, tool: unheard-of}]", "w.yaml", Actor{"admin"},
+                         answer.reply());
   house.turn();
   EXPECT_TRUE(answer.refused_as(RefusalCode::invalid));
   EXPECT_NE((*answer.slot)->error().message.find("w.yaml:2"), std::string::npos);
@@ -250,7 +251,8 @@ TEST(Lease, that_ends_in_the_turn_that_would_grant_it_is_never_granted) {
   House house;
   // `b` cannot even begin, which ends the run that `a` was just claimed in.
   house.publish(
-      "workflow: w\nsteps: [{id: a, tool: work, needs: []}, {id: b, tool: work, needs: [], with: {from: '${{ input.x }}'}}]");
+      "workflow: w\nsteps: [{id: a, tool: work, needs: []}, {id: b, tool: work, needs: [], with: {from: '${{ input.x "
+      "}}'}}]");
   house.publish("workflow: fine\nsteps: [{id: a, tool: work}]");
   Worker& worker = house.worker("w1", 2);
   house.create("w");

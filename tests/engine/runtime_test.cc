@@ -54,9 +54,11 @@ class RuntimeTest : public testing::Test {
   RuntimeTest() {
     tools_.add({.name = {"work"}, .keys = {}, .writes = ToolSpec::Writes::never});
     open();
-    tenant_ = runtime_->ask<TenantId>([](Engine& engine, Reply<TenantId> reply) {
-                        engine.create_tenant("default", Actor{"admin"}, std::move(reply));
-                      }).value();
+    tenant_ = runtime_
+                  ->ask<TenantId>([](Engine& engine, Reply<TenantId> reply) {
+                    engine.create_tenant("default", Actor{"admin"}, std::move(reply));
+                  })
+                  .value();
     publish("workflow: w\nsteps: [{id: a, tool: work}, {id: b, tool: work}]");
     publish("workflow: gate\nsteps: [{id: ok, tool: approval}]");
   }
@@ -85,9 +87,11 @@ class RuntimeTest : public testing::Test {
     });
   }
   RunStatus status(RunId run) {
-    return runtime_->ask<RunPointer>([&](Engine& engine, Reply<RunPointer> reply) {
-                      engine.inspect(tenant_, run, std::move(reply));
-                    }).value()->status;
+    return runtime_
+        ->ask<RunPointer>(
+            [&](Engine& engine, Reply<RunPointer> reply) { engine.inspect(tenant_, run, std::move(reply)); })
+        .value()
+        ->status;
   }
   void add(Eager& worker) {
     runtime_->post([&worker](Engine& engine) { engine.add_worker(worker.name, {{"work"}}, worker); });
@@ -167,9 +171,13 @@ TEST_F(RuntimeTest, stopped_while_busy_has_lost_nothing_that_it_acknowledged) {
     store_.reset();
     open();
     for (const auto& [run, seq] : acknowledged)
-      EXPECT_GE(runtime_->ask<RunPointer>([&, id = run](Engine& engine, Reply<RunPointer> reply) {
-                          engine.inspect(tenant_, id, std::move(reply));
-                        }).value()->seq, seq);
+      EXPECT_GE(runtime_
+                    ->ask<RunPointer>([&, id = run](Engine& engine, Reply<RunPointer> reply) {
+                      engine.inspect(tenant_, id, std::move(reply));
+                    })
+                    .value()
+                    ->seq,
+                seq);
   }
 }
 
@@ -199,15 +207,27 @@ class Failing : public Store {
   void tidy() override {}
   Position last_position() override { return store_.last_position(); }
   std::vector<Tenant> tenants() override { return store_.tenants(); }
-  void for_each_workflow(const std::function<void(const WorkflowRow&)>& visit) override { store_.for_each_workflow(visit); }
-  void for_each_frame(const std::function<void(Position, std::string_view)>& visit) override { store_.for_each_frame(visit); }
+  void for_each_workflow(const std::function<void(const WorkflowRow&)>& visit) override {
+    store_.for_each_workflow(visit);
+  }
+  void for_each_frame(const std::function<void(Position, std::string_view)>& visit) override {
+    store_.for_each_frame(visit);
+  }
   void for_each_ready(const std::function<void(const ReadyStep&)>& visit) override { store_.for_each_ready(visit); }
-  void for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) override { store_.for_each_start(since, visit); }
+  void for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) override {
+    store_.for_each_start(since, visit);
+  }
   std::vector<DueRun> leased_runs() override { return store_.leased_runs(); }
-  std::vector<DueRun> due_runs(Instant until, std::size_t limit, std::optional<DueRun> after) override { return store_.due_runs(until, limit, after); }
+  std::vector<DueRun> due_runs(Instant until, std::size_t limit, std::optional<DueRun> after) override {
+    return store_.due_runs(until, limit, after);
+  }
   std::optional<RunRow> load(TenantId tenant, RunId run) override { return store_.load(tenant, run); }
-  std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) override { return store_.list_runs(tenant, filter); }
-  std::vector<ApprovalRow> list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit) override { return store_.list_approvals(tenant, status, limit); }
+  std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) override {
+    return store_.list_runs(tenant, filter);
+  }
+  std::vector<ApprovalRow> list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit) override {
+    return store_.list_approvals(tenant, status, limit);
+  }
   Stream history(StreamKey key) override { return store_.history(key); }
   void for_each_stream(const std::function<void(StreamKey)>& visit) override { store_.for_each_stream(visit); }
 

@@ -122,12 +122,14 @@ void Checker::apply_run(const StreamPart& part, std::uint64_t turn) {
   }
   RunModel& run = found->second;
   demand(run.tenant == part.key.tenant, "a run belongs to one tenant", [&] { return id.str(); });
-  demand(part.first_seq == run.seq + 1, "streams are gapless",
-         [&] { return id.str() + ": event " + std::to_string(part.first_seq) + " follows " + std::to_string(run.seq); });
+  demand(part.first_seq == run.seq + 1, "streams are gapless", [&] {
+    return id.str() + ": event " + std::to_string(part.first_seq) + " follows " + std::to_string(run.seq);
+  });
   for_each_line(part.lines, [&](std::string_view line) { run.apply(line); });
   // Given in a turn before its worker was removed: over with the worker.
   for (StepModel& step : run.steps)
-    if (auto gone = removed_.find(step.owner); step.status == StepStatus::running && gone != removed_.end() && turn <= gone->second.first)
+    if (auto gone = removed_.find(step.owner);
+        step.status == StepStatus::running && gone != removed_.end() && turn <= gone->second.first)
       orphan(step, gone->second.second);
   touched_.push_back(&run);
   if (run.starts_in_frame > 0) {
@@ -152,8 +154,7 @@ std::size_t Checker::count_running(TenantId tenant, const WorkflowName* workflow
   std::size_t count = 0;
   for (const auto& [id, run] : runs_) {
     if (run.tenant != tenant || run.ended() || (workflow && run.workflow->name != *workflow)) continue;
-    for (const StepModel& step : run.steps)
-      count += live ? is_live(step, *live) : step.status == StepStatus::running;
+    for (const StepModel& step : run.steps) count += live ? is_live(step, *live) : step.status == StepStatus::running;
   }
   return count;
 }
@@ -185,8 +186,8 @@ void Checker::check_concurrency(const TakenTurn& turn) const {
 std::size_t Checker::count_starts(TenantId tenant, const WorkflowName* workflow, Instant after, Instant until,
                                   bool by_engine) const {
   return static_cast<std::size_t>(std::ranges::count_if(starts_, [&](const Start& start) {
-    return start.tenant == tenant && start.at > after && start.at <= until && (!workflow || start.workflow == *workflow) &&
-           (!by_engine || start.by_engine);
+    return start.tenant == tenant && start.at > after && start.at <= until &&
+           (!workflow || start.workflow == *workflow) && (!by_engine || start.by_engine);
   }));
 }
 
@@ -198,7 +199,8 @@ void Checker::check_pace(const Start& start) const {
     Instant after = std::max(start.at - minute, limits.paced_since);
     auto count = count_starts(start.tenant, workflow, after, start.at, true);
     demand(count <= static_cast<std::size_t>(*limits.caps.max_runs_per_min), "max_runs_per_min holds", [&] {
-      return std::to_string(count) + " starts of " + (workflow ? workflow->text : start.tenant.str()) + " within a minute";
+      return std::to_string(count) + " starts of " + (workflow ? workflow->text : start.tenant.str()) +
+             " within a minute";
     });
   };
   check(tenant.limits, nullptr);
@@ -211,7 +213,9 @@ void Checker::check_grants(const TakenTurn& taken) const {
   for (const auto& [sink, leases] : taken.turn.grants)
     for (const Lease& lease : leases) {
       const RunModel* run = find(lease.run);
-      auto what = [&] { return lease.run.str() + " step " + lease.step.text + " token " + std::to_string(lease.token); };
+      auto what = [&] {
+        return lease.run.str() + " step " + lease.step.text + " token " + std::to_string(lease.token);
+      };
       demand(run && run->tenant == lease.tenant, "no grant before its claim is durable", what);
       auto index = run->workflow->find(lease.step);
       demand(index && *index < run->steps.size(), "a grant is of a step", what);
@@ -343,8 +347,8 @@ void Checker::compare_streams(Store& store) const {
   });
   auto same = [&](StreamKey key, const std::string& lines, std::string_view name) {
     demand(streams[key] == lines, "what was acknowledged is there", [&] {
-      return std::string(name) + ": the store has " + std::to_string(std::ranges::count(streams[key], '\n')) + " events, " +
-             std::to_string(std::ranges::count(lines, '\n')) + " were durable";
+      return std::string(name) + ": the store has " + std::to_string(std::ranges::count(streams[key], '\n')) +
+             " events, " + std::to_string(std::ranges::count(lines, '\n')) + " were durable";
     });
   };
   for (const auto& [id, tenant] : tenants_) same(StreamKey::of(id), tenant.lines, id.str());
@@ -391,7 +395,8 @@ void Checker::compare_tables(Store& store) const {
     for (const auto& approval : run.approvals) approvals[{run.tenant, approval.status}].insert(approval.id);
   }
   demand(ready == expected, "tables and memory equal the fold of the journal", [&] {
-    return "the queue of ready steps has " + std::to_string(ready.size()) + " entries instead of " + std::to_string(expected.size());
+    return "the queue of ready steps has " + std::to_string(ready.size()) + " entries instead of " +
+           std::to_string(expected.size());
   });
   for (const auto& [tenant, model] : tenants_) {
     RunFilter all;

@@ -29,7 +29,7 @@ struct TakenTurn {
   Instant at;
   std::vector<WorkerView> workers;
   std::set<WorkerName> alive;  // in-process workers that were registered: their leases do not end
-  int replies = 0;  // that it owes
+  int replies = 0;             // that it owes
 };
 
 class Checker {
@@ -96,7 +96,8 @@ class Checker {
   void compare_row(Store& store, const RunModel& run) const;
   // `live` given: only those whose lease somebody can count on at that turn.
   std::size_t count_running(TenantId tenant, const WorkflowName* workflow, const TakenTurn* live) const;
-  std::size_t count_starts(TenantId tenant, const WorkflowName* workflow, Instant after, Instant until, bool by_engine) const;
+  std::size_t count_starts(TenantId tenant, const WorkflowName* workflow, Instant after, Instant until,
+                           bool by_engine) const;
 
   const ToolCatalog& tools_;
   Position position_ = 0;

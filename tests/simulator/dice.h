@@ -17,10 +17,13 @@ class Dice {
   std::uint64_t next() { return random_.next(); }
   std::size_t below(std::size_t bound) { return static_cast<std::size_t>(random_.below(bound)); }
   // Both ends are possible.
-  int between(int low, int high) { return low + static_cast<int>(random_.below(static_cast<std::uint64_t>(high - low + 1))); }
+  int between(int low, int high) {
+    return low + static_cast<int>(random_.below(static_cast<std::uint64_t>(high - low + 1)));
+  }
   bool percent(int chance) { return between(1, 100) <= chance; }
   Duration between(Duration low, Duration high) {
-    return low + Duration(static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>((high - low).count() + 1))));
+    return low +
+           Duration(static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>((high - low).count() + 1))));
   }
   template <class Item>
   Item& one_of(std::vector<Item>& items) {

@@ -46,7 +46,7 @@ class Hand : public LeaseSink {
   std::vector<ToolName> tools;
   bool registered = false;
   std::uint64_t since_turn = 0;  // what was granted up to that turn was for whoever bore the name before
-  int slots = 0;  // offered and not yet used, as the engine counts
+  int slots = 0;                 // offered and not yet used, as the engine counts
   std::vector<Held> held;
 
  private:

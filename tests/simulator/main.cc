@@ -105,7 +105,8 @@ std::string_view name_of(Bug bug) { return bug_names[static_cast<std::size_t>(bu
 void print_finding(std::uint64_t seed, const Finding& finding, const std::vector<std::string>& lines) {
   std::size_t from = lines.size() > last_lines_printed ? lines.size() - last_lines_printed : 0;
   for (std::size_t i = from; i < lines.size(); ++i) std::printf("%s\n", lines[i].c_str());
-  std::printf("\nFOUND in seed %llu at step %d: %s\n", static_cast<unsigned long long>(seed), finding.step, finding.what.c_str());
+  std::printf("\nFOUND in seed %llu at step %d: %s\n", static_cast<unsigned long long>(seed), finding.step,
+              finding.what.c_str());
   std::printf("replay: simulator --seed %llu --trace%s%s\n", static_cast<unsigned long long>(seed),
               planted_bug == Bug::none ? "" : " --plant ",
               planted_bug == Bug::none ? "" : std::string(name_of(planted_bug)).c_str());
@@ -171,7 +172,8 @@ Search search(const Options& options, bool quiet) {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
     std::uint64_t seed = board.current[job];
     board.found_seed = seed;
-    std::snprintf(board.rule, sizeof board.rule, "the process ends by signal %d", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+    std::snprintf(board.rule, sizeof board.rule, "the process ends by signal %d",
+                  WIFSIGNALED(status) ? WTERMSIG(status) : 0);
     if (!quiet) print_finding(seed, {"", board.rule, 0}, {});
   }
   out.seeds = board.done;
@@ -185,7 +187,8 @@ Search search(const Options& options, bool quiet) {
 int run_one(const Options& options) {
   Outcome outcome = run_world(*options.only, options.trace);
   for (const auto& line : outcome.lines) std::printf("%s\n", line.c_str());
-  std::printf("seed %llu, hash %016llx\n", static_cast<unsigned long long>(*options.only), static_cast<unsigned long long>(outcome.hash));
+  std::printf("seed %llu, hash %016llx\n", static_cast<unsigned long long>(*options.only),
+              static_cast<unsigned long long>(outcome.hash));
   if (!outcome.finding) return 0;
   print_finding(*options.only, *outcome.finding, {});
   return 1;
@@ -205,10 +208,11 @@ int plant_all(Options options) {
     Search result = search(options, true);
     if (result.found)
       std::printf("%-28s found after %4llu worlds (%.1f s), seed %llu: %s\n", std::string(name_of(planted_bug)).c_str(),
-                  static_cast<unsigned long long>(result.seeds), result.seconds, static_cast<unsigned long long>(*result.found),
-                  result.rule.c_str());
+                  static_cast<unsigned long long>(result.seeds), result.seconds,
+                  static_cast<unsigned long long>(*result.found), result.rule.c_str());
     else
-      std::printf("%-28s NOT FOUND in %llu worlds\n", std::string(name_of(planted_bug)).c_str(), static_cast<unsigned long long>(result.seeds));
+      std::printf("%-28s NOT FOUND in %llu worlds\n", std::string(name_of(planted_bug)).c_str(),
+                  static_cast<unsigned long long>(result.seeds));
     std::fflush(stdout);
     missed += !result.found;
   }
@@ -232,18 +236,25 @@ Options parse(int argc, char** argv) {
       if (++i >= argc) usage();
       return argv[i];
     };
-    if (word == "--seeds") options.seeds = std::strtoull(value(), nullptr, 10);
-    else if (word == "--first") options.first = std::strtoull(value(), nullptr, 10);
-    else if (word == "--seed") options.only = std::strtoull(value(), nullptr, 10);
-    else if (word == "--jobs") options.jobs = std::min(64, std::max(1, std::atoi(value())));
-    else if (word == "--trace") options.trace = true;
-    else if (word == "--plant-all") options.plant_all = true;
+    if (word == "--seeds")
+      options.seeds = std::strtoull(value(), nullptr, 10);
+    else if (word == "--first")
+      options.first = std::strtoull(value(), nullptr, 10);
+    else if (word == "--seed")
+      options.only = std::strtoull(value(), nullptr, 10);
+    else if (word == "--jobs")
+      options.jobs = std::min(64, std::max(1, std::atoi(value())));
+    else if (word == "--trace")
+      options.trace = true;
+    else if (word == "--plant-all")
+      options.plant_all = true;
     else if (word == "--plant") {
       std::string_view name = value();
       for (std::size_t bug = 1; bug < bug_names.size(); ++bug)
         if (bug_names[bug] == name) options.plant = static_cast<Bug>(bug);
       if (options.plant == Bug::none) usage();
-    } else usage();
+    } else
+      usage();
   }
   return options;
 }

@@ -7,9 +7,7 @@
 
 namespace pawl::simulator {
 
-Actor World::anyone() {
-  return Actor{dice_.one_of({"person:ada", "person:bob", "person:cyd", "person:dan"})};
-}
+Actor World::anyone() { return Actor{dice_.one_of({"person:ada", "person:bob", "person:cyd", "person:dan"})}; }
 
 const RunModel* World::any_run() {
   if (run_ids_.empty()) return nullptr;
@@ -36,7 +34,8 @@ void World::create_run() {
   bool unknown = dice_.percent(2);
   NewRun request;
   request.tenant = tenant;
-  request.workflow.text = unknown ? "nowhere" : std::next(known.begin(), static_cast<std::ptrdiff_t>(dice_.below(known.size())))->first;
+  request.workflow.text =
+      unknown ? "nowhere" : std::next(known.begin(), static_cast<std::ptrdiff_t>(dice_.below(known.size())))->first;
   request.workspace.text = dice_.one_of({"default", "a", "b"});
   request.provider = dice_.percent(habits_.external) ? Provider::external : Provider::native;
   request.input = dice_.percent(92) ? "{\"about\":" + std::to_string(dice_.below(1000)) + "}" : "{}";
@@ -48,7 +47,8 @@ void World::create_run() {
                         demand(answer.has_value() != unknown, "a run is created of a known workflow only", "otherwise");
                         if (!answer) return;
                         check_answer(tenant, *answer, "creation of");
-                        demand(checker_.find(answer->run)->created_by == by, "answers say what the journal says", "another creator");
+                        demand(checker_.find(answer->run)->created_by == by, "answers say what the journal says",
+                               "another creator");
                       }));
 }
 
@@ -56,15 +56,18 @@ void World::resolve_approval() {
   const RunModel* run = any_run();
   for (int tries = 0; run && tries < 4 && run->status != RunStatus::waiting; ++tries) run = any_run();
   if (!run) return;
-  ResolveApproval command{.approval = {}, .approve = dice_.percent(80), .by = dice_.percent(20) ? run->created_by : anyone(), .reason = {}};
+  ResolveApproval command{
+      .approval = {}, .approve = dice_.percent(80), .by = dice_.percent(20) ? run->created_by : anyone(), .reason = {}};
   if (!run->approvals.empty() && dice_.percent(60)) command.approval = dice_.one_of(run->approvals).id;
   if (dice_.percent(5)) command.approval = ApprovalId{{dice_.next(), dice_.next()}};
-  note([&] { return std::string(command.approve ? "approve " : "reject ") + run->id.str() + " by " + command.by.text; });
+  note(
+      [&] { return std::string(command.approve ? "approve " : "reject ") + run->id.str() + " by " + command.by.text; });
   engine_->command(run->tenant, run->id, command,
                    expect<RunAnswer>([this, tenant = run->tenant, id = run->id, command](const auto& answer) {
                      const RunModel& model = *checker_.find(id);
                      if (!answer) {
-                       demand(answer.error().code != RefusalCode::not_found, "what was acknowledged is there", id.str());
+                       demand(answer.error().code != RefusalCode::not_found, "what was acknowledged is there",
+                              id.str());
                        return;
                      }
                      check_answer(tenant, *answer, "decision on");
@@ -87,7 +90,8 @@ void World::cancel_run() {
                      const RunModel& model = *checker_.find(id);
                      // Cancel against completion: whoever was first, both see the same end.
                      demand(model.ended(), "a cancel ends the run, or finds it ended", id.str());
-                     demand(answer.has_value() == (model.status == RunStatus::canceled), "cancel and completion see one end", id.str());
+                     demand(answer.has_value() == (model.status == RunStatus::canceled),
+                            "cancel and completion see one end", id.str());
                      if (answer) check_answer(tenant, *answer, "cancel of");
                    }));
 }
@@ -96,15 +100,15 @@ void World::retry_run() {
   const RunModel* run = any_run();
   if (!run || checker_.runs().size() >= 40) return;
   note([&] { return "retry " + run->id.str(); });
-  engine_->retry(run->tenant, run->id, anyone(),
-                 expect<RunAnswer>([this, tenant = run->tenant, id = run->id](const auto& answer) {
-                   if (!answer) return;
-                   check_answer(tenant, *answer, "retry of");
-                   const RunModel& old = *checker_.find(id);
-                   const RunModel& made = *checker_.find(answer->run);
-                   demand(old.ended() && old.status != RunStatus::success && made.retry_of == id && made.workflow == old.workflow,
-                          "a retry is a new run of one that ended badly", id.str());
-                 }));
+  engine_->retry(
+      run->tenant, run->id, anyone(), expect<RunAnswer>([this, tenant = run->tenant, id = run->id](const auto& answer) {
+        if (!answer) return;
+        check_answer(tenant, *answer, "retry of");
+        const RunModel& old = *checker_.find(id);
+        const RunModel& made = *checker_.find(answer->run);
+        demand(old.ended() && old.status != RunStatus::success && made.retry_of == id && made.workflow == old.workflow,
+               "a retry is a new run of one that ended badly", id.str());
+      }));
 }
 
 void World::answer_question() {
@@ -124,17 +128,20 @@ void World::report_external() {
   const RunModel* run = any_run();
   for (int tries = 0; run && run->is_native() && tries < 5; ++tries) run = any_run();
   if (!run) return;
-  ReportRun command{.trigger = static_cast<RunTrigger>(dice_.below(enum_count<RunTrigger>)), .by = anyone(), .diagnostic = {}, .reason = {}};
+  ReportRun command{.trigger = static_cast<RunTrigger>(dice_.below(enum_count<RunTrigger>)),
+                    .by = anyone(),
+                    .diagnostic = {},
+                    .reason = {}};
   if (dice_.percent(80))
     command.diagnostic = std::make_shared<const Diagnostic>(diagnose("TOOL_FAILED", "elsewhere", clock_.now()));
   note([&] { return "report " + std::string(to_string(command.trigger)) + " of " + run->id.str(); });
-  engine_->command(run->tenant, run->id, command,
-                   expect<RunAnswer>([this, tenant = run->tenant, id = run->id](const auto& answer) {
-                     if (answer) return check_answer(tenant, *answer, "report on");
-                     const RunModel& model = *checker_.find(id);
-                     if (answer.error().code == RefusalCode::invalid_transition)
-                       demand(model.error_code == "INVALID_STATE_TRANSITION", "an undefined transition fails the run", id.str());
-                   }));
+  engine_->command(
+      run->tenant, run->id, command, expect<RunAnswer>([this, tenant = run->tenant, id = run->id](const auto& answer) {
+        if (answer) return check_answer(tenant, *answer, "report on");
+        const RunModel& model = *checker_.find(id);
+        if (answer.error().code == RefusalCode::invalid_transition)
+          demand(model.error_code == "INVALID_STATE_TRANSITION", "an undefined transition fails the run", id.str());
+      }));
 }
 
 void World::change_limits() {
@@ -160,7 +167,8 @@ void World::publish(TenantId tenant, const std::string& name) {
   note([&] { return "publish " + name + "\n" + source; });
   engine_->publish(tenant, source, name, Actor{"admin"},
                    expect<WorkflowRef>([this, tenant, name, source](const std::expected<WorkflowRef, Refusal>& answer) {
-                     demand(answer.has_value(), "what the world writes is a workflow", [&] { return answer.error().message + "\n" + source; });
+                     demand(answer.has_value(), "what the world writes is a workflow",
+                            [&] { return answer.error().message + "\n" + source; });
                      const Workflow* known = checker_.workflow(tenant, answer->name, answer->version);
                      demand(known && known->source == source, "the same content is the same version", name);
                      published_[tenant][name] = source;
@@ -192,10 +200,8 @@ void World::meddle() {
     demand(!answer && answer.error().code == RefusalCode::not_found && answer.error().message == "there is no such run",
            "no tenant sees another's", answer ? "it was accepted" : answer.error().message);
   };
-  if (dice_.percent(25))
-    return engine_->retry(tenant, id, anyone(), expect<RunAnswer>(refused));
-  if (dice_.percent(25))
-    return engine_->inspect(tenant, id, expect<std::shared_ptr<const Run>>(refused));
+  if (dice_.percent(25)) return engine_->retry(tenant, id, anyone(), expect<RunAnswer>(refused));
+  if (dice_.percent(25)) return engine_->inspect(tenant, id, expect<std::shared_ptr<const Run>>(refused));
   engine_->command(tenant, id, any_command(), expect<RunAnswer>(refused));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/invariants.h"
 #include "crypto/sha256.h"
 #include "simulator/failure.h"
 
@@ -246,7 +247,8 @@ void RunModel::apply(std::string_view line) {
 
 void RunModel::check_whole() const {
   auto check = [&](bool holds, const char* rule) {
-    demand(holds, rule, [&] { return id.str() + " is " + std::string(to_string(status)) + " after event " + std::to_string(seq); });
+    demand(holds, rule,
+           [&] { return id.str() + " is " + std::string(to_string(status)) + " after event " + std::to_string(seq); });
   };
   if (!is_native()) return;
   bool all_succeeded = true, any_active = false, all_ended = true;
@@ -255,7 +257,8 @@ void RunModel::check_whole() const {
     all_ended = all_ended && is_terminal(step.status);
     any_active = any_active || step.status == StepStatus::ready || step.status == StepStatus::running ||
                  step.status == StepStatus::failed_retryable;
-    if (step.status == StepStatus::failed_terminal) check(ended_badly(status), "a step that fails for good ends its run");
+    if (step.status == StepStatus::failed_terminal)
+      check(ended_badly(status), "a step that fails for good ends its run");
   }
   bool any_open = std::ranges::any_of(approvals, [](auto& a) { return a.status == ApprovalStatus::requested; });
   check(all_succeeded == (status == RunStatus::success), "success <=> every step succeeded");
@@ -264,7 +267,8 @@ void RunModel::check_whole() const {
   check(status != RunStatus::waiting || !any_active, "a run with something to do does not wait");
   check(!budget || cost <= *budget || error_code == "BUDGET_EXCEEDED", "a run over its budget fails");
   for (StepIndex i = 0; i < steps.size(); ++i)
-    if (steps[i].status == StepStatus::pending && !ended() && !(definition(i).is_gate() && status == RunStatus::created))
+    if (steps[i].status == StepStatus::pending && !ended() &&
+        !(definition(i).is_gate() && status == RunStatus::created))
       check(!std::ranges::all_of(definition(i).needs,
                                  [&](StepIndex need) { return steps[need].status == StepStatus::succeeded; }),
             "a step whose needs are met goes on");
@@ -297,6 +301,8 @@ void RunModel::compare(const Run& run, const char* where) const {
     demand(equal, "tables and memory equal the fold of the journal",
            [&] { return id.str() + " " + where + ": another " + std::string(what); });
   };
+  for (const std::string& sentence : check_run(run))
+    throw Broken("the invariants that pawl verify checks", id.str() + " " + where + ": " + sentence);
   same(run.id == id && run.tenant == tenant, "id");
   same(run.seq == seq, "seq");
   same(run.status == status, "status");

@@ -8,8 +8,9 @@ namespace pawl::simulator {
 
 void World::make_hands() {
   auto add = [&](std::string name, std::vector<ToolName> tools) {
-    hands_.push_back(std::make_unique<Hand>(WorkerName{std::move(name)}, std::move(tools),
-                                            [this](Hand& hand, Lease lease) { return take_lease(hand, std::move(lease)); }));
+    hands_.push_back(
+        std::make_unique<Hand>(WorkerName{std::move(name)}, std::move(tools),
+                               [this](Hand& hand, Lease lease) { return take_lease(hand, std::move(lease)); }));
   };
   add("w1", {{"read"}, {"write"}, {"fetch"}});
   // One that would do anything, if it were let.
@@ -45,15 +46,18 @@ void World::offer(Hand& hand, int slots) {
 // A lease reaches its worker: nobody else may still count on one for the same step.
 Held World::take_lease(Hand& hand, Lease lease) {
   Instant now = clock_.now();
-  auto what = [&] { return lease.run.str() + " " + lease.step.text + " token " + std::to_string(lease.token) + " to " + hand.name.text; };
+  auto what = [&] {
+    return lease.run.str() + " " + lease.step.text + " token " + std::to_string(lease.token) + " to " + hand.name.text;
+  };
   note([&] { return "grant " + what(); });
   demand(releasing_, "no grant before its claim is durable", what);
   demand(granted_.insert({lease.run, lease.step, lease.token}).second, "a lease is granted once", what);
   demand(std::ranges::find(hand.tools, lease.tool) != hand.tools.end(), "a worker is given what it can do", what);
   for (auto& other : hands_)
     for (const Held& held : other->held)
-      demand(held.lease.run != lease.run || held.lease.step != lease.step || !held.is_live(now), "one live lease a step",
-             [&] { return what() + " while " + other->name.text + " holds token " + std::to_string(held.lease.token); });
+      demand(
+          held.lease.run != lease.run || held.lease.step != lease.step || !held.is_live(now), "one live lease a step",
+          [&] { return what() + " while " + other->name.text + " holds token " + std::to_string(held.lease.token); });
   const RunModel& run = *checker_.find(lease.run);
   const StepDefinition& definition = run.definition(*run.workflow->find(lease.step));
   Instant ends_by = lease.expires_at - definition.lease + lease.timeout;
@@ -87,28 +91,35 @@ void World::do_well(Held& held) {
 
 void World::complete(Held& held) {
   held.reported = true;
-  send(held, Completed{.output = "{\"n\":" + std::to_string(++reports_made_) + ",\"token\":" + std::to_string(held.lease.token) + "}",
-                       .cost = Money{dice_.between(0, 8000)}},
+  send(held,
+       Completed{.output = "{\"n\":" + std::to_string(++reports_made_) +
+                           ",\"token\":" + std::to_string(held.lease.token) + "}",
+                 .cost = Money{dice_.between(0, 8000)}},
        held.lease.token);
 }
 
 void World::send(const Held& held, std::variant<Completed, Failed> outcome, std::uint64_t token) {
   const Lease& lease = held.lease;
   bool completes = std::holds_alternative<Completed>(outcome);
-  note([&] { return std::string(completes ? "complete " : "fail ") + lease.run.str() + " " + lease.step.text + " token " + std::to_string(token); });
+  note([&] {
+    return std::string(completes ? "complete " : "fail ") + lease.run.str() + " " + lease.step.text + " token " +
+           std::to_string(token);
+  });
   StepReport report{lease.tenant, lease.run, lease.step, token, std::move(outcome)};
   if (dice_.percent(20)) return engine_->report(report);
-  engine_->report(report, expect<RunAnswer>([this, completes, tenant = lease.tenant, run = lease.run, step = lease.step](const auto& answer) {
-                    if (!answer) {
-                      demand(answer.error().code == RefusalCode::lease_lost, "a report that is late is told so", run.str());
-                      return;
-                    }
-                    check_answer(tenant, *answer, "report on");
-                    const RunModel& model = *checker_.find(run);
-                    const StepModel& state = model.steps[*model.workflow->find(step)];
-                    demand(!completes || state.status == StepStatus::succeeded || state.status == StepStatus::failed_terminal,
-                           "a completion that is accepted stands", run.str() + " " + step.text);
-                  }));
+  engine_->report(
+      report, expect<RunAnswer>([this, completes, tenant = lease.tenant, run = lease.run,
+                                 step = lease.step](const auto& answer) {
+        if (!answer) {
+          demand(answer.error().code == RefusalCode::lease_lost, "a report that is late is told so", run.str());
+          return;
+        }
+        check_answer(tenant, *answer, "report on");
+        const RunModel& model = *checker_.find(run);
+        const StepModel& state = model.steps[*model.workflow->find(step)];
+        demand(!completes || state.status == StepStatus::succeeded || state.status == StepStatus::failed_terminal,
+               "a completion that is accepted stands", run.str() + " " + step.text);
+      }));
 }
 
 void World::heartbeat(Held& held) {
@@ -129,7 +140,11 @@ void World::do_badly(Hand& hand, Held& held) {
     case 0:
     case 1:
       held.reported = true;
-      return send(held, Failed{"SIMULATED", token, true, dice_.percent(20) ? std::optional(dice_.between(Duration(0), Duration(30'000))) : std::nullopt, Money{dice_.between(0, 8000)}}, lease.token);
+      return send(held,
+                  Failed{"SIMULATED", token, true,
+                         dice_.percent(20) ? std::optional(dice_.between(Duration(0), Duration(30'000))) : std::nullopt,
+                         Money{dice_.between(0, 8000)}},
+                  lease.token);
     case 2:
       held.reported = true;
       return send(held, Failed{"SIMULATED", token, false, {}, Money{dice_.between(0, 8000)}}, lease.token);
@@ -147,7 +162,8 @@ void World::do_badly(Hand& hand, Held& held) {
       const RunModel& run = *checker_.find(lease.run);
       note([&] { return "ask " + lease.run.str() + " " + lease.step.text; });
       held.reported = true;
-      return engine_->command(lease.tenant, lease.run, AskQuestion{*run.workflow->find(lease.step), lease.token, "\"may I?\""},
+      return engine_->command(lease.tenant, lease.run,
+                              AskQuestion{*run.workflow->find(lease.step), lease.token, "\"may I?\""},
                               expect<RunAnswer>([this, tenant = lease.tenant](const auto& answer) {
                                 if (answer) check_answer(tenant, *answer, "question of");
                               }));
@@ -156,7 +172,8 @@ void World::do_badly(Hand& hand, Held& held) {
       Held foreign = held;
       foreign.lease.tenant = dice_.one_of(tenants_);
       if (foreign.lease.tenant == lease.tenant) return;
-      demand(!engine_->heartbeat(foreign.lease.tenant, lease.run, lease.step, lease.token), "no tenant sees another's", "a heartbeat");
+      demand(!engine_->heartbeat(foreign.lease.tenant, lease.run, lease.step, lease.token), "no tenant sees another's",
+             "a heartbeat");
       StepReport report{foreign.lease.tenant, lease.run, lease.step, lease.token, Completed{}};
       return engine_->report(report, expect<RunAnswer>([](const auto& answer) {
                                demand(!answer, "no tenant sees another's", "a report was accepted");

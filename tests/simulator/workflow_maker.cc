@@ -8,12 +8,14 @@ std::string duration(Duration span) { return print_duration(span); }
 std::string make_retry(Dice& dice) {
   if (dice.percent(30)) {
     std::string out = "{schedule: [";
-    for (int i = dice.between(1, 3); i > 0; --i) out += duration(dice.between(Duration(0), Duration(20'000))) + (i > 1 ? ", " : "");
+    for (int i = dice.between(1, 3); i > 0; --i)
+      out += duration(dice.between(Duration(0), Duration(20'000))) + (i > 1 ? ", " : "");
     return out + "]}";
   }
-  return "{max_attempts: " + std::to_string(dice.between(1, 4)) + ", base: " +
-         duration(dice.between(Duration(0), Duration(3000))) + ", max: " +
-         duration(dice.between(Duration(3000), Duration(30'000))) + ", jitter: " + (dice.percent(50) ? "0.2" : "0") + "}";
+  return "{max_attempts: " + std::to_string(dice.between(1, 4)) +
+         ", base: " + duration(dice.between(Duration(0), Duration(3000))) +
+         ", max: " + duration(dice.between(Duration(3000), Duration(30'000))) +
+         ", jitter: " + (dice.percent(50) ? "0.2" : "0") + "}";
 }
 
 std::string make_gate(Dice& dice) {

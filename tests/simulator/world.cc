@@ -80,6 +80,7 @@ void World::run() {
   check_everything();
   settle_down();
   check_everything();
+  if (dice_.percent(15)) check_fairness();
   die(0);
   check_everything();
 }
@@ -117,8 +118,9 @@ void World::lose_process() {
 void World::set_up() {
   bool was = std::exchange(faults_, false);
   for (int i = dice_.between(1, 3); i > 0; --i)
-    engine_->create_tenant("tenant-" + std::to_string(i), Actor{"admin"},
-                           expect<TenantId>([this](const std::expected<TenantId, Refusal>& id) { tenants_.push_back(id.value()); }));
+    engine_->create_tenant(
+        "tenant-" + std::to_string(i), Actor{"admin"},
+        expect<TenantId>([this](const std::expected<TenantId, Refusal>& id) { tenants_.push_back(id.value()); }));
   flush();
   for (TenantId tenant : tenants_) {
     for (int i = dice_.between(1, 2); i > 0; --i) publish(tenant, "w" + std::to_string(i));
@@ -146,7 +148,8 @@ void World::one_step() {
   if (draw <= 62) return work();
   if (draw <= 66) {
     Hand& hand = *dice_.one_of(hands_);
-    return hand.registered ? dice_.percent(10) ? remove_hand(hand) : offer(hand, dice_.between(1, 3)) : register_hand(hand);
+    return hand.registered ? dice_.percent(10) ? remove_hand(hand) : offer(hand, dice_.between(1, 3))
+                           : register_hand(hand);
   }
   if (draw <= 82 && static_cast<int>(pending_.size()) < habits_.pending_max) return take_turn();
   if (draw <= 97) return commit(1 + dice_.below(std::max<std::size_t>(1, pending_.size())));
@@ -159,16 +162,22 @@ void World::one_step() {
 }
 
 void World::pass_time() {
-  Duration span = dice_.percent(habits_.long_waits) ? dice_.between(Duration(1000), Duration(dice_.percent(10) ? 7'200'000 : 90'000))
-                  : dice_.percent(30)               ? std::max(Duration(0), engine_->next_wakeup() - clock_.now())
-                                                    : dice_.between(Duration(0), Duration(2000));
+  Duration span = dice_.percent(habits_.long_waits)
+                      ? dice_.between(Duration(1000), Duration(dice_.percent(10) ? 7'200'000 : 90'000))
+                  : dice_.percent(30) ? std::max(Duration(0), engine_->next_wakeup() - clock_.now())
+                                      : dice_.between(Duration(0), Duration(2000));
   clock_.pass(std::min(span, Duration(7'200'000)));
   note([&] { return "time passes by " + print_duration(span); });
 }
 
 void World::take_turn() {
   engine_->advance();
-  TakenTurn taken{.turn = engine_->take_turn(), .number = ++turn_number_, .at = clock_.now(), .workers = {}, .alive = {}, .replies = std::exchange(replies_owed_, 0)};
+  TakenTurn taken{.turn = engine_->take_turn(),
+                  .number = ++turn_number_,
+                  .at = clock_.now(),
+                  .workers = {},
+                  .alive = {},
+                  .replies = std::exchange(replies_owed_, 0)};
   for (auto& [sink, leases] : taken.turn.grants)
     for (auto& hand : hands_)
       if (hand.get() == sink) hand->slots -= static_cast<int>(leases.size());
@@ -278,9 +287,11 @@ void World::die(std::size_t in_doubt) {
   trace_.mix(found);
   std::size_t frames = 0;
   for (std::size_t i = 0; i < in_doubt; ++i) frames += pending_[i].turn.needs_commit;
-  demand(found == checker_.position() || (in_doubt && found == checker_.position() + frames), "what was acknowledged is there", [&] {
-    return "the store ends at frame " + std::to_string(found) + ", " + std::to_string(checker_.position()) + " was acknowledged";
-  });
+  demand(found == checker_.position() || (in_doubt && found == checker_.position() + frames),
+         "what was acknowledged is there", [&] {
+           return "the store ends at frame " + std::to_string(found) + ", " + std::to_string(checker_.position()) +
+                  " was acknowledged";
+         });
   if (found != checker_.position())
     for (std::size_t i = 0; i < in_doubt; ++i) checker_.turn_is_durable(pending_[i]);
   pending_.clear();

@@ -74,6 +74,7 @@ class World {
   void die(std::size_t in_doubt);
   void settle_down();
   bool serve_everyone();
+  void check_fairness();
   void check_everything();
   void inspect_everything();
   void flush();
@@ -132,7 +133,7 @@ class World {
   bool faults_ = true;
   bool releasing_ = false;
   std::uint64_t releasing_turn_ = 0;
-  int replies_owed_ = 0;     // by the turn that is being filled
+  int replies_owed_ = 0;  // by the turn that is being filled
   int replies_released_ = 0;
   std::uint64_t turn_number_ = 0;
   int step_ = 0;
@@ -155,7 +156,8 @@ template <class T, class Check>
 Reply<T> World::expect(Check check) {
   ++replies_owed_;
   return [this, check = std::move(check)](std::expected<T, Refusal> answer) mutable {
-    demand(releasing_, "no answer before the commit is durable", "an answer came while its turn was not being released");
+    demand(releasing_, "no answer before the commit is durable",
+           "an answer came while its turn was not being released");
     ++replies_released_;
     check(answer);
   };
