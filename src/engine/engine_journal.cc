@@ -1,0 +1,227 @@
+// Engine, the part that writes: turns, folding, and finding everything again after a restart.
+#include <algorithm>
+#include <utility>
+
+#include "core/invariant.h"
+#include "core/planted.h"
+#include "core/snapshot.h"
+#include "crypto/sha256.h"
+#include "engine/engine.h"
+#include "engine/resident.h"
+
+namespace pawl {
+
+// ---- Turns
+
+Turn Engine::take_turn() {
+  Position next = position_ + 1;
+  Frame& frame = turn_.frame;
+  for (Resident* resident : touched_) {
+    append_part(frame.parts, resident->end_turn());
+    resident->changed_at = next;
+    if (!resident->dirty) {
+      resident->dirty = true;
+      resident->first_unfolded = next;
+      unfolded_.push_back({next, journal_bytes_, resident->run.id});
+    }
+    RunStatus status = resident->run.status;
+    if (is_terminal(status) || status == RunStatus::waiting || std::exchange(resident->fold_wanted, false) ||
+        (status == RunStatus::created && residents_.size() > limits_.runs_resident_max))
+      fold(*resident);
+  }
+  touched_.clear();
+  fold_oldest();
+  for (Worker& worker : workers_)
+    if (!worker.granted.empty()) turn_.grants.emplace_back(worker.sink, std::exchange(worker.granted, {}));
+  turn_.needs_commit = !frame.parts.empty() || !frame.runs.empty();
+  if (turn_.needs_commit) {
+    position_ = next;
+    frame.position = next;
+    frame.folded_before = unfolded_.empty() ? next : unfolded_.front().first;
+    journal_bytes_ += frame.parts.size();
+  }
+  return std::exchange(turn_, {});
+}
+
+void Engine::fold(Resident& resident) {
+  Run& run = resident.run;
+  RunFold out;
+  out.row = {.tenant = run.tenant,
+             .id = run.id,
+             .workflow = run.workflow->name,
+             .version = run.workflow->version,
+             .workspace = run.workspace,
+             .status = run.status,
+             .error_code = run.diagnostic ? run.diagnostic->error_code : std::string(),
+             .created_at = run.created_at,
+             .updated_at = resident.updated_at,
+             .due_at = next_due(run, clock_.now()),
+             .leased = resident.has_running_step(),
+             .seq = run.seq,
+             .head = resident.head,
+             .snapshot = write_snapshot(run)};
+  out.history = resident.take_history();
+  if (planted(Bug::fold_without_history) && resident.in_rows) out.history.lines.clear();
+  out.is_new = !resident.in_rows;
+  out.had_ready = resident.has_ready_rows;
+  for (StepIndex i = 0; i < run.steps.size(); ++i)
+    if (run.steps[i].status == StepStatus::ready)
+      out.ready.push_back({run.tenant, run.workspace, run.workflow->name, run.definition(i).tool, run.id, i,
+                           run.status == RunStatus::created});
+  if (starts_at_gate(run)) 
+    out.ready.push_back({run.tenant, run.workspace, run.workflow->name, ToolName{}, run.id, 0, true});
+  if (resident.approvals_changed)
+    for (const Approval& approval : run.approvals)
+      out.approvals.push_back({run.tenant, approval.id, run.id, run.definition(approval.step).id, approval.status,
+                               approval.terms.tier, approval.requested_at, approval.expires_at});
+  resident.approvals_changed = false;
+  resident.in_rows = true;
+  resident.has_ready_rows = !out.ready.empty();
+  resident.dirty = false;
+  resident.changed_at = position_ + 1;
+  folded_.push_back({position_ + 1, run.id});
+  turn_.frame.runs.push_back(std::move(out));
+}
+
+// Keeps the unfolded journal short: what has been changing for longest is written, however busy it is.
+void Engine::fold_oldest() {
+  while (!unfolded_.empty()) {
+    const Unfolded& oldest = unfolded_.front();
+    auto found = residents_.find(oldest.run);
+    bool folded = found == residents_.end() || !found->second->dirty || found->second->first_unfolded != oldest.first;
+    if (!folded) {
+      if (journal_bytes_ - oldest.bytes_before <= limits_.unfolded_bytes_max) break;
+      fold(*found->second);
+    }
+    unfolded_.pop_front();
+  }
+}
+
+// Queues are first come, first served: what is written or queued in one go keeps that order.
+std::vector<Engine::Resident*> Engine::residents_by_age() const {
+  std::vector<Resident*> out;
+  out.reserve(residents_.size());
+  for (auto& [id, resident] : residents_) out.push_back(resident.get());
+  std::ranges::sort(out, {}, [](const Resident* resident) { return resident->run.id; });
+  return out;
+}
+
+void Engine::fold_all() {
+  for (Resident* resident : residents_by_age()) {
+    if (resident->in_turn())
+      resident->fold_wanted = true;  // take_turn() folds it, once its events have their frame
+    else if (resident->dirty)
+      fold(*resident);
+  }
+}
+
+// ---- Recovery
+
+void Engine::recover() {
+  for (Tenant& tenant : store_.tenants()) {
+    scheduler_.set_limits(tenant.id, {tenant.weight, tenant.caps});
+    for (const auto& [workspace, weight] : tenant.workspaces)
+      scheduler_.set_workspace_weight(tenant.id, workspace, weight);
+    Hash head = store_.history(StreamKey::of(tenant.id)).head;
+    TenantId id = tenant.id;
+    tenants_[id] = {std::move(tenant), head};
+  }
+  store_.for_each_workflow([&](const WorkflowRow& row) {
+    auto workflow = compile_workflow(row.source, row.name.text, nullptr);
+    invariant(workflow.has_value(), "a published workflow cannot be read any more");
+    workflow->version = row.version;
+    const Workflow& added = workflows_.add(row.tenant, std::move(*workflow));
+    if (workflows_.latest(row.tenant, row.name) == &added)
+      scheduler_.set_workflow_caps(row.tenant, row.name, added.caps);
+  });
+  position_ = store_.last_position();
+  recover_frames();
+  auto bereft = recover_leases();
+  recover_queues();
+  // Before any worker registers: one with a dead one's name would be taken for it.
+  for (Resident* resident : bereft) pass_time(*resident);
+  fold_all();
+  sweep_timers();
+}
+
+void Engine::recover_frames() {
+  store_.for_each_frame([&](Position position, std::string_view parts) {
+    for_each_part(parts, [&](const StreamPart& part) {
+      if (part.key.is_tenant()) return;  // a tenant's events are folded in the commit that brings them
+      RunId id{part.key.stream};
+      Resident* resident = find(part.key.tenant, id);
+      if (!resident) {
+        const Workflow& workflow = workflow_of(part.key.tenant, part.lines);
+        Run run;
+        run.workflow = &workflow;
+        run.tenant = part.key.tenant;
+        run.id = id;
+        resident = &adopt(std::move(run), genesis(part.key));
+      }
+      if (resident->replay(part) && !resident->dirty) {
+        resident->dirty = true;
+        resident->first_unfolded = position;
+        unfolded_.push_back({position, journal_bytes_, id});
+      }
+    });
+    journal_bytes_ += parts.size();
+  });
+}
+
+const Workflow& Engine::workflow_of(TenantId tenant, std::string_view lines) const {
+  auto event = parse_run_event(lines.substr(0, lines.find('\n')));
+  const RunCreated* created = event ? std::get_if<RunCreated>(&event->payload) : nullptr;
+  const Workflow* workflow = created ? workflows_.find(tenant, created->workflow, created->version) : nullptr;
+  if (!workflow) throw StoreFailure("a run in the journal has no beginning, or names a workflow that is not there");
+  return *workflow;
+}
+
+std::vector<Engine::Resident*> Engine::recover_leases() {
+  for (const DueRun& leased : store_.leased_runs()) find(leased.tenant, leased.run);
+  Instant now = clock_.now();
+  std::vector<Resident*> bereft;
+  for (auto& [id, resident] : residents_) {
+    Run& run = resident->run;
+    bool any_dead = false;
+    for (StepIndex i = 0; i < run.steps.size(); ++i) {
+      Step& step = run.steps[i];
+      if (step.status != StepStatus::running || planted(Bug::forget_lease_at_restart)) continue;
+      scheduler_.lease_restored(run.tenant, run.workflow->name);
+      resident->lease_marks[i] = LeaseMark::counted;
+      // In-process workers died with the last process. Others may well be alive, and their heartbeats were not
+      // journaled: they get a whole lease to make themselves heard.
+      bool dead = step.lease_owner.text.starts_with(local_worker_prefix);
+      step.lease_expires_at = dead ? std::min(step.lease_expires_at, now)
+                                   : std::max(step.lease_expires_at, now + run.definition(i).lease);
+      any_dead = any_dead || dead;
+    }
+    if (any_dead) bereft.push_back(resident.get());
+  }
+  return bereft;
+}
+
+void Engine::recover_queues() {
+  store_.for_each_start(clock_.now() - std::chrono::seconds(60), [&](const StartRow& start) {
+    if (planted(Bug::forget_starts_at_restart)) return;
+    scheduler_.start_restored(start.tenant, start.workflow, start.at);
+  });
+  // Rows of runs that are in memory may be behind; memory speaks for those.
+  store_.for_each_ready([&](const ReadyStep& ready) {
+    if (residents_.contains(ready.run) || planted(Bug::lose_ready_step_at_restart)) return;
+    scheduler_.add(ready);
+  });
+  for (const Resident* resident : residents_by_age()) {
+    for (StepIndex i = 0; i < resident->run.steps.size(); ++i)
+      if (resident->run.steps[i].status == StepStatus::ready) queue_step(*resident, i);
+    if (starts_at_gate(resident->run)) queue_gate_start(*resident);
+  }
+}
+
+EngineStats Engine::stats() const {
+  EngineStats out = stats_;
+  out.runs_resident = residents_.size();
+  out.steps_queued = scheduler_.size();
+  return out;
+}
+
+}  // namespace pawl

@@ -1,0 +1,192 @@
+// Engine, the part that hands out work and watches the time.
+#include <algorithm>
+#include <utility>
+
+#include "core/invariant.h"
+#include "core/planted.h"
+#include "engine/engine.h"
+#include "engine/resident.h"
+
+namespace pawl {
+
+// ---- Scheduling
+
+void Engine::queue_step(const Resident& resident, StepIndex step) {
+  const Run& run = resident.run;
+  scheduler_.add({run.tenant, run.workspace, run.workflow->name, run.definition(step).tool, run.id, step,
+                  run.status == RunStatus::created});
+}
+
+void Engine::queue_gate_start(const Resident& resident) {
+  const Run& run = resident.run;
+  scheduler_.add({run.tenant, run.workspace, run.workflow->name, ToolName{}, run.id, 0, true});
+}
+
+void Engine::start_gates() {
+  static const std::vector<ToolName> no_worker_needed{ToolName{}};
+  while (auto ticket = scheduler_.take(no_worker_needed, clock_.now())) {
+    Resident* resident = find(ticket->tenant, ticket->run);
+    if (!resident || resident->run.status != RunStatus::created) {
+      scheduler_.put_back(*ticket);
+      continue;
+    }
+    decide_and_apply(*resident, StartRun{}, nullptr);
+    remember_start(resident->run);
+  }
+}
+
+void Engine::remember_start(const Run& run) {
+  if (scheduler_.is_paced(run.tenant, run.workflow->name))
+    turn_.frame.starts.push_back({run.tenant, run.workflow->name, run.started_at});
+}
+
+void Engine::serve_workers() {
+  for (bool any = true; any;) {
+    any = false;
+    for (Worker& worker : workers_) {
+      if (worker.slots == 0) continue;
+      auto ticket = scheduler_.take(worker.tools, clock_.now());
+      if (!ticket) continue;
+      any = true;
+      if (grant(worker, *ticket)) --worker.slots;
+    }
+  }
+}
+
+bool Engine::grant(Worker& worker, const Scheduler::Ticket& ticket) {
+  Resident* resident = find(ticket.tenant, ticket.run);
+  Instant now = clock_.now();
+  if (!resident || !is_claimable(resident->run, ticket.step, now)) {
+    scheduler_.put_back(ticket);
+    return false;
+  }
+  const Run& run = resident->run;
+  bool starts = run.status == RunStatus::created;
+  if (ticket.fresh && !starts) scheduler_.not_a_start(ticket);
+  const StepDefinition& definition = run.definition(ticket.step);
+  auto input = render_input(run, ticket.step);
+  auto key = render_idempotency_key(run, ticket.step);
+  ClaimStep claim{.step = ticket.step, .worker = worker.name, .writes = false, .writes_max = {}, .input_error = {}};
+  if (!input) claim.input_error = input.error();
+  if (!key) claim.input_error = key.error();
+  const ToolSpec* spec = tools_.find(definition.tool);
+  claim.writes = input && (!spec || may_write(*spec, *input));
+  const Caps& own = run.workflow->caps;
+  claim.writes_max = own.max_writes_per_run ? own.max_writes_per_run
+                                            : tenants_.at(run.tenant).tenant.caps.max_writes_per_run;
+  resident->claiming = ticket.step;
+  decide_and_apply(*resident, claim, nullptr);
+  resident->claiming = no_step;
+  if (starts) remember_start(run);
+  const Step& step = run.steps[ticket.step];
+  if (step.status != StepStatus::running) {  // stillborn: the claim ended in a failure
+    scheduler_.lease_ended(ticket.tenant, run.workflow->name);
+    return false;
+  }
+  resident->lease_marks[ticket.step] = LeaseMark::counted;
+  ++stats_.leases_granted;
+  worker.granted.push_back({.tenant = run.tenant,
+                            .run = run.id,
+                            .step = definition.id,
+                            .tool = definition.tool,
+                            .input = std::move(*input),
+                            .token = step.lease_token,
+                            .attempt = step.attempts,
+                            .idempotency_key = std::move(*key),
+                            .expires_at = step.lease_expires_at,
+                            .timeout = definition.timeout});
+  return true;
+}
+
+void Engine::end_lease(Resident& resident, StepIndex step) {
+  LeaseMark& mark = resident.lease_marks[step];
+  if (mark == LeaseMark::counted) scheduler_.lease_ended(resident.run.tenant, resident.run.workflow->name);
+  mark = LeaseMark::none;
+}
+
+// ---- Time
+
+// A lease that ran out waits for a worker only once its step is queued again; until then it waits for pass_time().
+Instant Engine::due_of(const Resident& resident) const {
+  Instant now = clock_.now();
+  Instant due = next_due(resident.run, now);
+  for (StepIndex i = 0; i < resident.run.steps.size(); ++i)
+    if (resident.lease_marks[i] == LeaseMark::counted && is_reclaimable(resident.run, i, now)) return now;
+  return due;
+}
+
+void Engine::register_timer(Resident& resident) {
+  Instant due = due_of(resident);
+  if (due > horizon_ || due >= resident.timer_at) return;
+  resident.timer_at = due;
+  timers_.push({due, resident.run.tenant, resident.run.id, false});
+}
+
+// Brings what falls due within the next horizon into memory: the timers of runs in the tables that are not resident,
+// and those of residents that were further off before.
+void Engine::sweep_timers() {
+  constexpr std::size_t page = 10'000;
+  Instant before = horizon_;
+  horizon_ = clock_.now() + limits_.timer_horizon;
+  if (planted(Bug::no_timer_after_restart) && before.ms == 0) return;
+  for (auto& [id, resident] : residents_) register_timer(*resident);
+  std::optional<DueRun> last;
+  if (before.ms != 0) last = DueRun{{}, {{UINT64_MAX, UINT64_MAX}}, before};
+  for (;;) {
+    auto rows = store_.due_runs(horizon_, page, last);
+    for (const DueRun& row : rows)
+      if (!residents_.contains(row.run)) timers_.push({row.due_at, row.tenant, row.run, true});
+    if (rows.size() < page) break;
+    last = rows.back();
+  }
+}
+
+void Engine::fire_timers() {
+  Instant now = clock_.now();
+  while (!timers_.empty() && timers_.top().at <= now) {
+    Timer timer = timers_.top();
+    timers_.pop();
+    auto found = residents_.find(timer.run);
+    Resident* resident = found != residents_.end() ? found->second.get() : timer.load ? load(timer.tenant, timer.run) : nullptr;
+    if (!resident) continue;
+    resident->timer_at = end_of_time;
+    if (timer.load) resident->load_timer_at = end_of_time;
+    pass_time(*resident);
+    register_timer(*resident);
+  }
+}
+
+void Engine::pass_time(Resident& resident) {
+  Run& run = resident.run;
+  Instant now = clock_.now();
+  for (StepIndex i = 0; i < run.steps.size(); ++i) {
+    Step& step = run.steps[i];
+    // An in-process worker that is registered is alive by definition: it lives and dies with this process. What is
+    // queued for reclaim already was lost by one that bore the name before.
+    if (resident.lease_marks[i] == LeaseMark::counted && step.lease_expires_at <= now &&
+        step.lease_owner.text.starts_with(local_worker_prefix) && find_worker(step.lease_owner))
+      step.lease_expires_at = now + run.definition(i).lease;
+  }
+  decide_and_apply(resident, TimePasses{}, nullptr);
+  for (StepIndex i = 0; i < run.steps.size(); ++i) {
+    if (resident.lease_marks[i] == LeaseMark::reclaim_queued || !is_reclaimable(run, i, now)) continue;
+    end_lease(resident, i);
+    resident.lease_marks[i] = LeaseMark::reclaim_queued;
+    queue_step(resident, i);
+  }
+}
+
+void Engine::advance() {
+  if (clock_.now() + limits_.timer_horizon / 2 >= horizon_) sweep_timers();
+  fire_timers();
+  start_gates();
+  serve_workers();
+}
+
+Instant Engine::next_wakeup() const {
+  Instant at = horizon_ - limits_.timer_horizon / 2;
+  if (!timers_.empty()) at = std::min(at, timers_.top().at);
+  return std::min(at, scheduler_.next_start_at());
+}
+
+}  // namespace pawl
