@@ -301,6 +301,16 @@ void block_signals() {
   ::signal(SIGPIPE, SIG_IGN);
 }
 
+FollowOptions follow_options(std::filesystem::path folder, const ProgressFlags& flags) {
+  return {.folder = std::move(folder),
+          .approve = flags.approve  ? std::optional(true)
+                     : flags.reject ? std::optional(false)
+                                    : std::nullopt,
+          .reason = flags.reason,
+          .json = flags.json,
+          .no_colour = flags.no_colour};
+}
+
 ExitCode follow(Session& session, std::vector<Run> runs, const FollowOptions& options) {
   return Follower(session, std::move(runs), options).follow();
 }

@@ -9,6 +9,7 @@
 #include "cli/exit_code.h"
 #include "cli/session.h"
 #include "cli/terminal.h"
+#include "cli/verbs.h"
 
 namespace pawl {
 
@@ -23,6 +24,7 @@ struct FollowOptions {
   bool json = false;
   bool no_colour = false;
 };
+FollowOptions follow_options(std::filesystem::path folder, const ProgressFlags& flags);
 
 // The runs as they are known now; a run that was just made may have seq 0. Starts the session's workers, and stops the
 // session before it returns.

@@ -59,15 +59,7 @@ ExitCode resume_runs(const ResumeOptions& options) {
   }
   if (runs.size() == 1 && is_terminal(runs[0].status) && !options.progress.json)
     fmt::print("nothing to resume: {} has ended already\n", runs[0].id.str());
-  const ProgressFlags& flags = options.progress;
-  return follow(session, std::move(runs),
-                {.folder = folder,
-                 .approve = flags.approve  ? std::optional(true)
-                            : flags.reject ? std::optional(false)
-                                           : std::nullopt,
-                 .reason = flags.reason,
-                 .json = flags.json,
-                 .no_colour = flags.no_colour});
+  return follow(session, std::move(runs), follow_options(folder, options.progress));
 }
 
 }  // namespace pawl

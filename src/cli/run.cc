@@ -74,15 +74,7 @@ ExitCode run_workflow(const RunOptions& options) {
   run.id = created.run;
   std::vector<Run> runs;
   runs.push_back(std::move(run));
-  const ProgressFlags& flags = options.progress;
-  return follow(session, std::move(runs),
-                {.folder = folder,
-                 .approve = flags.approve  ? std::optional(true)
-                            : flags.reject ? std::optional(false)
-                                           : std::nullopt,
-                 .reason = flags.reason,
-                 .json = flags.json,
-                 .no_colour = flags.no_colour});
+  return follow(session, std::move(runs), follow_options(folder, options.progress));
 }
 
 }  // namespace pawl
