@@ -42,7 +42,7 @@ class Folder {
   fs::path path_;
 };
 
-constexpr std::uint64_t in_flight = 8192;
+const std::uint64_t in_flight = getenv("IF") ? strtoull(getenv("IF"),0,10) : 8192;
 
 // The same frames, the same rows, the same grouping, straight into SQLite: what is left when there is no engine.
 double raw_ceiling_steps_per_s(const fs::path& parent, std::uint64_t runs) {
@@ -116,7 +116,7 @@ double claims_per_s(const fs::path& parent, std::uint64_t queued, std::uint64_t 
     double begin = seconds_now();
     world.start_workers();
     std::uint64_t goal = std::min<std::uint64_t>(queued, 200'000);
-    for (std::uint64_t done = world.finished(); done < goal; done = world.finished()) std::this_thread::yield();
+    world.wait_for_finished(goal);
     took += seconds_now() - begin;
     claimed += static_cast<double>(goal);
   }

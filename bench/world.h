@@ -56,6 +56,7 @@ class World {
 
   void start_workers();
   std::uint64_t finished() { return finished_.value(); }
+  void wait_for_finished(std::uint64_t count) { finished_.wait_for(count); }
   EngineStats stats();
   Runtime& runtime() { return *runtime_; }
   TenantId tenant() const { return tenant_; }

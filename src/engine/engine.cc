@@ -49,7 +49,6 @@ Engine::Resident* Engine::load(TenantId tenant, RunId id) {
   ++stats_.runs_loaded;
   Resident& resident = adopt(std::move(*run), row->head);
   resident.in_rows = true;
-  resident.has_ready_rows = true;  // unknown: replacing nothing is harmless
   resident.updated_at = row->updated_at;
   if (row->due_at <= horizon_) resident.load_timer_at = row->due_at;
   folded_.push_back({position_, id});  // when it was loaded for nothing, it leaves again

@@ -63,7 +63,6 @@ void Engine::fold(Resident& resident) {
   out.history = resident.take_history();
   if (planted(Bug::fold_without_history) && resident.in_rows) out.history.lines.clear();
   out.is_new = !resident.in_rows;
-  out.had_ready = resident.has_ready_rows;
   for (StepIndex i = 0; i < run.steps.size(); ++i)
     if (run.steps[i].status == StepStatus::ready)
       out.ready.push_back({run.tenant, run.workspace, run.workflow->name, run.definition(i).tool, run.id, i,
@@ -76,7 +75,6 @@ void Engine::fold(Resident& resident) {
                                approval.terms.tier, approval.requested_at, approval.expires_at});
   resident.approvals_changed = false;
   resident.in_rows = true;
-  resident.has_ready_rows = !out.ready.empty();
   resident.dirty = false;
   resident.changed_at = position_ + 1;
   folded_.push_back({position_ + 1, run.id});

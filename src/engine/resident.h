@@ -31,7 +31,6 @@ struct Engine::Resident {
   Position first_unfolded = 0;     // while dirty
   bool dirty = false;              // has events that its row does not know
   bool in_rows = false;
-  bool has_ready_rows = false;
   bool approvals_changed = false;
   bool fold_wanted = false;
 

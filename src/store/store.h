@@ -117,8 +117,7 @@ struct RunFold {
   RunRow row;
   History history;                   // goes on where the last fold ended, and ends at row.seq; may be without lines
   bool is_new = false;               // never folded before: nothing to replace
-  std::vector<ReadyStep> ready;      // the steps that are ready now; those that stood there keep their place
-  bool had_ready = false;            // something stood there
+  std::vector<ReadyStep> ready;      // the steps that are ready now; none unless the run is created or running
   std::vector<ApprovalRow> approvals;  // those that changed since the last fold
 };
 
@@ -183,7 +182,7 @@ class Store {
   virtual void for_each_workflow(const std::function<void(const WorkflowRow&)>& visit) = 0;
   // Frames that are not folded into the tables yet, oldest first.
   virtual void for_each_frame(const std::function<void(Position, std::string_view parts)>& visit) = 0;
-  // In the order they became ready.
+  // Of each tenant: those of runs that have started, then of those that have not; oldest run first.
   virtual void for_each_ready(const std::function<void(const ReadyStep&)>& visit) = 0;
   virtual void for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) = 0;
   // Runs with a lease that someone may still hold.

@@ -69,7 +69,6 @@ RunFold later(const RunFold& before, std::uint64_t events, RunStatus status) {
   fold.row.seq += events;
   fold.row.updated_at = before.row.updated_at + Duration(static_cast<std::int64_t>(events));
   fold.row.snapshot = fmt::format("snapshot {}", fold.row.seq);
-  fold.had_ready = !before.ready.empty();
   if (events > 0) {
     fold.history = history_of(before.history.key, before.row.seq + 1, fold.row.seq);
     fold.row.head = fold.history.head;
@@ -79,9 +78,10 @@ RunFold later(const RunFold& before, std::uint64_t events, RunStatus status) {
   return fold;
 }
 
-ReadyStep ready_step(const RunFold& fold, StepIndex step, bool fresh) {
+ReadyStep ready_step(const RunFold& fold, StepIndex step) {
   return {
-      fold.row.tenant, fold.row.workspace, fold.row.workflow, {fmt::format("tool-{}", step)}, fold.row.id, step, fresh};
+      fold.row.tenant, fold.row.workspace, fold.row.workflow, {fmt::format("tool-{}", step)}, fold.row.id, step,
+      fold.row.status == RunStatus::created};
 }
 
 ApprovalRow approval(const RunFold& fold, std::uint64_t ordinal, ApprovalStatus status) {

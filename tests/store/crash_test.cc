@@ -53,7 +53,7 @@ const std::vector<std::vector<Frame>>& script() {
       frame.runs.push_back(fold);
       if (at > 1) {
         RunFold& before = alive[at - 2];
-        RunFold next = later(before, 2, RunStatus::waiting);
+        RunFold next = later(before, 2, RunStatus::running);
         next.ready = {ready_step(before, 2)};
         next.approvals = {approval(before, 1, ApprovalStatus::approved)};
         frame.runs.push_back(next);

@@ -247,39 +247,53 @@ TEST_P(StoreSuite, every_stream_is_visited_once_and_may_be_read_meanwhile) {
 
 // Ready steps
 
-TEST_P(StoreSuite, ready_steps_come_in_the_order_they_became_ready) {
-  RunFold late = new_run(acme, 9), early = new_run(zeta, 1);
-  late.ready = {ready_step(late, 3), ready_step(late, 1, true)};
-  early.ready = {ready_step(early, 7)};
-  Frame frame;
-  frame.runs = {late, early};
-  commit(frame);
-  EXPECT_EQ(ready_of(*store_), (std::vector<StepIndex>{3, 1, 7}));
-  reopen();
-  std::vector<ReadyStep> steps;
-  store_->for_each_ready([&](const ReadyStep& step) { steps.push_back(step); });
-  ASSERT_EQ(steps.size(), 3u);
-  EXPECT_EQ(steps[1].tenant, acme);
-  EXPECT_EQ(steps[1].run, run_id(9));
-  EXPECT_EQ(steps[1].step, 1);
-  EXPECT_EQ(steps[1].tool.text, "tool-1");
-  EXPECT_EQ(steps[1].workspace.text, "default");
-  EXPECT_EQ(steps[1].workflow.text, "triage");
-  EXPECT_TRUE(steps[1].fresh);
-  EXPECT_FALSE(steps[0].fresh);
+static TenantFold first_fold_of(TenantId tenant) {
+  return {tenant_named(tenant, "name", 1), history_of(StreamKey::of(tenant), 1, 1)};
 }
 
-TEST_P(StoreSuite, ready_steps_are_replaced_and_those_that_stay_keep_their_place) {
+TEST_P(StoreSuite, ready_steps_come_with_the_oldest_run_first_and_those_that_have_started_before) {
+  RunFold late = new_run(acme, 9), early = new_run(acme, 1), queued = new_run(acme, 5), foreign = new_run(zeta, 3);
+  queued.row.status = RunStatus::created;
+  late.ready = {ready_step(late, 3), ready_step(late, 1)};
+  early.ready = {ready_step(early, 7)};
+  queued.ready = {ready_step(queued, 5)};
+  foreign.ready = {ready_step(foreign, 2)};
+  Frame frame;
+  frame.tenants = {first_fold_of(acme), first_fold_of(zeta)};
+  frame.runs = {late, queued, foreign, early};
+  commit(frame);
+  reopen();
+  std::vector<ReadyStep> steps;
+  store_->for_each_ready([&](const ReadyStep& step) {
+    if (step.tenant == acme) steps.push_back(step);
+  });
+  ASSERT_EQ(steps.size(), 4u);
+  EXPECT_EQ(steps[0].step, 7);
+  EXPECT_EQ(steps[1].step, 3);
+  EXPECT_FALSE(steps[1].fresh);
+  EXPECT_EQ(steps[2].run, run_id(9));
+  EXPECT_EQ(steps[2].step, 1);
+  EXPECT_EQ(steps[2].tool.text, "tool-1");
+  EXPECT_EQ(steps[2].workspace.text, "default");
+  EXPECT_EQ(steps[2].workflow.text, "triage");
+  EXPECT_EQ(steps[3].run, run_id(5));
+  EXPECT_TRUE(steps[3].fresh);
+  EXPECT_EQ(ready_of(*store_).size(), 5u);
+}
+
+TEST_P(StoreSuite, ready_steps_are_replaced) {
   RunFold fold = new_run(acme, 1), other = new_run(acme, 2);
   fold.ready = {ready_step(fold, 1), ready_step(fold, 2)};
   other.ready = {ready_step(other, 9)};
-  commit_run(fold);
-  commit_run(other);
+  Frame frame;
+  frame.tenants = {first_fold_of(acme)};
+  frame.runs = {fold, other};
+  commit(frame);
 
   RunFold next = later(fold, 1, RunStatus::running);
-  next.ready = {ready_step(fold, 4), ready_step(fold, 2)};
+  next.ready = {ready_step(fold, 2), ready_step(fold, 4)};
   commit_run(next);
-  EXPECT_EQ(ready_of(*store_), (std::vector<StepIndex>{2, 9, 4}));
+  EXPECT_EQ(ready_of(*store_), (std::vector<StepIndex>{2, 4, 9}));
 
   commit_run(later(next, 1, RunStatus::waiting));
   EXPECT_EQ(ready_of(*store_), (std::vector<StepIndex>{9}));
@@ -294,6 +308,7 @@ TEST_P(StoreSuite, many_ready_steps_are_all_visited) {
     expected.push_back(static_cast<StepIndex>(n));
     frame.runs.push_back(std::move(fold));
   }
+  frame.tenants = {first_fold_of(acme)};
   commit(std::move(frame));
   EXPECT_EQ(ready_of(*store_), expected);
 }

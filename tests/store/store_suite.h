@@ -56,7 +56,7 @@ History history_of(StreamKey key, std::uint64_t first_seq, std::uint64_t last_se
 RunFold new_run(TenantId tenant, std::uint64_t number, std::uint64_t seq = 3);
 // The same run, `events` later.
 RunFold later(const RunFold& before, std::uint64_t events, RunStatus status);
-ReadyStep ready_step(const RunFold& fold, StepIndex step, bool fresh = false);
+ReadyStep ready_step(const RunFold& fold, StepIndex step);
 ApprovalRow approval(const RunFold& fold, std::uint64_t ordinal, ApprovalStatus status = ApprovalStatus::requested);
 Tenant tenant_named(TenantId id, const std::string& name, std::uint64_t seq);
 std::string parts_of(const std::vector<StreamKey>& keys);

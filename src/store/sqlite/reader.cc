@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "store/sqlite/ready_steps.h"
 #include "store/sqlite/tenant_state.h"
 
 namespace pawl::sqlite {
@@ -222,21 +223,17 @@ std::optional<Reader::FrameBytes> Reader::frame_from(Position position) {
   return FrameBytes{rows.u64(0), rows.text(1)};
 }
 
-std::vector<Reader::NumberedStep> Reader::ready_after(std::int64_t number, std::size_t limit) {
-  auto rows = ready_after_.query(number, as_limit(limit));
-  std::vector<NumberedStep> steps;
+Reader::ReadyRuns Reader::ready_after(TenantId tenant, RunStatus status, RunId run, std::size_t limit) {
+  IdBytes tenant_key(tenant.bits), run_key(run.bits);
+  auto rows = ready_after_.query(tenant_key, static_cast<int>(status), run_key, as_limit(limit));
+  ReadyRuns out;
   while (rows.next()) {
-    auto& [at, step] = steps.emplace_back();
-    at = rows.i64(0);
-    step.tenant.bits = rows.id(1);
-    step.run.bits = rows.id(2);
-    step.step = static_cast<StepIndex>(rows.i64(3));
-    step.fresh = rows.flag(4);
-    step.workspace.text = rows.bytes(5);
-    step.workflow.text = rows.bytes(6);
-    step.tool.text = rows.bytes(7);
+    ++out.runs;
+    out.last = {rows.id(0)};
+    ReadyStep row{tenant, {rows.text(1)}, {rows.text(2)}, {}, out.last, 0, status == RunStatus::created};
+    for (ReadyStep& step : read_ready(rows.bytes(3), row)) out.steps.push_back(std::move(step));
   }
-  return steps;
+  return out;
 }
 
 std::vector<WorkflowRow> Reader::workflows_after(const WorkflowRow& place, std::size_t limit) {

@@ -39,11 +39,12 @@ class Reader {
     std::string parts;
   };
   std::optional<FrameBytes> frame_from(Position position);
-  struct NumberedStep {
-    std::int64_t number = 0;
-    ReadyStep step;
+  struct ReadyRuns {
+    std::vector<ReadyStep> steps;
+    std::size_t runs = 0;
+    RunId last;
   };
-  std::vector<NumberedStep> ready_after(std::int64_t number, std::size_t limit);
+  ReadyRuns ready_after(TenantId tenant, RunStatus status, RunId run, std::size_t limit);
   std::vector<WorkflowRow> workflows_after(const WorkflowRow& place, std::size_t limit);
   struct StartPlace {
     Instant at;

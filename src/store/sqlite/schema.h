@@ -48,25 +48,13 @@ CREATE TABLE runs(
   history    INTEGER NOT NULL,
   head       BLOB NOT NULL,
   snapshot   BLOB NOT NULL,
+  ready      BLOB,  -- the steps that wait for a worker (ready_steps.h); NULL = none
   PRIMARY KEY(tenant, id)
 ) WITHOUT ROWID;
 -- Most runs succeed, so successes are found by walking the runs themselves.
 CREATE INDEX runs_by_status ON runs(tenant, status, id) WHERE status <> 3;
 CREATE INDEX runs_due ON runs(due_at, tenant, id) WHERE due_at IS NOT NULL;
 CREATE INDEX runs_leased ON runs(tenant, id) WHERE leased = 1;
-
--- Numbers grow, so they are the order in which steps became ready.
-CREATE TABLE ready(
-  number    INTEGER PRIMARY KEY,
-  tenant    BLOB NOT NULL,
-  run       BLOB NOT NULL,
-  step      INTEGER NOT NULL,
-  fresh     INTEGER NOT NULL,
-  workspace TEXT NOT NULL,
-  workflow  TEXT NOT NULL,
-  tool      TEXT NOT NULL
-);
-CREATE INDEX ready_of_run ON ready(tenant, run);
 
 CREATE TABLE approvals(
   tenant       BLOB NOT NULL,
@@ -133,11 +121,11 @@ inline constexpr const char* tenant_streams =
 // Runs.
 inline constexpr const char* insert_run =
     "INSERT INTO runs(tenant, id, status, due_at, leased, created_at, updated_at, version, workflow, workspace, "
-    "error_code, seq, history, head, snapshot) "
-    "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+    "error_code, seq, history, head, snapshot, ready) "
+    "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
 inline constexpr const char* update_run =
     "UPDATE runs SET status = ?3, due_at = ?4, leased = ?5, updated_at = ?6, error_code = ?7, seq = ?8, "
-    "history = ?9, head = ?10, snapshot = ?11 WHERE tenant = ?1 AND id = ?2";
+    "history = ?9, head = ?10, snapshot = ?11, ready = ?12 WHERE tenant = ?1 AND id = ?2";
 inline constexpr const char* load_run =
     "SELECT id, status, due_at, leased, created_at, updated_at, version, workflow, workspace, error_code, seq, head, "
     "snapshot FROM runs WHERE tenant = ?1 AND id = ?2";
@@ -158,15 +146,10 @@ inline constexpr const char* due_runs =
     "SELECT due_at, tenant, id FROM runs WHERE due_at IS NOT NULL AND due_at <= ?1 "
     "AND (due_at, tenant, id) > (?2, ?3, ?4) ORDER BY due_at, tenant, id LIMIT ?5";
 
-// Ready steps.
-inline constexpr const char* ready_of_run = "SELECT number, step, fresh FROM ready WHERE tenant = ?1 AND run = ?2";
-inline constexpr const char* insert_ready =
-    "INSERT INTO ready(tenant, run, step, fresh, workspace, workflow, tool) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-inline constexpr const char* update_ready = "UPDATE ready SET fresh = ?2 WHERE number = ?1";
-inline constexpr const char* delete_ready = "DELETE FROM ready WHERE number = ?1";
+// Ready steps: of one tenant's runs with one status.
 inline constexpr const char* ready_after =
-    "SELECT number, tenant, run, step, fresh, workspace, workflow, tool FROM ready WHERE number > ?1 "
-    "ORDER BY number LIMIT ?2";
+    "SELECT id, workspace, workflow, ready FROM runs INDEXED BY runs_by_status WHERE tenant = ?1 AND status = ?2 "
+    "AND status <> 3 AND id > ?3 AND ready IS NOT NULL ORDER BY id LIMIT ?4";
 
 // Approvals.
 inline constexpr const char* put_approval =

@@ -214,13 +214,17 @@ void SqliteStore::for_each_frame(const std::function<void(Position, std::string_
 }
 
 void SqliteStore::for_each_ready(const std::function<void(const ReadyStep&)>& visit) {
-  std::int64_t place = 0;
-  while (true) {
-    auto steps = read([&](auto& reader) { return reader.ready_after(place, page_rows); });
-    for (const auto& numbered : steps) visit(numbered.step);
-    if (steps.size() < page_rows) return;
-    place = steps.back().number;
-  }
+  auto walk = [&](TenantId tenant, RunStatus status) {
+    RunId place;
+    while (true) {
+      auto page = read([&](auto& reader) { return reader.ready_after(tenant, status, place, page_rows); });
+      for (const ReadyStep& step : page.steps) visit(step);
+      if (page.runs < page_rows) return;
+      place = page.last;
+    }
+  };
+  for (const Tenant& tenant : tenants())
+    for (RunStatus status : {RunStatus::running, RunStatus::created}) walk(tenant.id, status);
 }
 
 void SqliteStore::for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) {

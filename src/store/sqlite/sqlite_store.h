@@ -30,7 +30,7 @@ struct SqliteOptions {
   // One connection that owns the file: no shared memory is needed, so a VFS without any will do. No other readers.
   bool single_connection = false;
   int page_bytes = 8192;  // of a new database
-  int writer_cache_bytes = 4 << 20;
+  int writer_cache_bytes = 16 << 20;
   int reader_cache_bytes = 4 << 20;
   int wal_bytes_max = 32 << 20;
   int wal_bytes_idle = 4 << 20;

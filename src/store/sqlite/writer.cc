@@ -4,6 +4,7 @@
 
 #include "core/invariant.h"
 #include "core/planted.h"
+#include "store/sqlite/ready_steps.h"
 #include "store/sqlite/tenant_state.h"
 
 namespace pawl::sqlite {
@@ -34,10 +35,6 @@ Writer::Writer(Connection& connection, WriterLimits limits)
       find_tenant_stream_(connection, sqlite::find_tenant_stream),
       insert_run_(connection, sqlite::insert_run),
       update_run_(connection, sqlite::update_run),
-      ready_of_run_(connection, sqlite::ready_of_run),
-      insert_ready_(connection, sqlite::insert_ready),
-      update_ready_(connection, sqlite::update_ready),
-      delete_ready_(connection, sqlite::delete_ready),
       put_approval_(connection, sqlite::put_approval),
       put_tenant_(connection, sqlite::put_tenant),
       put_workflow_(connection, sqlite::put_workflow),
@@ -112,6 +109,8 @@ void Writer::fold(const RunFold& fold) {
   IdBytes tenant(row.tenant.bits), id(row.id.bits);
   invariant(fold.history.lines.empty() || (fold.history.last_seq == row.seq && fold.history.head == row.head),
             "a run's row and its history end with the same event");
+  invariant(fold.ready.empty() || row.status == RunStatus::created || row.status == RunStatus::running,
+            "only a run that is queued or running has ready steps");
 
   StoredStream stored;
   if (!fold.is_new) {
@@ -120,16 +119,18 @@ void Writer::fold(const RunFold& fold) {
     stored = {rows.u64(0), rows.i64(1)};
   }
   std::int64_t history = append_history(fold.history, stored);
+  std::string ready = write_ready(fold.ready);
+  std::optional<Blob> stored_ready;
+  if (!ready.empty()) stored_ready = Blob{ready};
   if (fold.is_new)
     insert_run_.run(tenant, id, static_cast<int>(row.status), stored_due(row.due_at), row.leased ? 1 : 0,
                     row.created_at, row.updated_at, row.version, std::string_view(row.workflow.text),
                     std::string_view(row.workspace.text), std::string_view(row.error_code), row.seq, history,
-                    Blob{row.head.view()}, Blob{row.snapshot});
+                    Blob{row.head.view()}, Blob{row.snapshot}, stored_ready);
   else
     update_run_.run(tenant, id, static_cast<int>(row.status), stored_due(row.due_at), row.leased ? 1 : 0,
                     row.updated_at, std::string_view(row.error_code), row.seq, history, Blob{row.head.view()},
-                    Blob{row.snapshot});
-  if (fold.had_ready || !fold.ready.empty()) replace_ready(fold);
+                    Blob{row.snapshot}, stored_ready);
   for (const ApprovalRow& approval : fold.approvals) put(approval);
 }
 
@@ -159,32 +160,6 @@ std::int64_t Writer::append_history(const History& history, const StoredStream& 
   invariant(history.first_seq == stored.seq + 1, "a stream's history has no gaps");
   insert_history_.run(stored.newest, history.first_seq, Blob{history.lines});
   return connection_.last_number();
-}
-
-// A step that was ready and still is keeps its place in the queue; only the difference is written.
-void Writer::replace_ready(const RunFold& fold) {
-  IdBytes tenant(fold.row.tenant.bits), run(fold.row.id.bits);
-  struct Standing {
-    std::int64_t number;
-    StepIndex step;
-    bool fresh;
-  };
-  std::vector<Standing> standing;
-  if (fold.had_ready) {
-    auto rows = ready_of_run_.query(tenant, run);
-    while (rows.next()) standing.push_back({rows.i64(0), static_cast<StepIndex>(rows.i64(1)), rows.flag(2)});
-  }
-  for (const Standing& old : standing)
-    if (std::ranges::find(fold.ready, old.step, &ReadyStep::step) == fold.ready.end()) delete_ready_.run(old.number);
-  for (const ReadyStep& step : fold.ready) {
-    auto old = std::ranges::find(standing, step.step, &Standing::step);
-    if (old == standing.end())
-      insert_ready_.run(tenant, run, static_cast<int>(step.step), step.fresh ? 1 : 0,
-                        std::string_view(step.workspace.text), std::string_view(step.workflow.text),
-                        std::string_view(step.tool.text));
-    else if (old->fresh != step.fresh)
-      update_ready_.run(old->number, step.fresh ? 1 : 0);
-  }
 }
 
 void Writer::put(const ApprovalRow& row) {

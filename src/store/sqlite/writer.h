@@ -39,7 +39,6 @@ class Writer {
   void write_frame(const Frame& frame);
   void fold(const RunFold& fold);
   void fold(const TenantFold& fold);
-  void replace_ready(const RunFold& fold);
   void put(const ApprovalRow& row);
   void put_starts(const Frame& frame);
   void prune_frames(std::size_t count_max);
@@ -62,7 +61,6 @@ class Writer {
   Statement insert_frame_, prune_frames_;
   Statement insert_history_, find_run_stream_, find_tenant_stream_;
   Statement insert_run_, update_run_;
-  Statement ready_of_run_, insert_ready_, update_ready_, delete_ready_;
   Statement put_approval_, put_tenant_, put_workflow_;
   Statement insert_start_, prune_starts_;
 };
