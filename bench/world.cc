@@ -42,7 +42,9 @@ class RecordingStore final : public Store {
   std::vector<DueRun> due_runs(Instant until, std::size_t limit, std::optional<DueRun> after) override {
     return inner_->due_runs(until, limit, after);
   }
-  std::optional<RunRow> load(TenantId tenant, RunId run) override { return inner_->load(tenant, run); }
+  std::vector<RunRow> load_from(TenantId tenant, RunId run, std::size_t limit) override {
+    return inner_->load_from(tenant, run, limit);
+  }
   std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) override {
     return inner_->list_runs(tenant, filter);
   }

@@ -54,7 +54,9 @@ class FocusedStore final : public Store {
   void for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) override {
     store_.for_each_start(since, visit);
   }
-  std::optional<RunRow> load(TenantId tenant, RunId run) override { return store_.load(tenant, run); }
+  std::vector<RunRow> load_from(TenantId tenant, RunId run, std::size_t limit) override {
+    return store_.load_from(tenant, run, limit);
+  }
   std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) override {
     return store_.list_runs(tenant, filter);
   }

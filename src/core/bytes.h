@@ -15,11 +15,14 @@ class ByteWriter {
   explicit ByteWriter(std::string& out) : out_(out) {}
 
   void u64(std::uint64_t value) {
+    char bytes[10];
+    std::size_t size = 0;
     while (value >= 0x80) {
-      out_ += static_cast<char>(value | 0x80);
+      bytes[size++] = static_cast<char>(value | 0x80);
       value >>= 7;
     }
-    out_ += static_cast<char>(value);
+    bytes[size++] = static_cast<char>(value);
+    out_.append(bytes, size);
   }
   void i64(std::int64_t value) {
     u64((static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63));

@@ -14,6 +14,7 @@ class Draft {
  public:
   Draft(const Run& run, Instant now) : run_(run), now_(now), status_(run.status) {
     steps_.reserve(run.steps.size());
+    events_.reserve(4);
     for (const auto& step : run.steps) steps_.push_back(step.status);
     for (const auto& approval : run.approvals)
       if (approval.status == ApprovalStatus::requested) open_.push_back(approval.id);

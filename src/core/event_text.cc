@@ -8,52 +8,62 @@
 namespace pawl {
 namespace {
 
+// A field's name as it stands in the text, made when this is compiled: ,"name":
+struct Key {
+  consteval Key(const char* name) {
+    for (char c : std::string_view(",\"")) text[size++] = c;
+    for (char c : std::string_view(name)) text[size++] = c;
+    for (char c : std::string_view("\":")) text[size++] = c;
+  }
+
+  char text[24]{};
+  std::size_t size = 0;
+};
+
 class ObjectWriter {
  public:
   explicit ObjectWriter(std::string& out) : out_(out) { out_ += '{'; }
   void close() { out_ += '}'; }
 
-  void number(std::string_view key, std::int64_t value) {
+  void number(const Key& key, std::int64_t value) {
     open(key);
     char digits[24];
     auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
     out_.append(digits, end);
   }
-  void text(std::string_view key, std::string_view value) {
+  void text(const Key& key, std::string_view value) {
     open(key);
     append_json_string(out_, value);
   }
   // Known to need no escape: enumerators, ids, our own words.
-  void word(std::string_view key, std::string_view value) {
+  void word(const Key& key, std::string_view value) {
     open(key);
     out_ += '"';
     out_ += value;
     out_ += '"';
   }
-  void flag(std::string_view key, bool value) {
+  void flag(const Key& key, bool value) {
     open(key);
     out_ += value ? "true" : "false";
   }
   // JSON that is stored as text is a string here: hashing must not depend on how someone else spells a number.
-  void json(std::string_view key, const JsonText& value) { text(key, value); }
+  void json(const Key& key, const JsonText& value) { text(key, value); }
 
-  void text_unless_empty(std::string_view key, std::string_view value) {
+  void text_unless_empty(const Key& key, std::string_view value) {
     if (!value.empty()) text(key, value);
   }
-  void money_unless_zero(std::string_view key, Money value) {
+  void money_unless_zero(const Key& key, Money value) {
     if (value.micros != 0) word(key, print_money(value));
   }
-  void diagnostic(std::string_view key, const Diagnostic& value) {
+  void diagnostic(const Key& key, const Diagnostic& value) {
     open(key);
     write(value);
   }
 
  private:
-  void open(std::string_view key) {
-    if (out_.back() != '{') out_ += ',';
-    out_ += '"';
-    out_ += key;
-    out_ += "\":";
+  void open(const Key& key) {
+    out_.append(key.text + first_, key.size - first_);
+    first_ = 0;
   }
 
   void write(const Diagnostic& value) {
@@ -73,6 +83,7 @@ class ObjectWriter {
   }
 
   std::string& out_;
+  std::size_t first_ = 1;  // the first field has no comma before it
 };
 
 // Writes one event's fields; "at" sorts among them, so each writer places it itself.

@@ -23,6 +23,18 @@ class SystemClock : public Clock {
   }
 };
 
+// One moment for all that happens in one command: reads the time when it is told to.
+class StillClock : public Clock {
+ public:
+  explicit StillClock(const Clock& source) : source_(source), now_(source.now()) {}
+  Instant now() const override { return now_; }
+  void read() { now_ = source_.now(); }
+
+ private:
+  const Clock& source_;
+  Instant now_;
+};
+
 // splitmix64: small, fast, good enough for ids and jitter, the same on every machine for the same seed.
 class Random {
  public:

@@ -27,6 +27,7 @@ Engine::~Engine() = default;
 Engine::Resident& Engine::adopt(Run run, const Hash& head) {
   RunId id = run.id;
   auto resident = std::make_unique<Resident>(std::move(run), head);
+  resident->workflow_number = scheduler_.number_of(resident->run.tenant, resident->run.workflow->name);
   Resident& out = *resident;
   residents_[id] = std::move(resident);
   return out;
@@ -40,19 +41,46 @@ Engine::Resident* Engine::find(TenantId tenant, RunId run) {
 }
 
 Engine::Resident* Engine::load(TenantId tenant, RunId id) {
+  std::erase_if(ahead_.rows, [&](const RunRow& row) { return row.id == id; });
   auto row = store_.load(tenant, id);
-  if (!row) return nullptr;
-  const Workflow* workflow = workflows_.find(tenant, row->workflow, row->version);
+  return row ? &adopt(std::move(*row)) : nullptr;
+}
+
+// A queue goes by age, and so do ids: the runs that follow by id are mostly those that will be wanted next.
+Engine::Resident* Engine::find_queued(TenantId tenant, RunId id) {
+  if (auto found = residents_.find(id); found != residents_.end()) return find(tenant, id);
+  auto& [rows, count] = ahead_;
+  bool wasted = false;
+  while (!rows.empty() && (rows.front().tenant != tenant || rows.front().id < id)) {
+    rows.pop_front();
+    wasted = true;
+  }
+  if (rows.empty() || rows.front().id != id) {
+    constexpr std::size_t count_max = 64;
+    count = wasted || !rows.empty() ? 1 : std::min(2 * count, count_max);
+    rows.clear();
+    for (RunRow& row : store_.load_from(tenant, id, count))
+      if (!residents_.contains(row.id) && (row.id == id || row.status == RunStatus::created))
+        rows.push_back(std::move(row));
+  }
+  if (rows.empty() || rows.front().id != id) return nullptr;
+  RunRow row = std::move(rows.front());
+  rows.pop_front();
+  return &adopt(std::move(row));
+}
+
+Engine::Resident& Engine::adopt(RunRow row) {
+  const Workflow* workflow = workflows_.find(row.tenant, row.workflow, row.version);
   invariant(workflow != nullptr, "a run names a workflow version that is not there");
-  auto run = read_snapshot(row->snapshot, *workflow);
-  if (!run) run = fold_lines(tenant, id, *workflow, store_.history(StreamKey::of(tenant, id)).lines);
+  auto run = read_snapshot(row.snapshot, *workflow);
+  if (!run) run = fold_lines(row.tenant, row.id, *workflow, store_.history(StreamKey::of(row.tenant, row.id)).lines);
   ++stats_.runs_loaded;
-  Resident& resident = adopt(std::move(*run), row->head);
+  Resident& resident = adopt(std::move(*run), row.head);
   resident.in_rows = true;
-  resident.updated_at = row->updated_at;
-  if (row->due_at <= horizon_) resident.load_timer_at = row->due_at;
-  folded_.push_back({position_, id});  // when it was loaded for nothing, it leaves again
-  return &resident;
+  resident.updated_at = row.updated_at;
+  if (row.due_at <= horizon_) resident.load_timer_at = row.due_at;
+  folded_.push_back({position_, row.id});  // when it was loaded for nothing, it leaves again
+  return resident;
 }
 
 bool Engine::may_leave(const Resident& resident, Position durable) const {

@@ -14,6 +14,7 @@
 // loaded again when something concerns it.
 #pragma once
 
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <cstdint>
 #include <deque>
 #include <expected>
@@ -180,8 +181,11 @@ class Engine {
 
   // Residents.
   Resident* find(TenantId tenant, RunId run);
+  // The same for the next of a queue.
+  Resident* find_queued(TenantId tenant, RunId run);
   Resident& adopt(Run run, const Hash& head);
   Resident* load(TenantId tenant, RunId run);
+  Resident& adopt(RunRow row);
   bool may_leave(const Resident& resident, Position durable) const;
 
   // Deciding.
@@ -201,7 +205,7 @@ class Engine {
   void queue_step(const Resident& resident, StepIndex step);
   void queue_gate_start(const Resident& resident);
   void start_gates();
-  void remember_start(const Run& run);
+  void remember_start(const Resident& resident);
   void serve_workers();
   bool grant(Worker& worker, const Scheduler::Ticket& ticket);
   Worker* find_worker(const WorkerName& name);
@@ -234,7 +238,12 @@ class Engine {
   Scheduler scheduler_;
   Workflows workflows_;
   std::unordered_map<TenantId, TenantEntry> tenants_;
-  std::unordered_map<RunId, std::unique_ptr<Resident>> residents_;
+  boost::unordered_flat_map<RunId, std::unique_ptr<Resident>, std::hash<RunId>> residents_;
+  // Rows of runs that are not in memory, so nobody changes them, in the order a queue will want them.
+  struct {
+    std::deque<RunRow> rows;
+    std::size_t count = 1;  // to fetch next: grows while what is fetched is what is wanted
+  } ahead_;
   std::vector<Worker> workers_;
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   Instant horizon_;

@@ -16,6 +16,9 @@ namespace pawl {
 Turn Engine::take_turn() {
   Position next = position_ + 1;
   Frame& frame = turn_.frame;
+  std::size_t bytes = frame.parts.size();
+  for (const Resident* resident : touched_) bytes += part_header_bytes_max + resident->turn_bytes();
+  frame.parts.reserve(bytes);
   for (Resident* resident : touched_) {
     append_part(frame.parts, resident->end_turn());
     resident->changed_at = next;
@@ -184,7 +187,7 @@ std::vector<Engine::Resident*> Engine::recover_leases() {
     for (StepIndex i = 0; i < run.steps.size(); ++i) {
       Step& step = run.steps[i];
       if (step.status != StepStatus::running || planted(Bug::forget_lease_at_restart)) continue;
-      scheduler_.lease_restored(run.tenant, run.workflow->name);
+      scheduler_.lease_restored(resident->workflow_number);
       resident->lease_marks[i] = LeaseMark::counted;
       // In-process workers died with the last process. Others may well be alive, and their heartbeats were not
       // journaled: they get a whole lease to make themselves heard.

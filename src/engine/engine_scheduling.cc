@@ -25,18 +25,19 @@ void Engine::queue_gate_start(const Resident& resident) {
 void Engine::start_gates() {
   static const std::vector<ToolName> no_worker_needed{ToolName{}};
   while (auto ticket = scheduler_.take(no_worker_needed, clock_.now())) {
-    Resident* resident = find(ticket->tenant, ticket->run);
+    Resident* resident = find_queued(ticket->tenant, ticket->run);
     if (!resident || resident->run.status != RunStatus::created) {
       scheduler_.put_back(*ticket);
       continue;
     }
     decide_and_apply(*resident, StartRun{}, nullptr);
-    remember_start(resident->run);
+    remember_start(*resident);
   }
 }
 
-void Engine::remember_start(const Run& run) {
-  if (scheduler_.is_paced(run.tenant, run.workflow->name))
+void Engine::remember_start(const Resident& resident) {
+  const Run& run = resident.run;
+  if (scheduler_.is_paced(resident.workflow_number))
     turn_.frame.starts.push_back({run.tenant, run.workflow->name, run.started_at});
 }
 
@@ -54,7 +55,7 @@ void Engine::serve_workers() {
 }
 
 bool Engine::grant(Worker& worker, const Scheduler::Ticket& ticket) {
-  Resident* resident = find(ticket.tenant, ticket.run);
+  Resident* resident = find_queued(ticket.tenant, ticket.run);
   Instant now = clock_.now();
   if (!resident || !is_claimable(resident->run, ticket.step, now)) {
     scheduler_.put_back(ticket);
@@ -77,10 +78,10 @@ bool Engine::grant(Worker& worker, const Scheduler::Ticket& ticket) {
   resident->claiming = ticket.step;
   decide_and_apply(*resident, claim, nullptr);
   resident->claiming = no_step;
-  if (starts) remember_start(run);
+  if (starts) remember_start(*resident);
   const Step& step = run.steps[ticket.step];
   if (step.status != StepStatus::running) {  // stillborn: the claim ended in a failure
-    scheduler_.lease_ended(ticket.tenant, run.workflow->name);
+    scheduler_.lease_ended(ticket.workflow);
     return false;
   }
   resident->lease_marks[ticket.step] = LeaseMark::counted;
@@ -100,7 +101,7 @@ bool Engine::grant(Worker& worker, const Scheduler::Ticket& ticket) {
 
 void Engine::end_lease(Resident& resident, StepIndex step) {
   LeaseMark& mark = resident.lease_marks[step];
-  if (mark == LeaseMark::counted) scheduler_.lease_ended(resident.run.tenant, resident.run.workflow->name);
+  if (mark == LeaseMark::counted) scheduler_.lease_ended(resident.workflow_number);
   mark = LeaseMark::none;
 }
 

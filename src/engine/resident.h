@@ -23,6 +23,7 @@ struct Engine::Resident {
   Run run;
   Hash head;
   std::vector<LeaseMark> lease_marks;
+  Scheduler::WorkflowNumber workflow_number = 0;
   StepIndex claiming = no_step;  // being claimed right now: its ticket is in hand, so it is not queued again
   Instant updated_at;
   Instant timer_at = end_of_time;  // the earliest timer set for it
@@ -48,6 +49,7 @@ struct Engine::Resident {
     turn_offset = lines.size();
     turn_first_seq = run.seq + 1;
   }
+  std::size_t turn_bytes() const { return lines.size() - turn_offset; }
   // The events of this turn. Valid until the next change.
   StreamPart end_turn() {
     StreamPart part{StreamKey::of(run.tenant, run.id), turn_first_seq, std::string_view(lines).substr(turn_offset)};

@@ -35,15 +35,17 @@ void stop_process(const std::string& reason) {
 Runtime::Runtime(Store& store, const ToolCatalog& tools, const Clock& clock, RuntimeOptions options)
     : store_(store),
       clock_(clock),
+      still_clock_(clock),
       options_(std::move(options)),
       random_(options_.seed ? options_.seed : system_seed()),
-      engine_(store, tools, clock, random_, options_.limits) {
+      engine_(store, tools, still_clock_, random_, options_.limits) {
   if (!options_.on_failure) options_.on_failure = stop_process;
 }
 
 Runtime::~Runtime() { stop(); }
 
 void Runtime::start() {
+  still_clock_.read();
   engine_.recover();
   engine_thread_ = std::thread([this] { decide_loop(); });
   writer_thread_ = std::thread([this] { write_loop(); });
@@ -134,6 +136,7 @@ void Runtime::hand_over(Turn turn) {
 }
 
 void Runtime::end_turn() {
+  still_clock_.read();
   engine_.durable(durable_.load(std::memory_order_acquire));
   engine_.advance();
   hand_over(engine_.take_turn());
@@ -150,11 +153,13 @@ void Runtime::decide_loop() try {
     };
     // Tasks first: one of them may register the worker whose offer came right after it.
     for (auto& task : taken.tasks) {
+      still_clock_.read();
       task(engine_);
       decide_one();
     }
     for (auto& [worker, slots] : taken.offers) engine_.offer(worker, slots);
     for (auto& report : taken.reports) {
+      still_clock_.read();
       engine_.report(report);
       decide_one();
     }

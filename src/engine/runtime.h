@@ -88,6 +88,7 @@ class Runtime : public LeaseBroker {
 
   Store& store_;
   const Clock& clock_;
+  StillClock still_clock_;
   RuntimeOptions options_;
   Random random_;
   Engine engine_;

@@ -44,7 +44,7 @@ Scheduler::TenantState& Scheduler::tenant_state(TenantId id) {
 
 Scheduler::WorkflowState& Scheduler::workflow_state(TenantState& tenant, const WorkflowName& name) {
   auto [it, is_new] = tenant.workflows.try_emplace(name, static_cast<std::uint32_t>(workflows_.size()));
-  if (is_new) workflows_.push_back({name, &tenant, {}, {}, false});
+  if (is_new) workflows_.push_back({name, it->second, &tenant, {}, {}, false});
   return workflows_[it->second];
 }
 
@@ -71,7 +71,16 @@ void Scheduler::set_workflow_caps(TenantId id, const WorkflowName& name, const C
   release(workflow);
 }
 
+Scheduler::WorkflowNumber Scheduler::number_of(TenantId tenant, const WorkflowName& workflow) {
+  return workflow_state(tenant_state(tenant), workflow).number;
+}
+
 Scheduler::WorkspaceQueue& Scheduler::workspace_queue(const ReadyStep& step) {
+  if (last_queue_ && last_queue_->tenant->id == step.tenant && last_queue_->tool->name == step.tool &&
+      last_workspace_->name == step.workspace && last_workspace_->in_ring) {
+    enter(*last_queue_);
+    return *last_workspace_;
+  }
   TenantState& tenant = tenant_state(step.tenant);
   auto& tool = tools_[step.tool];
   tool.name = step.tool;
@@ -91,13 +100,14 @@ Scheduler::WorkspaceQueue& Scheduler::workspace_queue(const ReadyStep& step) {
     queue.ring.push_back(&workspace);
   }
   enter(queue);
+  last_queue_ = &queue;
+  last_workspace_ = &workspace;
   return workspace;
 }
 
 void Scheduler::insert(const ReadyStep& step, bool at_front) {
   WorkspaceQueue& workspace = workspace_queue(step);
-  WorkflowState& workflow = workflow_state(tenant_state(step.tenant), step.workflow);
-  auto number = workflow.tenant->workflows.at(step.workflow);
+  WorkflowNumber number = number_of(step.tenant, step.workflow);
   auto& lane = step.fresh ? workspace.fresh : workspace.started;
   Entry entry{step.run, number, step.step, step.fresh};
   if (at_front)
@@ -281,7 +291,7 @@ std::optional<Scheduler::Ticket> Scheduler::take(std::span<const ToolName> tools
 
 void Scheduler::put_back(const Ticket& ticket) {
   not_a_start(ticket);
-  if (ticket.is_lease) lease_ended(ticket.tenant, workflows_[ticket.workflow].name);
+  if (ticket.is_lease) lease_ended(ticket.workflow);
 }
 
 void Scheduler::not_a_start(const Ticket& ticket) {
@@ -292,10 +302,10 @@ void Scheduler::not_a_start(const Ticket& ticket) {
   if (!workflow.aside.empty()) release(workflow);
 }
 
-void Scheduler::lease_restored(TenantId id, const WorkflowName& name) {
-  TenantState& tenant = tenant_state(id);
-  ++tenant.meter.running;
-  ++workflow_state(tenant, name).meter.running;
+void Scheduler::lease_restored(WorkflowNumber number) {
+  WorkflowState& workflow = workflows_[number];
+  ++workflow.tenant->meter.running;
+  ++workflow.meter.running;
 }
 
 void Scheduler::start_restored(TenantId id, const WorkflowName& name, Instant at) {
@@ -304,9 +314,9 @@ void Scheduler::start_restored(TenantId id, const WorkflowName& name, Instant at
   workflow_state(tenant, name).meter.started(at);
 }
 
-void Scheduler::lease_ended(TenantId id, const WorkflowName& name) {
-  TenantState& tenant = tenant_state(id);
-  WorkflowState& workflow = workflow_state(tenant, name);
+void Scheduler::lease_ended(WorkflowNumber number) {
+  WorkflowState& workflow = workflows_[number];
+  TenantState& tenant = *workflow.tenant;
   invariant(tenant.meter.running > 0 && workflow.meter.running > 0, "a lease ended that was never counted");
   --tenant.meter.running;
   --workflow.meter.running;
@@ -314,9 +324,9 @@ void Scheduler::lease_ended(TenantId id, const WorkflowName& name) {
   if (!workflow.aside.empty()) release(workflow);
 }
 
-bool Scheduler::is_paced(TenantId id, const WorkflowName& name) {
-  TenantState& tenant = tenant_state(id);
-  return tenant.meter.caps.max_runs_per_min || workflow_state(tenant, name).meter.caps.max_runs_per_min;
+bool Scheduler::is_paced(WorkflowNumber number) const {
+  const WorkflowState& workflow = workflows_[number];
+  return workflow.tenant->meter.caps.max_runs_per_min || workflow.meter.caps.max_runs_per_min;
 }
 
 std::uint64_t Scheduler::running(TenantId id) const {

@@ -30,6 +30,9 @@ namespace pawl {
 
 class Scheduler {
  public:
+  // This scheduler's own, for (tenant, workflow).
+  using WorkflowNumber = std::uint32_t;
+
   struct TenantLimits {
     int weight = 1;
     Caps caps;
@@ -41,13 +44,14 @@ class Scheduler {
     StepIndex step = 0;
     bool fresh = false;
     bool is_lease = false;       // false: a run that starts at a gate
-    std::uint32_t workflow = 0;  // this scheduler's own number for (tenant, workflow)
+    WorkflowNumber workflow = 0;
   };
 
   void set_limits(TenantId tenant, const TenantLimits& limits);
   void set_workspace_weight(TenantId tenant, const WorkspaceName& workspace, int weight);
   void set_workflow_caps(TenantId tenant, const WorkflowName& workflow, const Caps& caps);
 
+  WorkflowNumber number_of(TenantId tenant, const WorkflowName& workflow);
   void add(const ReadyStep& step);
 
   // The next step for a worker that offers these tools, or nothing. Counts as a lease, and, when fresh, as a start.
@@ -58,14 +62,14 @@ class Scheduler {
   void not_a_start(const Ticket& ticket);
 
   // What a restart finds.
-  void lease_restored(TenantId tenant, const WorkflowName& workflow);
+  void lease_restored(WorkflowNumber workflow);
   void start_restored(TenantId tenant, const WorkflowName& workflow, Instant at);
-  void lease_ended(TenantId tenant, const WorkflowName& workflow);
+  void lease_ended(WorkflowNumber workflow);
 
   // When a paced start becomes possible; end_of_time when nothing waits for the clock.
   Instant next_start_at() const;
   // Whether starts of this workflow are counted, so that they must be remembered across a restart.
-  bool is_paced(TenantId tenant, const WorkflowName& workflow);
+  bool is_paced(WorkflowNumber workflow) const;
 
   std::size_t size() const { return size_; }
   std::uint64_t running(TenantId tenant) const;
@@ -78,7 +82,7 @@ class Scheduler {
 
   struct Entry {
     RunId run;
-    std::uint32_t workflow = 0;
+    WorkflowNumber workflow = 0;
     StepIndex step = 0;
     bool fresh = false;
   };
@@ -123,6 +127,7 @@ class Scheduler {
 
   struct WorkflowState {
     WorkflowName name;
+    WorkflowNumber number = 0;
     TenantState* tenant = nullptr;
     Meter meter;
     // Waiting for this workflow's own caps.
@@ -139,7 +144,7 @@ class Scheduler {
     int weight = 1;
     Meter meter;
     std::map<WorkspaceName, int> workspace_weights;
-    std::map<WorkflowName, std::uint32_t> workflows;
+    std::map<WorkflowName, WorkflowNumber> workflows;
     std::vector<TenantQueue*> aside;  // out of their rings until a lease ends
   };
 
@@ -170,6 +175,9 @@ class Scheduler {
   std::unordered_map<TenantId, std::unique_ptr<TenantState>> tenants_;
   std::deque<WorkflowState> workflows_;
   std::map<ToolName, ToolQueue> tools_;
+  // Where the last step was queued. Nothing in these maps is ever removed, and the next step mostly goes there too.
+  TenantQueue* last_queue_ = nullptr;
+  WorkspaceQueue* last_workspace_ = nullptr;
   std::priority_queue<Wakeup, std::vector<Wakeup>, std::greater<>> wakeups_;
   std::size_t turn_ = 0;  // rotates over the tools of a worker
   std::size_t size_ = 0;

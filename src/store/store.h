@@ -61,6 +61,7 @@ struct StreamPart {
   std::string_view lines;
 };
 
+inline constexpr std::size_t part_header_bytes_max = 16 + 16 + 10 + 10;
 void append_part(std::string& parts, const StreamPart& part);
 // Calls for each part in order; throws StoreFailure when the bytes are not a frame's.
 void for_each_part(std::string_view parts, const std::function<void(const StreamPart&)>& visit);
@@ -191,7 +192,12 @@ class Store {
   virtual std::vector<DueRun> due_runs(Instant until, std::size_t limit, std::optional<DueRun> after) = 0;
 
   // For one tenant.
-  virtual std::optional<RunRow> load(TenantId tenant, RunId run) = 0;
+  // The runs with this id and the next ones, `limit` in all.
+  virtual std::vector<RunRow> load_from(TenantId tenant, RunId run, std::size_t limit) = 0;
+  std::optional<RunRow> load(TenantId tenant, RunId run) {
+    auto rows = load_from(tenant, run, 1);
+    return !rows.empty() && rows[0].id == run ? std::optional(std::move(rows[0])) : std::nullopt;
+  }
   // Newest first; without snapshots.
   virtual std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) = 0;
   // Newest first.

@@ -121,7 +121,7 @@ TEST(MaxConcurrency, holds_a_tenant_back_until_one_of_its_leases_ends) {
                        {.weight = 1, .caps = {.max_concurrency = 2, .max_runs_per_min = {}, .max_writes_per_run = {}}});
   for (std::uint64_t i = 1; i <= 4; ++i) scheduler.add(Step{.of_run = i});
   EXPECT_EQ(take_runs(scheduler, 4), (Numbers{1, 2}));
-  scheduler.lease_ended(tenant(1), {"w"});
+  scheduler.lease_ended(scheduler.number_of(tenant(1), {"w"}));
   EXPECT_EQ(take_runs(scheduler, 4), (Numbers{3}));
   EXPECT_EQ(scheduler.running(tenant(1)), 2u);
 }
@@ -143,7 +143,7 @@ TEST(MaxConcurrency, of_a_workflow_holds_only_that_workflow_back) {
   scheduler.add(Step{.of_run = 2, .workflow = "narrow"});
   scheduler.add(Step{.of_run = 3, .workflow = "wide"});
   EXPECT_EQ(take_runs(scheduler, 3), (Numbers{1, 3}));
-  scheduler.lease_ended(tenant(1), {"narrow"});
+  scheduler.lease_ended(scheduler.number_of(tenant(1), {"narrow"}));
   EXPECT_EQ(take_runs(scheduler, 3), (Numbers{2}));
 }
 
@@ -161,10 +161,10 @@ TEST(MaxConcurrency, counts_leases_that_a_restart_found) {
   Scheduler scheduler;
   scheduler.set_limits(tenant(1),
                        {.weight = 1, .caps = {.max_concurrency = 1, .max_runs_per_min = {}, .max_writes_per_run = {}}});
-  scheduler.lease_restored(tenant(1), {"w"});
+  scheduler.lease_restored(scheduler.number_of(tenant(1), {"w"}));
   scheduler.add(Step{.of_run = 1});
   EXPECT_FALSE(scheduler.take(work, noon));
-  scheduler.lease_ended(tenant(1), {"w"});
+  scheduler.lease_ended(scheduler.number_of(tenant(1), {"w"}));
   EXPECT_TRUE(scheduler.take(work, noon));
 }
 
@@ -178,7 +178,7 @@ TEST(MaxConcurrency, a_step_whose_tool_has_no_worker_does_not_hold_its_workflow)
   std::vector<ToolName> all{{"offline"}, {"work"}};
   ASSERT_TRUE(scheduler.take(work, noon));
   EXPECT_FALSE(scheduler.take(all, noon)) << "both others stand aside now";
-  scheduler.lease_ended(tenant(1), {"w"});
+  scheduler.lease_ended(scheduler.number_of(tenant(1), {"w"}));
   EXPECT_EQ(take_runs(scheduler, 2), (Numbers{3}));
 }
 
@@ -193,7 +193,7 @@ TEST(MaxConcurrency, a_start_that_must_wait_does_not_hold_a_step_that_need_not) 
   scheduler.add(Step{.of_run = 2, .fresh = true});
   scheduler.add(Step{.of_run = 1, .index = 1});
   EXPECT_TRUE(take_runs(scheduler, 2).empty());
-  scheduler.lease_ended(tenant(1), {"w"});
+  scheduler.lease_ended(scheduler.number_of(tenant(1), {"w"}));
   EXPECT_EQ(take_runs(scheduler, 2), (Numbers{1})) << "its second step";
 }
 

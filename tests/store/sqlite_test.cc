@@ -318,7 +318,7 @@ TEST_F(SqliteFolder, the_log_starts_over_although_someone_reads_all_the_time) {
     commit(store, frame);
     EXPECT_TRUE(store.load(acme, run_id(at)));
   }
-  EXPECT_LT(std::filesystem::file_size(folder_.data() / "pawl.db-wal"), 2u << 20);
+  EXPECT_LE(std::filesystem::file_size(folder_.data() / "pawl.db-wal"), 4u << 20);
   EXPECT_LT(std::filesystem::file_size(folder_.data() / "pawl.db"), 2u << 20)
       << "pruned frames leave room for new ones";
 }

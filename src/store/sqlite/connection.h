@@ -51,6 +51,8 @@ class Connection {
   // `mode` is SQLITE_CHECKPOINT_PASSIVE and so on. A reader in the way is no error: then less is done.
   Checkpoint checkpoint(int mode);
 
+  // Rows that the last statement inserted, updated or deleted.
+  int changes() const { return sqlite3_changes(handle_); }
   std::int64_t last_number() const { return sqlite3_last_insert_rowid(handle_); }
   sqlite3* handle() const { return handle_; }
   const std::string& path() const { return path_; }

@@ -50,7 +50,7 @@ Reader::Reader(Connection& connection)
       last_frame_(connection, sqlite::last_frame),
       next_frame_(connection, sqlite::next_frame),
       all_tenants_(connection, sqlite::all_tenants),
-      load_run_(connection, sqlite::load_run),
+      load_runs_(connection, sqlite::load_runs),
       list_runs_(connection, sqlite::list_runs),
       list_runs_by_status_(connection, sqlite::list_runs_by_status),
       list_approvals_(connection, sqlite::list_approvals),
@@ -125,13 +125,15 @@ Tenant Reader::fold_tenant(TenantId id) {
   return tenant;
 }
 
-std::optional<RunRow> Reader::load(TenantId tenant, RunId run) {
+std::vector<RunRow> Reader::load_from(TenantId tenant, RunId run, std::size_t limit) {
   IdBytes tenant_key(tenant.bits), run_key(run.bits);
-  auto rows = load_run_.query(tenant_key, run_key);
-  if (!rows.next()) return std::nullopt;
-  RunRow row = read_run(tenant, rows);
-  row.snapshot = rows.bytes(12);
-  return row;
+  auto rows = load_runs_.query(tenant_key, run_key, as_limit(limit));
+  std::vector<RunRow> out;
+  while (rows.next()) {
+    out.push_back(read_run(tenant, rows));
+    out.back().snapshot = rows.bytes(12);
+  }
+  return out;
 }
 
 std::vector<RunRow> Reader::list_runs(TenantId tenant, const RunFilter& filter) {

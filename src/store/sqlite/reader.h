@@ -26,7 +26,7 @@ class Reader {
   Position last_position();
   Position first_unfolded();
   std::vector<Tenant> tenants();
-  std::optional<RunRow> load(TenantId tenant, RunId run);
+  std::vector<RunRow> load_from(TenantId tenant, RunId run, std::size_t limit);
   std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter);
   std::vector<ApprovalRow> list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit);
   std::vector<DueRun> leased_runs();
@@ -68,7 +68,7 @@ class Reader {
 
   Statement begin_, end_;
   Statement last_frame_, next_frame_;
-  Statement all_tenants_, load_run_, list_runs_, list_runs_by_status_, list_approvals_;
+  Statement all_tenants_, load_runs_, list_runs_, list_runs_by_status_, list_approvals_;
   Statement leased_runs_, due_runs_;
   Statement find_run_stream_, find_tenant_stream_, find_history_, run_streams_, tenant_streams_;
   Statement ready_after_, workflows_after_, starts_after_;

@@ -110,6 +110,10 @@ inline constexpr const char* next_frame =
 
 // Streams.
 inline constexpr const char* insert_history = "INSERT INTO history(previous, first_seq, lines) VALUES(?1, ?2, ?3)";
+// The next piece of a run's stream, which must have ended at ?3 - 1.
+inline constexpr const char* append_history =
+    "INSERT INTO history(previous, first_seq, lines) SELECT history, ?3, ?4 FROM runs WHERE tenant = ?1 AND id = ?2 "
+    "AND seq = ?3 - 1";
 inline constexpr const char* find_history = "SELECT previous, first_seq, lines FROM history WHERE number = ?1";
 inline constexpr const char* find_run_stream = "SELECT seq, history, head FROM runs WHERE tenant = ?1 AND id = ?2";
 inline constexpr const char* find_tenant_stream = "SELECT seq, history, head FROM tenants WHERE tenant = ?1";
@@ -126,9 +130,9 @@ inline constexpr const char* insert_run =
 inline constexpr const char* update_run =
     "UPDATE runs SET status = ?3, due_at = ?4, leased = ?5, updated_at = ?6, error_code = ?7, seq = ?8, "
     "history = ?9, head = ?10, snapshot = ?11, ready = ?12 WHERE tenant = ?1 AND id = ?2";
-inline constexpr const char* load_run =
+inline constexpr const char* load_runs =
     "SELECT id, status, due_at, leased, created_at, updated_at, version, workflow, workspace, error_code, seq, head, "
-    "snapshot FROM runs WHERE tenant = ?1 AND id = ?2";
+    "snapshot FROM runs WHERE tenant = ?1 AND id >= ?2 ORDER BY id LIMIT ?3";
 // ?2 status, ?3 workflow, ?4 workspace: NULL = any; ?5 since; ids between ?6 and before ?7; ?8 limit.
 inline constexpr const char* list_runs =
     "SELECT id, status, due_at, leased, created_at, updated_at, version, workflow, workspace, error_code, seq, head "

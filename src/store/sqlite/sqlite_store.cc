@@ -91,6 +91,7 @@ SqliteStore::SqliteStore(const SqliteOptions& options)
   writer_.emplace(*writing_, sqlite::WriterLimits{.wal_pages_max = options.wal_bytes_max / page_bytes,
                                                   .wal_pages_idle = options.wal_bytes_idle / page_bytes});
   if (!one_connection_) {
+    checkpointer_.emplace(sqlite::OpenOptions{.path = path, .vfs = options.vfs});
     reading_.emplace(sqlite::OpenOptions{.path = path, .vfs = options.vfs, .read_only = true});
     set_up_reader(*reading_, options.reader_cache_bytes);
   }
@@ -156,18 +157,34 @@ void SqliteStore::commit(std::span<const Frame> frames) {
   change([&] {
     writer_->commit(frames);
     commits_.fetch_add(1, std::memory_order_release);
-    if (writer_->wants_checkpoint()) checkpoint();
+    go_on_with_checkpoint();
   });
 }
 
 void SqliteStore::tidy() {
   change([&] {
     if (writer_->prune()) commits_.fetch_add(1, std::memory_order_release);
-    if (writer_->wants_checkpoint_when_idle()) checkpoint();
+    if (writer_->wants_checkpoint_when_idle()) begin_checkpoint();
   });
 }
 
-void SqliteStore::checkpoint() {
+void SqliteStore::begin_checkpoint() {
+  if (!checkpointer_) return finish_checkpoint();
+  release_view();
+  if (checkpointer_->request()) writer_->checkpoint_begins();
+}
+
+void SqliteStore::go_on_with_checkpoint() {
+  if (checkpointer_)
+    if (auto done = checkpointer_->take_result()) writer_->checkpoint_ended(*done);
+  if (!writer_->wants_checkpoint() || (checkpointer_ && checkpointer_->is_busy())) return;
+  if (writer_->may_finish_checkpoint())
+    finish_checkpoint();
+  else
+    begin_checkpoint();
+}
+
+void SqliteStore::finish_checkpoint() {
   release_view();
   writer_->checkpoint();
   // A view that was opened meanwhile would keep the log from starting over; one that is opened now will not.
@@ -245,8 +262,8 @@ std::vector<DueRun> SqliteStore::due_runs(Instant until, std::size_t limit, std:
   return read([&](auto& reader) { return reader.due_runs(until, limit, after); });
 }
 
-std::optional<RunRow> SqliteStore::load(TenantId tenant, RunId run) {
-  return read([&](auto& reader) { return reader.load(tenant, run); });
+std::vector<RunRow> SqliteStore::load_from(TenantId tenant, RunId run, std::size_t limit) {
+  return read([&](auto& reader) { return reader.load_from(tenant, run, limit); });
 }
 
 std::vector<RunRow> SqliteStore::list_runs(TenantId tenant, const RunFilter& filter) {

@@ -3,9 +3,9 @@
 //   <folder>/pawl.db      the database, with its -wal and -shm beside it
 //   <folder>/lock         held by the writing process; its pid is the content
 //
-// Two connections: the writer's, used by commit() and tidy(), and the reader's, behind a mutex. Any number of other
-// processes may look through open_reader() meanwhile. A commit is one transaction and one sync of the log; the log
-// is moved into the database by the committing thread when it passes a limit.
+// Three connections: the writer's, used by commit() and tidy(); the reader's, behind a mutex; and the checkpointer's,
+// which moves the log into the database while commits go on. Any number of other processes may look through
+// open_reader() meanwhile. A commit is one transaction and one sync of the log.
 #pragma once
 
 #include <atomic>
@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 
+#include "store/sqlite/checkpointer.h"
 #include "store/sqlite/connection.h"
 #include "store/sqlite/folder_lock.h"
 #include "store/sqlite/reader.h"
@@ -58,7 +59,7 @@ class SqliteStore final : public Store {
   std::vector<DueRun> leased_runs() override;
   std::vector<DueRun> due_runs(Instant until, std::size_t limit, std::optional<DueRun> after) override;
 
-  std::optional<RunRow> load(TenantId tenant, RunId run) override;
+  std::vector<RunRow> load_from(TenantId tenant, RunId run, std::size_t limit) override;
   std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) override;
   std::vector<ApprovalRow> list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit) override;
   Stream history(StreamKey key) override;
@@ -74,7 +75,9 @@ class SqliteStore final : public Store {
   // Runs `write()`; when it throws, the store is finished.
   template <class Write>
   void change(Write write);
-  void checkpoint();
+  void begin_checkpoint();
+  void go_on_with_checkpoint();
+  void finish_checkpoint();
   void release_view();
   void refuse_if_failed() const;
 
@@ -83,6 +86,7 @@ class SqliteStore final : public Store {
   std::optional<sqlite::Connection> writing_;
   std::optional<sqlite::Connection> reading_;
   std::optional<sqlite::Writer> writer_;
+  std::optional<sqlite::Checkpointer> checkpointer_;
 
   std::mutex reader_mutex_;  // guards reader_ and the connection it uses
   std::optional<sqlite::Reader> reader_;

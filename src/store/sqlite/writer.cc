@@ -31,6 +31,7 @@ Writer::Writer(Connection& connection, WriterLimits limits)
       insert_frame_(connection, sqlite::insert_frame),
       prune_frames_(connection, sqlite::prune_frames),
       insert_history_(connection, sqlite::insert_history),
+      append_history_(connection, sqlite::append_history),
       find_run_stream_(connection, sqlite::find_run_stream),
       find_tenant_stream_(connection, sqlite::find_tenant_stream),
       insert_run_(connection, sqlite::insert_run),
@@ -80,9 +81,14 @@ void Writer::checkpoint() {
   next_checkpoint_pages_ = done.wal_pages + limits_.wal_pages_max;
 }
 
+void Writer::checkpoint_ended(const Connection::Checkpoint& done) {
+  if (!started_over_) wal_pages_done_ = std::max(wal_pages_done_, done.done_pages);
+}
+
 void Writer::note_wal_pages(int pages) {
   bool started_over = pages < wal_pages_;
   if (started_over) {
+    started_over_ = true;
     wal_pages_done_ = 0;
     next_checkpoint_pages_ = limits_.wal_pages_max;
   }
@@ -112,13 +118,7 @@ void Writer::fold(const RunFold& fold) {
   invariant(fold.ready.empty() || row.status == RunStatus::created || row.status == RunStatus::running,
             "only a run that is queued or running has ready steps");
 
-  StoredStream stored;
-  if (!fold.is_new) {
-    auto rows = find_run_stream_.query(tenant, id);
-    invariant(rows.next(), "a run that is not new has a row");
-    stored = {rows.u64(0), rows.i64(1)};
-  }
-  std::int64_t history = append_history(fold.history, stored);
+  std::int64_t history = append_history(fold);
   std::string ready = write_ready(fold.ready);
   std::optional<Blob> stored_ready;
   if (!ready.empty()) stored_ready = Blob{ready};
@@ -136,29 +136,42 @@ void Writer::fold(const RunFold& fold) {
 
 void Writer::fold(const TenantFold& fold) {
   IdBytes tenant(fold.tenant.id.bits);
-  StoredStream stored;
+  std::uint64_t stored_seq = 0;
+  std::optional<std::int64_t> newest;
   Hash head = fold.history.head;
   {
     auto rows = find_tenant_stream_.query(tenant);
     if (rows.next()) {
-      stored.seq = rows.u64(0);
-      if (!rows.is_null(1)) stored.newest = rows.i64(1);
+      stored_seq = rows.u64(0);
+      if (!rows.is_null(1)) newest = rows.i64(1);
       if (fold.history.lines.empty()) head = rows.hash(2);
     }
   }
-  std::uint64_t seq = fold.history.lines.empty() ? stored.seq : fold.history.last_seq;
-  if (!fold.history.lines.empty()) stored.newest = append_history(fold.history, stored);
+  std::uint64_t seq = fold.history.lines.empty() ? stored_seq : fold.history.last_seq;
+  if (!fold.history.lines.empty()) {
+    invariant(fold.history.first_seq == stored_seq + 1, "a stream's history has no gaps");
+    insert_history_.run(newest, fold.history.first_seq, Blob{fold.history.lines});
+    newest = connection_.last_number();
+  }
   std::string state = write_tenant(fold.tenant);
-  put_tenant_.run(tenant, seq, stored.newest, Blob{head.view()}, Blob{state});
+  put_tenant_.run(tenant, seq, newest, Blob{head.view()}, Blob{state});
 }
 
-std::int64_t Writer::append_history(const History& history, const StoredStream& stored) {
+std::int64_t Writer::append_history(const RunFold& fold) {
+  IdBytes tenant(fold.row.tenant.bits), id(fold.row.id.bits);
+  const History& history = fold.history;
   if (history.lines.empty()) {
-    invariant(stored.newest.has_value(), "a stream begins with an event");
-    return *stored.newest;
+    auto rows = find_run_stream_.query(tenant, id);
+    invariant(!fold.is_new && rows.next(), "a stream begins with an event");
+    return rows.i64(1);
   }
-  invariant(history.first_seq == stored.seq + 1, "a stream's history has no gaps");
-  insert_history_.run(stored.newest, history.first_seq, Blob{history.lines});
+  if (fold.is_new) {
+    invariant(history.first_seq == 1, "a stream's history has no gaps");
+    insert_history_.run(std::nullopt, history.first_seq, Blob{history.lines});
+  } else {
+    append_history_.run(tenant, id, history.first_seq, Blob{history.lines});
+    invariant(connection_.changes() == 1, "a run that is not new has a row, and its history has no gaps");
+  }
   return connection_.last_number();
 }
 

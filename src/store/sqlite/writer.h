@@ -11,10 +11,10 @@
 namespace pawl::sqlite {
 
 struct WriterLimits {
-  // The log is moved into the database when it is larger than this, by the commit that finds it so. Larger: fewer
-  // page writes, because a page that changed often is moved once. Smaller: shorter stalls and a shorter start.
+  // The log is moved into the database when it is larger than this. Larger: fewer page writes, because a page that
+  // changed often is moved once. Smaller: a shorter start after a crash.
   int wal_pages_max = 0;
-  // tidy() moves it already when it is larger than this: nobody waits then.
+  // tidy() moves it already when more than this is left to move.
   int wal_pages_idle = 0;
 };
 
@@ -27,15 +27,17 @@ class Writer {
   bool prune();
 
   bool wants_checkpoint() const { return wal_pages_ > next_checkpoint_pages_; }
-  bool wants_checkpoint_when_idle() const { return wal_pages_ - wal_pages_done_ > limits_.wal_pages_idle; }
+  bool wants_checkpoint_when_idle() const { return wal_pages_left() > limits_.wal_pages_idle; }
+  // So little that a commit can wait for it, or so much that it must.
+  bool may_finish_checkpoint() const {
+    return wal_pages_left() < limits_.wal_pages_max / 8 || wal_pages_ > 4 * limits_.wal_pages_max;
+  }
   void checkpoint();
+  // Another connection's passes: the log must not have started over between these two.
+  void checkpoint_begins() { started_over_ = false; }
+  void checkpoint_ended(const Connection::Checkpoint& done);
 
  private:
-  struct StoredStream {
-    std::uint64_t seq = 0;
-    std::optional<std::int64_t> newest;
-  };
-
   void write_frame(const Frame& frame);
   void fold(const RunFold& fold);
   void fold(const TenantFold& fold);
@@ -44,12 +46,15 @@ class Writer {
   void prune_frames(std::size_t count_max);
   void prune_starts();
   void note_wal_pages(int pages);
-  std::int64_t append_history(const History& history, const StoredStream& stored);
+  int wal_pages_left() const { return wal_pages_ - wal_pages_done_; }
+  // Gives the number of the stream's newest piece.
+  std::int64_t append_history(const RunFold& fold);
 
   Connection& connection_;
   WriterLimits limits_;
   int wal_pages_ = 0;       // as of the last commit
   int wal_pages_done_ = 0;  // of these, how many are in the database too
+  bool started_over_ = false;
   int next_checkpoint_pages_;
 
   Position first_position_ = 1;  // of the frames that are stored
@@ -59,7 +64,7 @@ class Writer {
 
   Transaction::Statements transaction_;
   Statement insert_frame_, prune_frames_;
-  Statement insert_history_, find_run_stream_, find_tenant_stream_;
+  Statement insert_history_, append_history_, find_run_stream_, find_tenant_stream_;
   Statement insert_run_, update_run_;
   Statement put_approval_, put_tenant_, put_workflow_;
   Statement insert_start_, prune_starts_;
