@@ -1,6 +1,8 @@
 // Events to canonical JSON and back. The fields below are written in the order RFC 8785 sorts them in, by hand: this
 // is the hottest code of the engine, and a test compares every kind of event with the generic canonical writer.
+#include <algorithm>
 #include <charconv>
+#include <cstring>
 
 #include "core/event.h"
 #include "core/invariant.h"
@@ -10,41 +12,93 @@ namespace {
 
 // A field's name as it stands in the text, made when this is compiled: ,"name":
 struct Key {
+  static constexpr std::size_t size_max = 24;
+
   consteval Key(const char* name) {
     for (char c : std::string_view(",\"")) text[size++] = c;
     for (char c : std::string_view(name)) text[size++] = c;
     for (char c : std::string_view("\":")) text[size++] = c;
   }
 
-  char text[24]{};
+  char text[size_max]{};
   std::size_t size = 0;
+};
+
+// Appends to a string whose end is made first and filled then: many small pieces cost a few instructions each.
+class TextWriter {
+ public:
+  explicit TextWriter(std::string& out) : out_(out), used_(out.size()) { make_room(usual_bytes); }
+  TextWriter(const TextWriter&) = delete;
+  TextWriter& operator=(const TextWriter&) = delete;
+  ~TextWriter() { out_.resize(used_); }
+
+  void put(char c) {
+    make_room(1);
+    out_[used_++] = c;
+  }
+  void put(std::string_view text) {
+    make_room(text.size());
+    std::memcpy(&out_[used_], text.data(), text.size());
+    used_ += text.size();
+  }
+  void put(const Key& key, bool with_comma) {
+    make_room(Key::size_max);
+    std::size_t skipped = with_comma ? 0 : 1;
+    std::memcpy(&out_[used_], key.text + skipped, Key::size_max - 1);  // a known size is copied at once
+    used_ += key.size - skipped;
+  }
+  void put(std::int64_t number) {
+    constexpr std::size_t digits_max = 20;
+    make_room(digits_max);
+    char* begin = &out_[used_];
+    used_ += static_cast<std::size_t>(std::to_chars(begin, begin + digits_max, number).ptr - begin);
+  }
+  void put_string(std::string_view text) {
+    if (plain_json_prefix(text) == text.size()) {
+      put('"');
+      put(text);
+      put('"');
+    } else {
+      std::string escaped;
+      append_json_string(escaped, text);
+      put(escaped);
+    }
+  }
+
+ private:
+  static constexpr std::size_t usual_bytes = 256;
+
+  void make_room(std::size_t bytes) {
+    if (out_.size() - used_ < bytes) out_.resize(used_ + std::max(bytes, usual_bytes));
+  }
+
+  std::string& out_;
+  std::size_t used_;
 };
 
 class ObjectWriter {
  public:
-  explicit ObjectWriter(std::string& out) : out_(out) { out_ += '{'; }
-  void close() { out_ += '}'; }
+  explicit ObjectWriter(TextWriter& out) : out_(out) { out_.put('{'); }
+  void close() { out_.put('}'); }
 
   void number(const Key& key, std::int64_t value) {
     open(key);
-    char digits[24];
-    auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
-    out_.append(digits, end);
+    out_.put(value);
   }
   void text(const Key& key, std::string_view value) {
     open(key);
-    append_json_string(out_, value);
+    out_.put_string(value);
   }
   // Known to need no escape: enumerators, ids, our own words.
   void word(const Key& key, std::string_view value) {
     open(key);
-    out_ += '"';
-    out_ += value;
-    out_ += '"';
+    out_.put('"');
+    out_.put(value);
+    out_.put('"');
   }
   void flag(const Key& key, bool value) {
     open(key);
-    out_ += value ? "true" : "false";
+    out_.put(std::string_view(value ? "true" : "false"));
   }
   // JSON that is stored as text is a string here: hashing must not depend on how someone else spells a number.
   void json(const Key& key, const JsonText& value) { text(key, value); }
@@ -62,8 +116,8 @@ class ObjectWriter {
 
  private:
   void open(const Key& key) {
-    out_.append(key.text + first_, key.size - first_);
-    first_ = 0;
+    out_.put(key, !is_first_);
+    is_first_ = false;
   }
 
   void write(const Diagnostic& value) {
@@ -82,14 +136,14 @@ class ObjectWriter {
     object.close();
   }
 
-  std::string& out_;
-  std::size_t first_ = 1;  // the first field has no comma before it
+  TextWriter& out_;
+  bool is_first_ = true;
 };
 
 // Writes one event's fields; "at" sorts among them, so each writer places it itself.
 class EventWriter {
  public:
-  EventWriter(std::string& out, const RunEvent& event) : object_(out), at_(event.at), type_(type_of(event.payload)) {}
+  EventWriter(TextWriter& out, const RunEvent& event) : object_(out), at_(event.at), type_(type_of(event.payload)) {}
 
   void operator()(const RunCreated& event) {
     object_.number("at", at_.ms);
@@ -420,7 +474,10 @@ std::string_view event_name(StepTrigger trigger) { return step_event_names[stati
 std::string_view event_name(ApprovalTrigger trigger) { return approval_event_names[static_cast<std::size_t>(trigger)]; }
 std::string_view type_of(const RunPayload& payload) { return std::visit(TypeOf{}, payload); }
 
-void append_event(std::string& out, const RunEvent& event) { std::visit(EventWriter(out, event), event.payload); }
+void append_event(std::string& out, const RunEvent& event) {
+  TextWriter text(out);
+  std::visit(EventWriter(text, event), event.payload);
+}
 
 std::expected<RunEvent, std::string> parse_run_event(std::string_view text) {
   auto value = parse_json(text);

@@ -222,7 +222,12 @@ std::expected<Json, std::string> parse_json(std::string_view text) {
 void append_json_string(std::string& out, std::string_view text) {
   constexpr std::string_view hex = "0123456789abcdef";
   out += '"';
-  for (const char c : text) {
+  while (true) {
+    std::size_t plain = plain_json_prefix(text);
+    out += text.substr(0, plain);
+    if (plain == text.size()) break;
+    const char c = text[plain];
+    text.remove_prefix(plain + 1);
     switch (c) {
       case '"':
         out += "\\\"";
@@ -246,13 +251,9 @@ void append_json_string(std::string& out, std::string_view text) {
         out += "\\r";
         break;
       default:
-        if (const auto byte = static_cast<unsigned char>(c); byte < 0x20) {
-          out += "\\u00";
-          out += hex[byte >> 4];
-          out += hex[byte & 15];
-        } else {
-          out += c;
-        }
+        out += "\\u00";
+        out += hex[static_cast<unsigned char>(c) >> 4];
+        out += hex[static_cast<unsigned char>(c) & 15];
     }
   }
   out += '"';

@@ -30,6 +30,7 @@ enum class Bug {
   forget_approvals_in_replay,
   revive_lost_lease,
   grant_after_revoke,
+  serve_stale_row,
   // scheduler
   ignore_max_concurrency,
   // store

@@ -93,6 +93,7 @@ constexpr std::array bug_names = std::to_array<std::string_view>({
     "forget_approvals_in_replay",
     "revive_lost_lease",
     "grant_after_revoke",
+    "serve_stale_row",
     "ignore_max_concurrency",
     "commit_without_sync",
     "prune_too_early",
