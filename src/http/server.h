@@ -1,0 +1,73 @@
+// HTTP/1.1, TLS, server-sent events and WebSocket over Boost.Beast. The only room that knows sockets; server.cc is the
+// only file that compiles Beast.
+//
+// One coroutine a connection. Every wait has a deadline, every size a limit: what a client can make the server hold is
+// bounded by connections_max times the limits below.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "http/message.h"
+
+namespace pawl::http {
+
+struct ServerOptions {
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 7295;  // 0: any free one, see Server::port()
+  int threads = 1;
+
+  struct Tls {
+    std::filesystem::path certificate;  // PEM, the whole chain
+    std::filesystem::path key;
+  };
+  std::optional<Tls> tls;
+
+  // Pages that may talk to this server from a browser, beside those that it serves itself: "https://ops.example".
+  std::vector<std::string> origins;
+
+  std::size_t connections_max = 4096;
+  std::size_t header_bytes_max = 16 << 10;
+  std::size_t body_bytes_max = 8 << 20;
+  std::size_t channel_bytes_max = 4 << 20;     // queued for one slow consumer
+  std::size_t buffered_bytes_max = 256 << 20;  // bodies being read, of all connections together; past it: 503
+  std::chrono::milliseconds header_timeout{10'000};   // from the first byte, or the accept, to the end of the headers
+  std::chrono::milliseconds body_timeout{30'000};
+  std::chrono::milliseconds idle_timeout{75'000};     // between requests
+  std::chrono::milliseconds write_timeout{30'000};
+  std::chrono::milliseconds channel_heartbeat{15'000};
+};
+
+class Server {
+ public:
+  // Binds and listens; throws std::runtime_error that says which address and why not.
+  Server(ServerOptions options, Handler& handler);
+  ~Server();  // as stop() with no grace
+
+  void start();
+  // Accepts no more, closes idle connections and channels (which are told to resume), lets requests that are being
+  // answered end for at most `grace`.
+  void stop(std::chrono::milliseconds grace);
+
+  std::uint16_t port() const;
+
+  struct Counts {
+    std::uint64_t accepted = 0;
+    std::uint64_t refused = 0;  // for too many connections
+    std::uint64_t open = 0;
+    std::uint64_t channels = 0;
+    std::uint64_t requests = 0;
+  };
+  Counts counts() const;
+
+ private:
+  class Inside;
+  std::unique_ptr<Inside> inside_;
+};
+
+}  // namespace pawl::http
