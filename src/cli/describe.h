@@ -66,8 +66,4 @@ struct EventWords {
 // `after` is the run with the event folded in.
 EventWords describe_event(const Run& after, const RunEvent& event, Vocabulary vocabulary = Vocabulary::contract_v1);
 
-// The run as `show --json` and results print it.
-boost::json::object run_object(const Run& run, Vocabulary vocabulary = Vocabulary::contract_v1);
-boost::json::object diagnostic_object(const Diagnostic& diagnostic);
-
 }  // namespace pawl

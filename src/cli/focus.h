@@ -54,6 +54,16 @@ class FocusedStore final : public Store {
   void for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) override {
     store_.for_each_start(since, visit);
   }
+  std::optional<KeptFrame> frame_after(Position position) override { return store_.frame_after(position); }
+  std::optional<ApprovalRow> find_approval(TenantId tenant, ApprovalId approval) override {
+    return store_.find_approval(tenant, approval);
+  }
+  std::optional<WorkflowRow> find_workflow(TenantId tenant, const WorkflowName& name, int version) override {
+    return store_.find_workflow(tenant, name, version);
+  }
+  std::optional<RunId> find_request(TenantId tenant, const std::string& request_key) override {
+    return store_.find_request(tenant, request_key);
+  }
   std::vector<RunRow> load_from(TenantId tenant, RunId run, std::size_t limit) override {
     return store_.load_from(tenant, run, limit);
   }

@@ -8,6 +8,7 @@
 
 #include "cli/folder.h"
 #include "cli/view.h"
+#include "core/run_object.h"
 
 namespace pawl {
 namespace {

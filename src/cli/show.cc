@@ -11,6 +11,7 @@
 #include "cli/verbs.h"
 #include "core/decide.h"
 #include "engine/clock.h"
+#include "core/run_object.h"
 
 namespace pawl {
 namespace {

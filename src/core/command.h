@@ -20,6 +20,7 @@ struct CreateRun {
   Actor by;
   std::string trigger_type = "api";
   std::string trigger_ref;
+  std::shared_ptr<const Idempotency> idempotency;
   std::optional<RunId> retry_of;
   std::optional<Money> budget;      // over the workflow's
   std::optional<Duration> timeout;  // over the workflow's

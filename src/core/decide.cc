@@ -483,6 +483,7 @@ Decision decide(const CreateRun& command, Instant now) {
                                    .by = command.by,
                                    .trigger_type = command.trigger_type,
                                    .trigger_ref = command.trigger_ref,
+                                   .idempotency = command.idempotency,
                                    .retry_of = command.retry_of,
                                    .budget = command.budget ? command.budget : command.workflow->budget,
                                    .timeout = command.timeout ? command.timeout : command.workflow->timeout}};
@@ -512,6 +513,7 @@ std::expected<CreateRun, Refusal> retry_of(const Run& run, RunId new_id, Actor b
                    .by = std::move(by),
                    .trigger_type = "retry",
                    .trigger_ref = run.id.str(),
+                   .idempotency = {},
                    .retry_of = run.id,
                    .budget = run.budget,
                    .timeout = run.timeout};

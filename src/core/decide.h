@@ -25,6 +25,7 @@ enum class RefusalCode {
   invalid_transition,  // an implementation reported what contract v1 does not have
   not_external,        // only external runs take reports
   not_found,           // no such run, workflow or tenant here
+  idempotency_conflict,  // that idempotency key belongs to another request
   invalid              // the request itself is wrong; the message says where
 };
 
@@ -36,7 +37,7 @@ inline constexpr std::array enum_names<RefusalCode>{
     std::string_view("SELF_APPROVAL"),      std::string_view("RUN_ENDED"),
     std::string_view("RUN_NOT_ENDED"),      std::string_view("INVALID_STATE_TRANSITION"),
     std::string_view("NOT_EXTERNAL"),       std::string_view("NOT_FOUND"),
-    std::string_view("INVALID_REQUEST")};
+    std::string_view("IDEMPOTENCY_KEY_REUSED"), std::string_view("INVALID_REQUEST")};
 
 struct Refusal {
   RefusalCode code;

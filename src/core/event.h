@@ -37,6 +37,7 @@ struct RunCreated {
   Actor by;
   std::string trigger_type;
   std::string trigger_ref;
+  std::shared_ptr<const Idempotency> idempotency;
   std::optional<RunId> retry_of;
   std::optional<Money> budget;
   std::optional<Duration> timeout;

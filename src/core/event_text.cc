@@ -149,8 +149,13 @@ class EventWriter {
     object_.number("at", at_.ms);
     if (event.budget) object_.word("budget_usd", print_money(*event.budget));
     object_.text("by", event.by.text);
+    if (event.idempotency) {
+      object_.text("idempotency_key", event.idempotency->key);
+      object_.text("idempotency_scope", event.idempotency->scope);
+    }
     object_.json("input", event.input);
     object_.word("provider", to_string(event.provider));
+    if (event.idempotency) object_.text("request_digest", event.idempotency->digest);
     if (event.retry_of) object_.word("retry_of", event.retry_of->str());
     if (event.timeout) object_.number("timeout_ms", event.timeout->count());
     object_.text_unless_empty("trigger_ref", event.trigger_ref);
@@ -401,6 +406,9 @@ RunPayload read_created(const ObjectReader& in) {
   out.by = Actor{in.text("by")};
   out.trigger_type = in.text("trigger_type");
   out.trigger_ref = in.text_or_empty("trigger_ref");
+  if (in.has("idempotency_key"))
+    out.idempotency = std::make_shared<const Idempotency>(
+        Idempotency{in.text("idempotency_scope"), in.text("idempotency_key"), in.text("request_digest")});
   if (in.has("retry_of")) out.retry_of = in.id<RunId>("retry_of");
   if (in.has("budget_usd")) out.budget = in.money("budget_usd");
   if (in.has("timeout_ms")) out.timeout = Duration(in.number("timeout_ms"));

@@ -23,6 +23,7 @@ class Fold {
     run_.created_by = event.by;
     run_.trigger_type = event.trigger_type;
     run_.trigger_ref = event.trigger_ref;
+    run_.idempotency = event.idempotency;
     run_.retry_of = event.retry_of;
     run_.budget = event.budget;
     run_.timeout = event.timeout;

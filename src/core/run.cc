@@ -101,6 +101,38 @@ std::expected<std::string, std::string> render_prompt(const Run& run, const Appr
 
 namespace {
 
+// A length before each part: no two lists of parts read the same.
+std::string joined(std::string_view kind, std::initializer_list<std::string_view> parts) {
+  std::string out(kind);
+  for (std::string_view part : parts) (out += std::to_string(part.size()) += ':') += part;
+  return out;
+}
+
+// What pawl itself sets as a trigger may come twice: a run may be retried twice.
+bool names_a_trigger(std::string_view type, std::string_view ref) { return !ref.empty() && type != "retry"; }
+
+}  // namespace
+
+std::string idempotency_request_key(std::string_view scope, std::string_view key) { return joined("key ", {scope, key}); }
+
+std::string trigger_request_key(const WorkflowName& workflow, std::string_view type, std::string_view ref) {
+  return names_a_trigger(type, ref) ? joined("trigger ", {workflow.text, type, ref}) : std::string();
+}
+
+std::vector<std::string> request_keys(const Run& run) {
+  std::vector<std::string> keys;
+  if (run.idempotency) keys.push_back(idempotency_request_key(run.idempotency->scope, run.idempotency->key));
+  if (names_a_trigger(run.trigger_type, run.trigger_ref))
+    keys.push_back(trigger_request_key(run.workflow->name, run.trigger_type, run.trigger_ref));
+  return keys;
+}
+
+namespace {
+
+bool same_idempotency(const Run& a, const Run& b) {
+  return (!a.idempotency && !b.idempotency) || (a.idempotency && b.idempotency && *a.idempotency == *b.idempotency);
+}
+
 bool same_diagnostic(const std::shared_ptr<const Diagnostic>& a, const std::shared_ptr<const Diagnostic>& b) {
   return (!a && !b) || (a && b && *a == *b);
 }
@@ -117,7 +149,7 @@ bool same_step(const Step& a, const Step& b) {
 bool same_fold(const Run& a, const Run& b) {
   return a.tenant == b.tenant && a.id == b.id && a.workspace == b.workspace && a.provider == b.provider &&
          a.status == b.status && a.input == b.input && a.created_by == b.created_by &&
-         a.trigger_type == b.trigger_type && a.trigger_ref == b.trigger_ref && a.retry_of == b.retry_of &&
+         a.trigger_type == b.trigger_type && a.trigger_ref == b.trigger_ref && same_idempotency(a, b) && a.retry_of == b.retry_of &&
          a.budget == b.budget && a.timeout == b.timeout && a.created_at == b.created_at &&
          a.started_at == b.started_at && a.finished_at == b.finished_at && a.cost == b.cost && a.writes == b.writes &&
          a.approvals == b.approvals && same_diagnostic(a.diagnostic, b.diagnostic) && a.seq == b.seq &&

@@ -45,6 +45,15 @@ struct Step {
   std::shared_ptr<const Diagnostic> last_error;
 };
 
+// Why a second request to create this run finds this one instead.
+struct Idempotency {
+  std::string scope;   // whose keys: an API key's id
+  std::string key;     // the caller's own
+  std::string digest;  // of the request: the same key with another one is a mistake
+
+  friend bool operator==(const Idempotency&, const Idempotency&) = default;
+};
+
 struct Vote {
   Actor by;
   Instant at;
@@ -78,6 +87,7 @@ struct Run {
   Actor created_by;
   std::string trigger_type;
   std::string trigger_ref;
+  std::shared_ptr<const Idempotency> idempotency;
   std::optional<RunId> retry_of;
   std::optional<Money> budget;
   std::optional<Duration> timeout;
@@ -109,6 +119,11 @@ std::expected<JsonText, std::string> render_input(const Run& run, StepIndex step
 std::expected<std::string, std::string> render_idempotency_key(const Run& run, StepIndex step);
 // What the people who decide the gate are asked. The journal keeps the template and the values; doors show this.
 std::expected<std::string, std::string> render_prompt(const Run& run, const Approval& approval);
+
+// The names under which a repeated request finds this run: its idempotency key, its trigger.
+std::vector<std::string> request_keys(const Run& run);
+std::string idempotency_request_key(std::string_view scope, std::string_view key);
+std::string trigger_request_key(const WorkflowName& workflow, std::string_view type, std::string_view ref);
 
 // Equal in all that events determine (so not in lease_expires_at of a running step).
 bool same_fold(const Run& a, const Run& b);

@@ -5,7 +5,7 @@
 namespace pawl {
 namespace {
 
-constexpr char format = 1;
+constexpr char format = 2;
 
 class Writer : ByteWriter {
  public:
@@ -21,6 +21,12 @@ class Writer : ByteWriter {
     text(run.created_by.text);
     text(run.trigger_type);
     text(run.trigger_ref);
+    u64(run.idempotency != nullptr);
+    if (run.idempotency) {
+      text(run.idempotency->scope);
+      text(run.idempotency->key);
+      text(run.idempotency->digest);
+    }
     id(run.retry_of.value_or(RunId{}).bits);
     i64(run.budget ? run.budget->micros : -1);
     i64(run.timeout ? run.timeout->count() : -1);
@@ -114,6 +120,13 @@ class Reader : public ByteReader {
     run.created_by.text = text();
     run.trigger_type = text();
     run.trigger_ref = text();
+    if (u64() != 0) {
+      Idempotency found;
+      found.scope = text();
+      found.key = text();
+      found.digest = text();
+      run.idempotency = std::make_shared<const Idempotency>(std::move(found));
+    }
     if (RunId retry_of{id()}; !retry_of.is_nil()) run.retry_of = retry_of;
     if (auto micros = i64(); micros >= 0) run.budget = Money{micros};
     if (auto ms = i64(); ms >= 0) run.timeout = Duration(ms);

@@ -1,5 +1,6 @@
 #include "core/tenant.h"
 
+#include <algorithm>
 #include <boost/json/object.hpp>
 
 #include "core/invariant.h"
@@ -31,6 +32,18 @@ struct ToObject {
             {"state", event.refused.state},     {"code", event.refused.code},
             {"type", "transition.refused"}};
   }
+  Object operator()(const KeyCreated& event) const {
+    Object out{{"key", event.key.str()},
+               {"name", event.name},
+               {"role", to_string(event.role)},
+               {"secret_hash", event.secret_hash},
+               {"type", "key.created"}};
+    if (event.expires_at != end_of_time) out["expires_at"] = event.expires_at.ms;
+    return out;
+  }
+  Object operator()(const KeyRevoked& event) const {
+    return {{"key", event.key.str()}, {"from", event.from.ms}, {"type", "key.revoked"}};
+  }
 };
 
 struct Bad {
@@ -56,6 +69,19 @@ int number(const Object& in, std::string_view key) {
   return *value;
 }
 
+Instant moment(const Object& in, std::string_view key) {
+  const Json* value = in.if_contains(key);
+  if (!value || !value->is_int64()) throw Bad{"\"" + std::string(key) + "\" must be a whole number"};
+  return {value->get_int64()};
+}
+
+template <class AnyId>
+AnyId id(const Object& in, std::string_view key) {
+  auto value = AnyId::parse(text(in, key));
+  if (!value) throw Bad{"\"" + std::string(key) + "\" is not an id"};
+  return *value;
+}
+
 TenantPayload read_payload(const Object& in) {
   std::string type = text(in, "type");
   if (type == "tenant.created") return TenantCreated{text(in, "name")};
@@ -68,10 +94,15 @@ TenantPayload read_payload(const Object& in) {
     return WorkflowPublished{WorkflowName{text(in, "workflow")}, number(in, "version"), text(in, "digest"),
                              text(in, "source")};
   if (type == "transition.refused") {
-    auto run = RunId::parse(text(in, "run"));
-    if (!run) throw Bad{"\"run\" is not an id"};
-    return RequestRefused{*run, {text(in, "requested"), text(in, "state"), text(in, "code"), {}}};
+    return RequestRefused{id<RunId>(in, "run"), {text(in, "requested"), text(in, "state"), text(in, "code"), {}}};
   }
+  if (type == "key.created") {
+    auto role = parse_enum<Role>(text(in, "role"));
+    if (!role) throw Bad{"\"role\" has no known word"};
+    return KeyCreated{id<KeyId>(in, "key"), text(in, "name"), *role, text(in, "secret_hash"),
+                      in.contains("expires_at") ? moment(in, "expires_at") : end_of_time};
+  }
+  if (type == "key.revoked") return KeyRevoked{id<KeyId>(in, "key"), moment(in, "from")};
   throw Bad{"unknown type \"" + type + "\""};
 }
 
@@ -79,6 +110,7 @@ using Checked = std::expected<void, std::string>;
 
 struct Fold {
   Tenant& tenant;
+  const TenantEvent& whole;
 
   Checked operator()(const TenantCreated& event) const {
     if (tenant.seq != 0) return std::unexpected("a tenant is created once, first");
@@ -103,6 +135,17 @@ struct Fold {
     return {};
   }
   Checked operator()(const RequestRefused&) const { return {}; }
+  Checked operator()(const KeyCreated& event) const {
+    if (tenant.keys.contains(event.key)) return std::unexpected("a key is created once");
+    tenant.keys[event.key] = {event.name, event.role, event.secret_hash, whole.at, whole.by, event.expires_at};
+    return {};
+  }
+  Checked operator()(const KeyRevoked& event) const {
+    auto found = tenant.keys.find(event.key);
+    if (found == tenant.keys.end()) return std::unexpected("a key was revoked that is not there");
+    found->second.expires_at = std::min(found->second.expires_at, event.from);
+    return {};
+  }
 };
 
 }  // namespace
@@ -134,7 +177,7 @@ std::expected<TenantEvent, std::string> parse_tenant_event(std::string_view line
 Checked evolve_checked(Tenant& tenant, const TenantEvent& event) {
   if (tenant.seq == 0 && !std::holds_alternative<TenantCreated>(event.payload))
     return std::unexpected("the first event must create the tenant");
-  auto folded = std::visit(Fold{tenant}, event.payload);
+  auto folded = std::visit(Fold{tenant, event}, event.payload);
   if (folded) tenant.seq += 1;
   return folded;
 }

@@ -40,13 +40,42 @@ struct WorkflowPublished {
   std::string source;
 };
 
+// What the holder of an API key may do.
+enum class Role {
+  admin,      // everything, keys and limits included
+  operator_,  // publish workflows, start, cancel and retry runs, decide
+  approver,   // decide what waits for a person
+  worker,     // take leases and report on them
+  viewer      // look
+};
+template <>
+inline constexpr std::array enum_names<Role>{std::string_view("admin"), std::string_view("operator"),
+                                             std::string_view("approver"), std::string_view("worker"),
+                                             std::string_view("viewer")};
+
+// The secret itself is shown once, to whoever made the key; here is a keyed hash of it.
+struct KeyCreated {
+  KeyId key;
+  std::string name;
+  Role role = Role::viewer;
+  std::string secret_hash;
+  Instant expires_at = end_of_time;
+};
+
+// From `from` on, which may lie ahead: until then the old key and its successor are both good.
+struct KeyRevoked {
+  KeyId key;
+  Instant from;
+};
+
 // A request that met a finished run. That run's stream is sealed, so its audit lies here.
 struct RequestRefused {
   RunId run;
   TransitionRefused refused;
 };
 
-using TenantPayload = std::variant<TenantCreated, LimitsSet, WorkspaceSet, WorkflowPublished, RequestRefused>;
+using TenantPayload = std::variant<TenantCreated, LimitsSet, WorkspaceSet, WorkflowPublished, RequestRefused, KeyCreated,
+                                   KeyRevoked>;
 
 struct TenantEvent {
   Instant at;
@@ -66,6 +95,16 @@ struct Tenant {
     friend bool operator==(const Published&, const Published&) = default;
   };
   std::map<WorkflowName, Published> workflows;  // the latest version of each
+  struct Key {
+    std::string name;
+    Role role = Role::viewer;
+    std::string secret_hash;
+    Instant created_at;
+    Actor created_by;
+    Instant expires_at = end_of_time;  // by its own term, or because it was revoked
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  std::map<KeyId, Key> keys;
   std::uint64_t seq = 0;
 
   friend bool operator==(const Tenant&, const Tenant&) = default;

@@ -38,6 +38,14 @@ void ToolCatalog::add(ToolSpec spec) {
   specs_.push_back(std::move(spec));
 }
 
+bool ToolCatalog::may_be_remote(const ToolName& name) const {
+  if (!remote_ || !is_valid_name(name.text)) return false;
+  auto space = [](std::string_view text) { return text.substr(0, text.find('.')); };
+  return std::none_of(specs_.begin(), specs_.end(), [&](const ToolSpec& spec) {
+    return spec.name.text.find('.') != std::string::npos && space(spec.name.text) == space(name.text);
+  });
+}
+
 const ToolSpec* ToolCatalog::find(const ToolName& name) const {
   const auto at = std::find_if(specs_.begin(), specs_.end(), [&](const ToolSpec& spec) { return spec.name == name; });
   return at == specs_.end() ? nullptr : &*at;

@@ -33,8 +33,14 @@ class ToolCatalog {
   const ToolSpec* find(const ToolName& name) const;
   const std::vector<ToolSpec>& all() const { return specs_; }
 
+  // Where workers come from outside, any well-formed name may be a tool of theirs, except one that looks like a slip
+  // of the pen: a built-in's own name space (http.requst) is not theirs.
+  void expect_remote_tools() { remote_ = true; }
+  bool may_be_remote(const ToolName& name) const;
+
  private:
   std::vector<ToolSpec> specs_;
+  bool remote_ = false;
 };
 
 // The gate that people open. No worker ever executes it.

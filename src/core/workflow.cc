@@ -198,7 +198,7 @@ class WorkflowReader {
       return out;
     }
     const ToolSpec* spec = tools_ ? tools_->find(out.tool) : nullptr;
-    if (tools_ && !spec) reader_.refuse(tool->value.place, "there is no tool " + quote(*word) + suggest_tool(*word));
+    if (tools_ && !spec && !tools_->may_be_remote(out.tool)) reader_.refuse(tool->value.place, "there is no tool " + quote(*word) + suggest_tool(*word));
     read_work(node, spec, out);
     return out;
   }

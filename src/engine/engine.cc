@@ -99,6 +99,8 @@ void Engine::durable(Position position) {
     Instant due = next_due(run, clock_.now());
     if (due <= horizon_ && due != found->second->load_timer_at && !planted(Bug::lose_timer_of_evicted_run))
       timers_.push({due, run.tenant, id, true});
+    if (!requests_.empty())
+      for (std::string& key : request_keys(run)) requests_.erase({run.tenant, std::move(key)});
     residents_.erase(found);
   }
 }
@@ -273,6 +275,25 @@ void Engine::set_limits(TenantId tenant, LimitsSet limits, Actor by, Reply<Tenan
   answer_with<TenantId>(reply, tenant);
 }
 
+void Engine::create_key(TenantId tenant, KeyCreated key, Actor by, Reply<TenantId> reply) {
+  auto found = tenants_.find(tenant);
+  if (found == tenants_.end()) return answer_with<TenantId>(reply, no_such("tenant"));
+  if (!is_valid_name(key.name) || found->second.tenant.keys.contains(key.key))
+    return answer_with<TenantId>(
+        reply, std::unexpected(Refusal{RefusalCode::invalid, "a key's name is letters, digits, . _ and -"}));
+  append_tenant_event(found->second, std::move(key), by);
+  answer_with<TenantId>(reply, tenant);
+}
+
+void Engine::revoke_key(TenantId tenant, KeyRevoked key, Actor by, Reply<TenantId> reply) {
+  auto found = tenants_.find(tenant);
+  if (found == tenants_.end() || !found->second.tenant.keys.contains(key.key))
+    return answer_with<TenantId>(reply, no_such("key"));
+  // A repeat changes nothing, so it says nothing.
+  if (key.from < found->second.tenant.keys.at(key.key).expires_at) append_tenant_event(found->second, key, by);
+  answer_with<TenantId>(reply, tenant);
+}
+
 void Engine::set_workspace(TenantId tenant, WorkspaceSet workspace, Actor by, Reply<TenantId> reply) {
   auto found = tenants_.find(tenant);
   if (found == tenants_.end()) return answer_with<TenantId>(reply, no_such("tenant"));
@@ -286,18 +307,32 @@ void Engine::set_workspace(TenantId tenant, WorkspaceSet workspace, Actor by, Re
 }
 
 void Engine::publish(TenantId tenant, std::string source, std::string file, Actor by, Reply<WorkflowRef> reply) {
-  auto found = tenants_.find(tenant);
-  if (found == tenants_.end()) return answer_with<WorkflowRef>(reply, no_such("tenant"));
   auto workflow = compile_workflow(source, file, &tools_);
   if (!workflow)
     return answer_with<WorkflowRef>(reply, std::unexpected(Refusal{RefusalCode::invalid, workflow.error()}));
-  if (const Workflow* latest = workflows_.latest(tenant, workflow->name)) {
-    if (latest->digest == workflow->digest)
+  publish_compiled(tenant, std::move(*workflow), by, reply);
+}
+
+void Engine::publish_as(TenantId tenant, const WorkflowName& name, std::string source, Actor by,
+                        Reply<WorkflowRef> reply) {
+  auto workflow = compile_workflow(source, name.text, &tools_);
+  if (workflow && workflow->name != name)
+    workflow = std::unexpected("the definition is called \"" + workflow->name.text + "\", not \"" + name.text + "\"");
+  if (!workflow)
+    return answer_with<WorkflowRef>(reply, std::unexpected(Refusal{RefusalCode::invalid, workflow.error()}));
+  publish_compiled(tenant, std::move(*workflow), by, reply);
+}
+
+void Engine::publish_compiled(TenantId tenant, Workflow workflow, const Actor& by, Reply<WorkflowRef>& reply) {
+  auto found = tenants_.find(tenant);
+  if (found == tenants_.end()) return answer_with<WorkflowRef>(reply, no_such("tenant"));
+  if (const Workflow* latest = workflows_.latest(tenant, workflow.name)) {
+    if (latest->digest == workflow.digest)
       return answer_with<WorkflowRef>(reply, WorkflowRef{latest->name, latest->version, false});
-    workflow->version = latest->version;
+    workflow.version = latest->version;
   }
-  workflow->version += 1;
-  const Workflow& published = workflows_.add(tenant, std::move(*workflow));
+  workflow.version += 1;
+  const Workflow& published = workflows_.add(tenant, std::move(workflow));
   scheduler_.set_workflow_caps(tenant, published.name, published.caps);
   append_tenant_event(found->second,
                       WorkflowPublished{published.name, published.version, published.digest, published.source}, by);
@@ -308,10 +343,15 @@ void Engine::publish(TenantId tenant, std::string source, std::string file, Acto
 
 // ---- Runs
 
-void Engine::create_run(NewRun request, Reply<RunAnswer> reply) {
+std::optional<RunId> Engine::create_run(NewRun request, Reply<RunAnswer> reply) {
   const Workflow* workflow = request.version ? workflows_.find(request.tenant, request.workflow, *request.version)
                                              : workflows_.latest(request.tenant, request.workflow);
-  if (!workflow) return answer_with<RunAnswer>(reply, no_such("workflow"));
+  if (!workflow) return answer_with<RunAnswer>(reply, no_such("workflow")), std::nullopt;
+  if (auto repeat = answer_repeat(request, *workflow)) {
+    auto id = *repeat ? std::optional((*repeat)->run) : std::nullopt;
+    answer_with<RunAnswer>(reply, std::move(*repeat));
+    return id;
+  }
   CreateRun command{.tenant = request.tenant,
                     .id = ids_.make<RunId>(clock_.now()),
                     .workflow = workflow,
@@ -321,10 +361,37 @@ void Engine::create_run(NewRun request, Reply<RunAnswer> reply) {
                     .by = std::move(request.by),
                     .trigger_type = std::move(request.trigger_type),
                     .trigger_ref = std::move(request.trigger_ref),
+                    .idempotency = std::move(request.idempotency),
                     .retry_of = {},
                     .budget = request.budget,
                     .timeout = request.timeout};
   create(command, reply);
+  return command.id;
+}
+
+std::optional<RunId> Engine::find_request(TenantId tenant, const std::string& key) {
+  if (auto found = requests_.find({tenant, key}); found != requests_.end()) return found->second;
+  return store_.find_request(tenant, key);
+}
+
+std::optional<std::expected<RunAnswer, Refusal>> Engine::answer_repeat(const NewRun& request,
+                                                                       const Workflow& workflow) {
+  if (request.idempotency) {
+    const Idempotency& wanted = *request.idempotency;
+    if (auto id = find_request(request.tenant, idempotency_request_key(wanted.scope, wanted.key))) {
+      Resident* resident = find(request.tenant, *id);
+      invariant(resident && resident->run.idempotency, "a request's name leads to its run");
+      if (resident->run.idempotency->digest != wanted.digest)
+        return std::unexpected(Refusal{RefusalCode::idempotency_conflict,
+                                       "this Idempotency-Key was used for another request, which made " + id->str()});
+      return answer_of(*resident);
+    }
+  }
+  std::string trigger = trigger_request_key(workflow.name, request.trigger_type, request.trigger_ref);
+  if (trigger.empty()) return std::nullopt;
+  auto id = find_request(request.tenant, trigger);
+  Resident* resident = id ? find(request.tenant, *id) : nullptr;
+  return resident ? std::optional<std::expected<RunAnswer, Refusal>>(answer_of(*resident)) : std::nullopt;
 }
 
 void Engine::create(const CreateRun& command, Reply<RunAnswer>& reply) {
@@ -336,8 +403,11 @@ void Engine::create(const CreateRun& command, Reply<RunAnswer>& reply) {
   Decision decision = decide(command, clock_.now());
   apply(resident, decision.events, nullptr);
   if (starts_at_gate(resident.run)) queue_gate_start(resident);
+  for (std::string& key : request_keys(resident.run)) requests_[{command.tenant, std::move(key)}] = command.id;
   ++stats_.runs_created;
-  answer_with<RunAnswer>(reply, answer_of(resident));
+  RunAnswer answer = answer_of(resident);
+  answer.is_new = true;
+  answer_with<RunAnswer>(reply, answer);
 }
 
 void Engine::command(TenantId tenant, RunId run, const RunCommand& command, Reply<RunAnswer> reply) {
@@ -355,18 +425,47 @@ void Engine::answer(TenantId tenant, RunId run, const StepId& step, JsonText tex
   command(tenant, run, AnswerQuestion{*index, std::move(text), std::move(by)}, std::move(reply));
 }
 
-void Engine::retry(TenantId tenant, RunId run, Actor by, Reply<RunAnswer> reply) {
+std::optional<RunId> Engine::retry(TenantId tenant, RunId run, Actor by, Reply<RunAnswer> reply) {
+  Resident* resident = find(tenant, run);
+  if (!resident) return answer_with<RunAnswer>(reply, no_such("run")), std::nullopt;
+  auto again = retry_of(resident->run, ids_.make<RunId>(clock_.now()), std::move(by));
+  if (!again) return answer_with<RunAnswer>(reply, std::unexpected(again.error())), std::nullopt;
+  create(*again, reply);
+  return again->id;
+}
+
+void Engine::report_status(TenantId tenant, RunId run, StatusReport report, Reply<RunAnswer> reply) {
   Resident* resident = find(tenant, run);
   if (!resident) return answer_with<RunAnswer>(reply, no_such("run"));
-  auto again = retry_of(resident->run, ids_.make<RunId>(clock_.now()), std::move(by));
-  if (!again) return answer_with<RunAnswer>(reply, std::unexpected(again.error()));
-  create(*again, reply);
+  // The transition that leads there from here; when there is none, any that leads there is refused as it should be.
+  std::optional<RunTrigger> trigger;
+  for (const auto& row : run_table)
+    if (row.to == report.status && (!trigger || row.from == resident->run.status)) trigger = row.trigger;
+  if (!trigger)
+    return answer_with<RunAnswer>(
+        reply, std::unexpected(Refusal{RefusalCode::invalid, "no transition leads to the status created"}));
+  command(tenant, run, ReportRun{*trigger, std::move(report.by), std::move(report.diagnostic), std::move(report.reason)},
+          std::move(reply));
 }
 
 void Engine::inspect(TenantId tenant, RunId run, Reply<std::shared_ptr<const Run>> reply) {
   Resident* resident = find(tenant, run);
   if (!resident) return answer_with<std::shared_ptr<const Run>>(reply, no_such("run"));
   answer_with<std::shared_ptr<const Run>>(reply, std::make_shared<const Run>(resident->run));
+}
+
+void Engine::flush(TenantId tenant, std::optional<RunId> run, Reply<RunAnswer> reply) {
+  if (!run) {
+    fold_all();
+    return answer_with<RunAnswer>(reply, RunAnswer{});
+  }
+  Resident* resident = find(tenant, *run);
+  if (!resident) return answer_with<RunAnswer>(reply, no_such("run"));
+  if (resident->in_turn())
+    resident->fold_wanted = true;
+  else if (resident->dirty)
+    fold(*resident);
+  answer_with<RunAnswer>(reply, answer_of(*resident));
 }
 
 // ---- Workers

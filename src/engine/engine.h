@@ -19,6 +19,7 @@
 #include <deque>
 #include <expected>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <queue>
@@ -50,6 +51,7 @@ struct RunAnswer {
   RunId run;
   RunStatus status = RunStatus::created;
   std::uint64_t seq = 0;
+  bool is_new = false;  // this request created it; otherwise it was there
 };
 
 template <class T>
@@ -65,6 +67,7 @@ struct NewRun {
   Actor by;
   std::string trigger_type = "api";
   std::string trigger_ref;
+  std::shared_ptr<const Idempotency> idempotency;
   std::optional<Money> budget;
   std::optional<Duration> timeout;
 };
@@ -117,17 +120,30 @@ class Engine {
   // Tenants and their configuration.
   std::optional<TenantId> find_tenant(std::string_view name) const;
   void create_tenant(std::string name, Actor by, Reply<TenantId> reply);
+  void create_key(TenantId tenant, KeyCreated key, Actor by, Reply<TenantId> reply);
+  void revoke_key(TenantId tenant, KeyRevoked key, Actor by, Reply<TenantId> reply);
   void set_limits(TenantId tenant, LimitsSet limits, Actor by, Reply<TenantId> reply);
   void set_workspace(TenantId tenant, WorkspaceSet workspace, Actor by, Reply<TenantId> reply);
   // The same content gives the same version.
   void publish(TenantId tenant, std::string source, std::string file, Actor by, Reply<WorkflowRef> reply);
+  // Refused unless the definition bears this name.
+  void publish_as(TenantId tenant, const WorkflowName& name, std::string source, Actor by, Reply<WorkflowRef> reply);
 
   // Runs.
-  void create_run(NewRun request, Reply<RunAnswer> reply);
+  // Gives the run that the answer will name, so that the same turn can ask for more of it.
+  std::optional<RunId> create_run(NewRun request, Reply<RunAnswer> reply);
   void command(TenantId tenant, RunId run, const RunCommand& command, Reply<RunAnswer> reply);
   // Finds the step by its name; for AnswerQuestion.
   void answer(TenantId tenant, RunId run, const StepId& step, JsonText text, Actor by, Reply<RunAnswer> reply);
-  void retry(TenantId tenant, RunId run, Actor by, Reply<RunAnswer> reply);
+  std::optional<RunId> retry(TenantId tenant, RunId run, Actor by, Reply<RunAnswer> reply);
+  // What another orchestrator says of a run that it carries.
+  struct StatusReport {
+    RunStatus status = RunStatus::running;
+    Actor by;
+    std::shared_ptr<const Diagnostic> diagnostic;
+    std::string reason;
+  };
+  void report_status(TenantId tenant, RunId run, StatusReport report, Reply<RunAnswer> reply);
   // The run as decided so far; the answer waits for it to be durable like any other.
   void inspect(TenantId tenant, RunId run, Reply<std::shared_ptr<const Run>> reply);
 
@@ -136,10 +152,27 @@ class Engine {
   // Its leases are over at once.
   void remove_worker(const WorkerName& worker);
   void offer(const WorkerName& worker, int slots);
+
+  // A remote worker asks once: up to `max` leases of its own tenant, now or as soon as there is one.
+  struct Poll {
+    TenantId tenant;
+    WorkerName worker;
+    std::vector<ToolName> tools;
+    int max = 1;
+    // Called with the leases once their claims are durable, or with none when the poll ended without any.
+    std::move_only_function<void(std::vector<Lease>)> reply;
+  };
+  using PollNumber = std::uint64_t;
+  PollNumber poll(Poll poll);
+  // Nothing came in time: it is answered with none. A poll that was answered is over already.
+  void end_poll(PollNumber number);
   // Without a reply nobody is told that a report was refused; in-process workers do not ask.
   void report(StepReport& report, Reply<RunAnswer> reply = {});
   // Extends the lease; false when it is lost.
   bool heartbeat(TenantId tenant, RunId run, const StepId& step, std::uint64_t token);
+
+  // Called once this turn is durable, after the replies that were asked for before.
+  void when_durable(std::move_only_function<void()> call) { turn_.answers.push_back(std::move(call)); }
 
   // Time and turns.
   void advance();
@@ -149,6 +182,8 @@ class Engine {
   Instant next_wakeup() const;
   // Writes every changed run's row with the next turn, so that queries see all of it.
   void fold_all();
+  // The same, and says when it is durable; with a run, that one only.
+  void flush(TenantId tenant, std::optional<RunId> run, Reply<RunAnswer> reply);
 
   EngineStats stats() const;
   const Scheduler& scheduler() const { return scheduler_; }
@@ -164,6 +199,11 @@ class Engine {
     std::vector<ToolName> tools;
     LeaseSink* sink = nullptr;
     int slots = 0;
+    std::vector<Lease> granted;  // in this turn
+  };
+  struct WaitingPoll {
+    PollNumber number = 0;
+    Poll poll;
     std::vector<Lease> granted;  // in this turn
   };
   struct Timer {
@@ -196,6 +236,10 @@ class Engine {
   std::optional<Refusal> decide_and_apply(Resident& resident, const RunCommand& command, const StepReport* own);
   void audit_on_sealed(const Resident& resident, const RunCommand& command, const Refusal& refusal);
   void create(const CreateRun& command, Reply<RunAnswer>& reply);
+  // The run that an earlier request with the same names made, or a refusal when it was another request.
+  std::optional<std::expected<RunAnswer, Refusal>> answer_repeat(const NewRun& request, const Workflow& workflow);
+  std::optional<RunId> find_request(TenantId tenant, const std::string& key);
+  void publish_compiled(TenantId tenant, Workflow workflow, const Actor& by, Reply<WorkflowRef>& reply);
   void append_tenant_event(TenantEntry& entry, TenantPayload payload, const Actor& by);
   template <class T>
   void answer_with(Reply<T>& reply, std::expected<T, Refusal> answer);
@@ -207,7 +251,8 @@ class Engine {
   void start_gates();
   void remember_start(const Resident& resident);
   void serve_workers();
-  bool grant(Worker& worker, const Scheduler::Ticket& ticket);
+  void serve_polls();
+  std::optional<Lease> claim(const WorkerName& worker, const Scheduler::Ticket& ticket);
   Worker* find_worker(const WorkerName& name);
   void end_lease(Resident& resident, StepIndex step);
   void revoke(Worker& worker, const Run& run, StepIndex step, std::uint64_t token);
@@ -245,12 +290,16 @@ class Engine {
     std::size_t count = 1;  // to fetch next: grows while what is fetched is what is wanted
   } ahead_;
   std::vector<Worker> workers_;
+  std::deque<WaitingPoll> polls_;  // longest waiting first
+  PollNumber polls_made_ = 0;
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   Instant horizon_;
   Position position_ = 0;  // of the last frame taken
   std::uint64_t journal_bytes_ = 0;
   std::deque<Unfolded> unfolded_;                       // oldest first; some may be folded already
   std::deque<std::pair<Position, RunId>> folded_;       // may leave memory once that position is durable
+  // Of runs whose row may not be durable yet; the table knows the rest.
+  std::map<std::pair<TenantId, std::string>, RunId> requests_;
   std::vector<Resident*> touched_;                      // in this turn
   Turn turn_;
   EngineStats stats_;

@@ -66,6 +66,7 @@ void Engine::fold(Resident& resident) {
   out.history = resident.take_history();
   if (planted(Bug::fold_without_history) && resident.in_rows) out.history.lines.clear();
   out.is_new = !resident.in_rows;
+  if (out.is_new) out.request_keys = request_keys(run);
   for (StepIndex i = 0; i < run.steps.size(); ++i)
     if (run.steps[i].status == StepStatus::ready)
       out.ready.push_back({run.tenant, run.workspace, run.workflow->name, run.definition(i).tool, run.id, i,
@@ -159,7 +160,11 @@ void Engine::recover_frames() {
         run.id = id;
         resident = &adopt(std::move(run), genesis(part.key));
       }
-      if (resident->replay(part) && !resident->dirty) {
+      bool unknown = resident->run.seq == 0;
+      bool replayed = resident->replay(part);
+      if (unknown)
+        for (std::string& key : request_keys(resident->run)) requests_[{part.key.tenant, std::move(key)}] = id;
+      if (replayed && !resident->dirty) {
         resident->dirty = true;
         resident->first_unfolded = position;
         unfolded_.push_back({position, journal_bytes_, id});

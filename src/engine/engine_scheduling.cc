@@ -42,24 +42,59 @@ void Engine::remember_start(const Resident& resident) {
 }
 
 void Engine::serve_workers() {
-  for (bool any = true; any;) {
+  for (bool any = true; any && scheduler_.size() > 0;) {
     any = false;
     for (Worker& worker : workers_) {
       if (worker.slots == 0) continue;
       auto ticket = scheduler_.take(worker.tools, clock_.now());
       if (!ticket) continue;
       any = true;
-      if (grant(worker, *ticket)) --worker.slots;
+      auto lease = claim(worker.name, *ticket);
+      if (!lease) continue;
+      worker.granted.push_back(std::move(*lease));
+      --worker.slots;
     }
   }
 }
 
-bool Engine::grant(Worker& worker, const Scheduler::Ticket& ticket) {
+Engine::PollNumber Engine::poll(Poll poll) {
+  polls_.push_back({++polls_made_, std::move(poll), {}});
+  return polls_made_;
+}
+
+void Engine::end_poll(PollNumber number) {
+  auto found = std::ranges::find(polls_, number, &WaitingPoll::number);
+  if (found == polls_.end()) return;
+  turn_.answers.push_back([reply = std::move(found->poll.reply)]() mutable { reply({}); });
+  polls_.erase(found);
+}
+
+// Each in turn is given all it asks for: a batch is one answer, and its worker will ask again.
+void Engine::serve_polls() {
+  if (polls_.empty() || scheduler_.size() == 0) return;
+  for (WaitingPoll& waiting : polls_) {
+    while (static_cast<int>(waiting.granted.size()) < waiting.poll.max) {
+      auto ticket = scheduler_.take(waiting.poll.tools, clock_.now(), waiting.poll.tenant);
+      if (!ticket) break;
+      if (auto lease = claim(waiting.poll.worker, *ticket)) waiting.granted.push_back(std::move(*lease));
+    }
+  }
+  std::erase_if(polls_, [&](WaitingPoll& waiting) {
+    if (waiting.granted.empty()) return false;
+    turn_.answers.push_back([reply = std::move(waiting.poll.reply), leases = std::move(waiting.granted)]() mutable {
+      reply(std::move(leases));
+    });
+    return true;
+  });
+}
+
+// Takes the step for the worker; nothing when it is no longer there to be taken, or its attempt ended as it began.
+std::optional<Lease> Engine::claim(const WorkerName& worker, const Scheduler::Ticket& ticket) {
   Resident* resident = find_queued(ticket.tenant, ticket.run);
   Instant now = clock_.now();
   if (!resident || !is_claimable(resident->run, ticket.step, now)) {
     scheduler_.put_back(ticket);
-    return false;
+    return std::nullopt;
   }
   const Run& run = resident->run;
   bool starts = run.status == RunStatus::created;
@@ -67,36 +102,35 @@ bool Engine::grant(Worker& worker, const Scheduler::Ticket& ticket) {
   const StepDefinition& definition = run.definition(ticket.step);
   auto input = render_input(run, ticket.step);
   auto key = render_idempotency_key(run, ticket.step);
-  ClaimStep claim{.step = ticket.step, .worker = worker.name, .writes = false, .writes_max = {}, .input_error = {}};
-  if (!input) claim.input_error = input.error();
-  if (!key) claim.input_error = key.error();
+  ClaimStep command{.step = ticket.step, .worker = worker, .writes = false, .writes_max = {}, .input_error = {}};
+  if (!input) command.input_error = input.error();
+  if (!key) command.input_error = key.error();
   const ToolSpec* spec = tools_.find(definition.tool);
-  claim.writes = input && (!spec || may_write(*spec, *input));
+  command.writes = input && (!spec || may_write(*spec, *input));
   const Caps& own = run.workflow->caps;
-  claim.writes_max = own.max_writes_per_run ? own.max_writes_per_run
+  command.writes_max = own.max_writes_per_run ? own.max_writes_per_run
                                             : tenants_.at(run.tenant).tenant.caps.max_writes_per_run;
   resident->claiming = ticket.step;
-  decide_and_apply(*resident, claim, nullptr);
+  decide_and_apply(*resident, command, nullptr);
   resident->claiming = no_step;
   if (starts) remember_start(*resident);
   const Step& step = run.steps[ticket.step];
   if (step.status != StepStatus::running) {  // stillborn: the claim ended in a failure
     scheduler_.lease_ended(ticket.workflow);
-    return false;
+    return std::nullopt;
   }
   resident->lease_marks[ticket.step] = LeaseMark::counted;
   ++stats_.leases_granted;
-  worker.granted.push_back({.tenant = run.tenant,
-                            .run = run.id,
-                            .step = definition.id,
-                            .tool = definition.tool,
-                            .input = std::move(*input),
-                            .token = step.lease_token,
-                            .attempt = step.attempts,
-                            .idempotency_key = std::move(*key),
-                            .expires_at = step.lease_expires_at,
-                            .timeout = definition.timeout});
-  return true;
+  return Lease{.tenant = run.tenant,
+               .run = run.id,
+               .step = definition.id,
+               .tool = definition.tool,
+               .input = std::move(*input),
+               .token = step.lease_token,
+               .attempt = step.attempts,
+               .idempotency_key = std::move(*key),
+               .expires_at = step.lease_expires_at,
+               .timeout = definition.timeout};
 }
 
 void Engine::end_lease(Resident& resident, StepIndex step) {
@@ -182,6 +216,7 @@ void Engine::advance() {
   fire_timers();
   start_gates();
   serve_workers();
+  serve_polls();
 }
 
 Instant Engine::next_wakeup() const {

@@ -81,6 +81,25 @@ void Runtime::post(Task task) {
   inbox_changed_.notify_one();
 }
 
+void Runtime::post_urgent(Task task) {
+  {
+    std::lock_guard lock(inbox_mutex_);
+    if (stopped_) return;
+    inbox_.urgent.push_back(std::move(task));
+  }
+  inbox_changed_.notify_one();
+}
+
+// What came while a long turn was being decided.
+void Runtime::decide_urgent() {
+  std::vector<Task> urgent;
+  {
+    std::lock_guard lock(inbox_mutex_);
+    std::swap(urgent, inbox_.urgent);
+  }
+  for (auto& task : urgent) task(engine_);
+}
+
 void Runtime::offer(const WorkerName& worker, int slots) {
   {
     std::lock_guard lock(inbox_mutex_);
@@ -149,8 +168,12 @@ void Runtime::decide_loop() try {
     // A turn is kept short, so that the writer has something to sync while the rest is being decided.
     std::size_t decided = 0;
     auto decide_one = [&] {
-      if (++decided % commands_per_turn_max == 0) end_turn();
+      if (++decided % commands_per_turn_max != 0) return;
+      end_turn();
+      decide_urgent();
     };
+    still_clock_.read();
+    for (auto& task : taken.urgent) task(engine_);
     // Tasks first: one of them may register the worker whose offer came right after it.
     for (auto& task : taken.tasks) {
       still_clock_.read();
@@ -194,10 +217,12 @@ void Runtime::write_loop() try {
     for (Turn& turn : turns)
       if (turn.needs_commit) frames.push_back(std::move(turn.frame));
     if (!frames.empty()) {
+      auto begin = std::chrono::steady_clock::now();
       store_.commit(frames);
+      if (options_.on_commit) options_.on_commit(std::chrono::steady_clock::now() - begin, frames.size());
       durable_.store(frames.back().position, std::memory_order_release);
       if (options_.on_durable)
-        for (const Frame& frame : frames) options_.on_durable(frame);
+        for (Frame& frame : frames) options_.on_durable(frame);
     }
     for (Turn& turn : turns) turn.release();
     turns.clear();

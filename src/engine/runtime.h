@@ -29,8 +29,10 @@ struct RuntimeOptions {
   EngineLimits limits;
   std::uint64_t seed = 0;  // 0: drawn from the system
   std::function<void(const std::string& reason)> on_failure;
-  // Sees every frame's events once they are durable, in order, on the writer thread.
-  std::function<void(const Frame&)> on_durable;
+  // Sees every frame once it is durable, in order, on the writer thread, and may take what is in it.
+  std::function<void(Frame&)> on_durable;
+  // How long a commit took, and how many frames it held.
+  std::function<void(std::chrono::nanoseconds, std::size_t frames)> on_commit;
 };
 
 class Runtime : public LeaseBroker {
@@ -47,6 +49,8 @@ class Runtime : public LeaseBroker {
 
   // Runs on the engine thread, in order. After stop(), and after a failure, a task is dropped unrun, its reply uncalled.
   void post(Task task);
+  // Before all that was posted: for what must not wait behind a crowd, and is cheap.
+  void post_urgent(Task task);
   void offer(const WorkerName& worker, int slots) override;
   void report(std::vector<StepReport> reports) override;
 
@@ -71,14 +75,16 @@ class Runtime : public LeaseBroker {
 
  private:
   struct Inbox {
+    std::vector<Task> urgent;
     std::vector<Task> tasks;
     std::vector<StepReport> reports;
     std::vector<std::pair<WorkerName, int>> offers;
 
-    bool empty() const { return tasks.empty() && reports.empty() && offers.empty(); }
+    bool empty() const { return urgent.empty() && tasks.empty() && reports.empty() && offers.empty(); }
   };
 
   void decide_loop();
+  void decide_urgent();
   bool receive(Inbox& taken);
   void end_turn();
   void hand_over(Turn turn);

@@ -128,6 +128,12 @@ void Scheduler::enter(TenantQueue& queue) {
   queue.tool->ring.push_back(&queue);
 }
 
+void Scheduler::leave(TenantQueue& queue) {
+  auto& ring = queue.tool->ring;
+  ring.erase(std::ranges::find(ring, &queue));
+  queue.in_ring = false;
+}
+
 void Scheduler::release(TenantState& tenant) {
   for (TenantQueue* queue : tenant.aside) enter(*queue);
   tenant.aside.clear();
@@ -228,40 +234,30 @@ void Scheduler::await_next_start(WorkflowState& workflow, Instant now) {
   wakeups_.push({workflow.meter.may_start_at(now), nullptr, &workflow});
 }
 
-std::optional<Scheduler::Ticket> Scheduler::take_from(ToolQueue& tool, Instant now) {
-  bool needs_worker = !tool.name.empty();
-  while (!tool.ring.empty()) {
-    TenantQueue& queue = *tool.ring.front();
-    TenantState& tenant = *queue.tenant;
-    auto leave = [&] {
-      tool.ring.pop_front();
-      queue.in_ring = false;
-    };
+// The queue's next step, or nothing: then the queue is out of its ring.
+std::optional<Scheduler::Ticket> Scheduler::take_from(TenantQueue& queue, Instant now) {
+  TenantState& tenant = *queue.tenant;
+  bool needs_worker = !queue.tool->name.empty();
+  while (true) {
     if (needs_worker && !tenant.meter.may_run()) {
       ++held_back_;
-      leave();
+      leave(queue);
       tenant.aside.push_back(&queue);
-      continue;
+      return std::nullopt;
     }
     Instant start = tenant.meter.may_start_at(now);
     const WorkspaceName* workspace = nullptr;
     auto entry = pick(queue, start <= now, workspace);
     if (!entry) {
-      leave();
+      leave(queue);
       if (!queue.ring.empty()) {  // only runs that may not start yet
         ++held_back_;
         if (!queue.waits_for_clock) wakeups_.push({start, &queue, nullptr});
         queue.waits_for_clock = true;
       }
-      continue;
+      return std::nullopt;
     }
     if (!admit(*entry, queue, *workspace, now)) continue;
-    queue.credit = std::min(queue.credit, tenant.weight) - 1;  // the weight may have shrunk since its turn began
-    if (queue.credit <= 0) {
-      queue.credit = tenant.weight;
-      tool.ring.pop_front();
-      tool.ring.push_back(&queue);
-    }
     WorkflowState& workflow = workflows_[entry->workflow];
     if (needs_worker) {
       ++tenant.meter.running;
@@ -275,16 +271,39 @@ std::optional<Scheduler::Ticket> Scheduler::take_from(ToolQueue& tool, Instant n
     --size_;
     return Ticket{tenant.id, entry->run, entry->step, entry->fresh, needs_worker, entry->workflow};
   }
+}
+
+std::optional<Scheduler::Ticket> Scheduler::take_in_turn(ToolQueue& tool, Instant now) {
+  while (!tool.ring.empty()) {
+    TenantQueue& queue = *tool.ring.front();
+    auto ticket = take_from(queue, now);
+    if (!ticket) continue;
+    queue.credit = std::min(queue.credit, queue.tenant->weight) - 1;  // the weight may have shrunk since its turn began
+    if (queue.credit <= 0) {
+      queue.credit = queue.tenant->weight;
+      tool.ring.pop_front();
+      tool.ring.push_back(&queue);
+    }
+    return ticket;
+  }
   return std::nullopt;
 }
 
-std::optional<Scheduler::Ticket> Scheduler::take(std::span<const ToolName> tools, Instant now) {
+std::optional<Scheduler::Ticket> Scheduler::take(std::span<const ToolName> tools, Instant now,
+                                                 std::optional<TenantId> only) {
   wake(now);
   ++turn_;
   for (std::size_t i = 0; i < tools.size(); ++i) {
     auto found = tools_.find(tools[(turn_ + i) % tools.size()]);
     if (found == tools_.end()) continue;
-    if (auto ticket = take_from(found->second, now)) return ticket;
+    ToolQueue& tool = found->second;
+    std::optional<Ticket> ticket;
+    if (!only) {
+      ticket = take_in_turn(tool, now);
+    } else if (auto queue = tool.tenants.find(*only); queue != tool.tenants.end() && queue->second.in_ring) {
+      ticket = take_from(queue->second, now);
+    }
+    if (ticket) return ticket;
   }
   return std::nullopt;
 }

@@ -55,7 +55,8 @@ class Scheduler {
   void add(const ReadyStep& step);
 
   // The next step for a worker that offers these tools, or nothing. Counts as a lease, and, when fresh, as a start.
-  std::optional<Ticket> take(std::span<const ToolName> tools, Instant now);
+  // `only`: a worker that belongs to one tenant takes that one's, whoever's turn it is.
+  std::optional<Ticket> take(std::span<const ToolName> tools, Instant now, std::optional<TenantId> only = {});
   // The ticket meant nothing: as if it had not been taken.
   void put_back(const Ticket& ticket);
   // The run had already started: only the lease counts.
@@ -161,12 +162,14 @@ class Scheduler {
   WorkspaceQueue& workspace_queue(const ReadyStep& step);
   void insert(const ReadyStep& step, bool at_front);
   void enter(TenantQueue& queue);
+  void leave(TenantQueue& queue);
   void wake(Instant now);
   void await_next_start(WorkflowState& workflow, Instant now);
   void release(TenantState& tenant);
   void release(WorkflowState& workflow);
   void bring_back(std::deque<ReadyStep>& aside, std::size_t count);
-  std::optional<Ticket> take_from(ToolQueue& tool, Instant now);
+  std::optional<Ticket> take_in_turn(ToolQueue& tool, Instant now);
+  std::optional<Ticket> take_from(TenantQueue& queue, Instant now);
   // The queue's next step by workspace turns, skipping runs that may not start yet.
   std::optional<Entry> pick(TenantQueue& queue, bool may_start, const WorkspaceName*& from);
   // False when the workflow's own caps hold the step back; it is then set aside.

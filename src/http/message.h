@@ -43,6 +43,9 @@ class Channel {
   };
   // False when the client is gone, or so slow that its queue is full: then it is told to resume, and disconnected.
   virtual bool push(std::shared_ptr<const Message> message) = 0;
+  virtual bool is_open() const = 0;
+  // Disconnects the client, which is told why.
+  virtual void close(std::string_view reason) = 0;
 };
 
 struct Response {

@@ -118,6 +118,7 @@ struct RunFold {
   RunRow row;
   History history;                   // goes on where the last fold ended, and ends at row.seq; may be without lines
   bool is_new = false;               // never folded before: nothing to replace
+  std::vector<std::string> request_keys;  // when new: what a repeated request finds it by
   std::vector<ReadyStep> ready;      // the steps that are ready now; none unless the run is created or running
   std::vector<ApprovalRow> approvals;  // those that changed since the last fold
 };
@@ -153,6 +154,12 @@ struct Frame {
   Position folded_before = 0;
 };
 
+// A frame as it is kept for those who follow the journal.
+struct KeptFrame {
+  Position position = 0;
+  std::string parts;
+};
+
 struct DueRun {
   TenantId tenant;
   RunId run;
@@ -185,6 +192,8 @@ class Store {
   virtual void for_each_frame(const std::function<void(Position, std::string_view parts)>& visit) = 0;
   // Of each tenant: those of runs that have started, then of those that have not; oldest run first.
   virtual void for_each_ready(const std::function<void(const ReadyStep&)>& visit) = 0;
+  // The oldest kept frame later than this one. Frames stay a while after they are folded, for those who follow.
+  virtual std::optional<KeptFrame> frame_after(Position position) = 0;
   virtual void for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) = 0;
   // Runs with a lease that someone may still hold.
   virtual std::vector<DueRun> leased_runs() = 0;
@@ -198,8 +207,12 @@ class Store {
     auto rows = load_from(tenant, run, 1);
     return !rows.empty() && rows[0].id == run ? std::optional(std::move(rows[0])) : std::nullopt;
   }
+  // The run that was created under this key (core's request_keys()).
+  virtual std::optional<RunId> find_request(TenantId tenant, const std::string& request_key) = 0;
   // Newest first; without snapshots.
   virtual std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) = 0;
+  virtual std::optional<ApprovalRow> find_approval(TenantId tenant, ApprovalId approval) = 0;
+  virtual std::optional<WorkflowRow> find_workflow(TenantId tenant, const WorkflowName& name, int version) = 0;
   // Newest first.
   virtual std::vector<ApprovalRow> list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit) = 0;
   // The folded part of a stream, first event first; empty when none is. `head` is that of the last line.

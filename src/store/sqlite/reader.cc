@@ -51,9 +51,11 @@ Reader::Reader(Connection& connection)
       next_frame_(connection, sqlite::next_frame),
       all_tenants_(connection, sqlite::all_tenants),
       load_runs_(connection, sqlite::load_runs),
+      find_request_(connection, sqlite::find_request),
       list_runs_(connection, sqlite::list_runs),
       list_runs_by_status_(connection, sqlite::list_runs_by_status),
       list_approvals_(connection, sqlite::list_approvals),
+      find_approval_(connection, sqlite::find_approval),
       leased_runs_(connection, sqlite::leased_runs),
       due_runs_(connection, sqlite::due_runs),
       find_run_stream_(connection, sqlite::find_run_stream),
@@ -63,6 +65,7 @@ Reader::Reader(Connection& connection)
       tenant_streams_(connection, sqlite::tenant_streams),
       ready_after_(connection, sqlite::ready_after),
       workflows_after_(connection, sqlite::workflows_after),
+      find_workflow_(connection, sqlite::find_workflow),
       starts_after_(connection, sqlite::starts_after) {}
 
 void Reader::freshen(std::uint64_t commits) {
@@ -136,6 +139,12 @@ std::vector<RunRow> Reader::load_from(TenantId tenant, RunId run, std::size_t li
   return out;
 }
 
+std::optional<RunId> Reader::find_request(TenantId tenant, const std::string& request_key) {
+  IdBytes tenant_key(tenant.bits);
+  auto rows = find_request_.query(tenant_key, std::string_view(request_key));
+  return rows.next() ? std::optional(RunId{rows.id(0)}) : std::nullopt;
+}
+
 std::vector<RunRow> Reader::list_runs(TenantId tenant, const RunFilter& filter) {
   IdBytes tenant_key(tenant.bits);
   IdBytes oldest(filter.since ? oldest_id_since(*filter.since) : IdBits{});
@@ -158,21 +167,41 @@ std::vector<RunRow> Reader::list_runs(TenantId tenant, const RunFilter& filter) 
   return runs;
 }
 
+namespace {
+
+ApprovalRow read_approval(TenantId tenant, const Cursor& rows) {
+  ApprovalRow row;
+  row.tenant = tenant;
+  row.id.bits = rows.id(0);
+  row.run.bits = rows.id(1);
+  row.step.text = rows.bytes(2);
+  row.status = rows.enumerator<ApprovalStatus>(3);
+  row.tier = rows.enumerator<Tier>(4);
+  row.requested_at = rows.instant(5);
+  row.expires_at = rows.instant(6);
+  return row;
+}
+
+}  // namespace
+
+std::optional<ApprovalRow> Reader::find_approval(TenantId tenant, ApprovalId approval) {
+  IdBytes tenant_key(tenant.bits), approval_key(approval.bits);
+  auto rows = find_approval_.query(tenant_key, approval_key);
+  return rows.next() ? std::optional(read_approval(tenant, rows)) : std::nullopt;
+}
+
+std::optional<WorkflowRow> Reader::find_workflow(TenantId tenant, const WorkflowName& name, int version) {
+  IdBytes tenant_key(tenant.bits);
+  auto rows = find_workflow_.query(tenant_key, std::string_view(name.text), version);
+  if (!rows.next()) return std::nullopt;
+  return WorkflowRow{tenant, name, version, rows.text(0), rows.text(1)};
+}
+
 std::vector<ApprovalRow> Reader::list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit) {
   IdBytes tenant_key(tenant.bits);
   auto rows = list_approvals_.query(tenant_key, static_cast<int>(status), as_limit(limit));
   std::vector<ApprovalRow> approvals;
-  while (rows.next()) {
-    ApprovalRow& row = approvals.emplace_back();
-    row.tenant = tenant;
-    row.id.bits = rows.id(0);
-    row.run.bits = rows.id(1);
-    row.step.text = rows.bytes(2);
-    row.status = rows.enumerator<ApprovalStatus>(3);
-    row.tier = rows.enumerator<Tier>(4);
-    row.requested_at = rows.instant(5);
-    row.expires_at = rows.instant(6);
-  }
+  while (rows.next()) approvals.push_back(read_approval(tenant, rows));
   return approvals;
 }
 
@@ -219,10 +248,10 @@ Store::Stream Reader::history(StreamKey key) {
   return stream;
 }
 
-std::optional<Reader::FrameBytes> Reader::frame_from(Position position) {
+std::optional<KeptFrame> Reader::frame_from(Position position) {
   auto rows = next_frame_.query(position);
   if (!rows.next()) return std::nullopt;
-  return FrameBytes{rows.u64(0), rows.text(1)};
+  return KeptFrame{rows.u64(0), rows.text(1)};
 }
 
 Reader::ReadyRuns Reader::ready_after(TenantId tenant, RunStatus status, RunId run, std::size_t limit) {

@@ -27,18 +27,17 @@ class Reader {
   Position first_unfolded();
   std::vector<Tenant> tenants();
   std::vector<RunRow> load_from(TenantId tenant, RunId run, std::size_t limit);
+  std::optional<RunId> find_request(TenantId tenant, const std::string& request_key);
   std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter);
+  std::optional<ApprovalRow> find_approval(TenantId tenant, ApprovalId approval);
+  std::optional<WorkflowRow> find_workflow(TenantId tenant, const WorkflowName& name, int version);
   std::vector<ApprovalRow> list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit);
   std::vector<DueRun> leased_runs();
   std::vector<DueRun> due_runs(Instant until, std::size_t limit, std::optional<DueRun> after);
   Store::Stream history(StreamKey key);
 
   // Pages, so that a long walk holds neither the lock nor the view: each gives what follows the place given.
-  struct FrameBytes {
-    Position position = 0;
-    std::string parts;
-  };
-  std::optional<FrameBytes> frame_from(Position position);
+  std::optional<KeptFrame> frame_from(Position position);
   struct ReadyRuns {
     std::vector<ReadyStep> steps;
     std::size_t runs = 0;
@@ -68,10 +67,10 @@ class Reader {
 
   Statement begin_, end_;
   Statement last_frame_, next_frame_;
-  Statement all_tenants_, load_runs_, list_runs_, list_runs_by_status_, list_approvals_;
+  Statement all_tenants_, load_runs_, find_request_, list_runs_, list_runs_by_status_, list_approvals_, find_approval_;
   Statement leased_runs_, due_runs_;
   Statement find_run_stream_, find_tenant_stream_, find_history_, run_streams_, tenant_streams_;
-  Statement ready_after_, workflows_after_, starts_after_;
+  Statement ready_after_, workflows_after_, find_workflow_, starts_after_;
 };
 
 }  // namespace pawl::sqlite

@@ -11,7 +11,7 @@
 namespace pawl::sqlite {
 
 inline constexpr int application_id = 0x7061776c;  // "pawl"
-inline constexpr int schema_version = 1;
+inline constexpr int schema_version = 2;
 
 // Statuses are stored as their numbers, and indexes name them.
 static_assert(static_cast<int>(RunStatus::success) == 3);
@@ -100,11 +100,24 @@ PRAGMA application_id = 0x7061776c;
 PRAGMA user_version = 1;
 )sql";
 
+inline constexpr const char* create_version_2 = R"sql(
+-- What a repeated request to create a run finds it by.
+CREATE TABLE requests(
+  tenant BLOB NOT NULL,
+  name   TEXT NOT NULL,
+  run    BLOB NOT NULL,
+  PRIMARY KEY(tenant, name)
+) WITHOUT ROWID;
+
+PRAGMA user_version = 2;
+)sql";
+
 // Frames.
 inline constexpr const char* insert_frame = "INSERT INTO frames(position, folded_before, parts) VALUES(?1, ?2, ?3)";
 inline constexpr const char* prune_frames = "DELETE FROM frames WHERE position < ?1";
 inline constexpr const char* first_frame = "SELECT position FROM frames ORDER BY position LIMIT 1";
 inline constexpr const char* last_frame = "SELECT position, folded_before FROM frames ORDER BY position DESC LIMIT 1";
+inline constexpr const char* frame_sizes = "SELECT length(parts) FROM frames ORDER BY position";
 inline constexpr const char* next_frame =
     "SELECT position, parts FROM frames WHERE position >= ?1 ORDER BY position LIMIT 1";
 
@@ -155,11 +168,17 @@ inline constexpr const char* ready_after =
     "SELECT id, workspace, workflow, ready FROM runs INDEXED BY runs_by_status WHERE tenant = ?1 AND status = ?2 "
     "AND status <> 3 AND id > ?3 AND ready IS NOT NULL ORDER BY id LIMIT ?4";
 
+// Requests.
+inline constexpr const char* insert_request = "INSERT INTO requests(tenant, name, run) VALUES(?1, ?2, ?3)";
+inline constexpr const char* find_request = "SELECT run FROM requests WHERE tenant = ?1 AND name = ?2";
+
 // Approvals.
 inline constexpr const char* put_approval =
     "INSERT INTO approvals(tenant, id, run, step, status, tier, requested_at, expires_at) "
     "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT(tenant, id) DO UPDATE SET "
     "status = excluded.status, tier = excluded.tier, expires_at = excluded.expires_at";
+inline constexpr const char* find_approval =
+    "SELECT id, run, step, status, tier, requested_at, expires_at FROM approvals WHERE tenant = ?1 AND id = ?2";
 inline constexpr const char* list_approvals =
     "SELECT id, run, step, status, tier, requested_at, expires_at FROM approvals "
     "WHERE tenant = ?1 AND status = ?2 ORDER BY requested_at DESC, id DESC LIMIT ?3";
@@ -172,6 +191,8 @@ inline constexpr const char* all_tenants = "SELECT tenant, state FROM tenants OR
 inline constexpr const char* put_workflow =
     "INSERT INTO workflows(tenant, name, version, digest, source) VALUES(?1, ?2, ?3, ?4, ?5) "
     "ON CONFLICT(tenant, name, version) DO UPDATE SET digest = excluded.digest, source = excluded.source";
+inline constexpr const char* find_workflow =
+    "SELECT digest, source FROM workflows WHERE tenant = ?1 AND name = ?2 AND version = ?3";
 inline constexpr const char* workflows_after =
     "SELECT tenant, name, version, digest, source FROM workflows WHERE (tenant, name, version) > (?1, ?2, ?3) "
     "ORDER BY tenant, name, version LIMIT ?4";

@@ -38,6 +38,7 @@ void migrate(Connection& connection, int version) {
   sqlite::Transaction::Statements statements(connection);
   sqlite::Transaction transaction(statements);
   if (version < 1) connection.execute(sqlite::create_version_1);
+  if (version < 2) connection.execute(sqlite::create_version_2);
   transaction.commit();
 }
 
@@ -89,7 +90,8 @@ SqliteStore::SqliteStore(const SqliteOptions& options)
 
   auto page_bytes = static_cast<int>(writing_->number("PRAGMA page_size"));
   writer_.emplace(*writing_, sqlite::WriterLimits{.wal_pages_max = options.wal_bytes_max / page_bytes,
-                                                  .wal_pages_idle = options.wal_bytes_idle / page_bytes});
+                                                  .wal_pages_idle = options.wal_bytes_idle / page_bytes,
+                                                  .frame_bytes_kept = options.frame_bytes_kept});
   if (!one_connection_) {
     checkpointer_.emplace(sqlite::OpenOptions{.path = path, .vfs = options.vfs});
     reading_.emplace(sqlite::OpenOptions{.path = path, .vfs = options.vfs, .read_only = true});
@@ -244,6 +246,10 @@ void SqliteStore::for_each_ready(const std::function<void(const ReadyStep&)>& vi
     for (RunStatus status : {RunStatus::running, RunStatus::created}) walk(tenant.id, status);
 }
 
+std::optional<KeptFrame> SqliteStore::frame_after(Position position) {
+  return read([&](auto& reader) { return reader.frame_from(position + 1); });
+}
+
 void SqliteStore::for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) {
   sqlite::Reader::StartPlace place{since, -1, -1};
   while (true) {
@@ -266,8 +272,20 @@ std::vector<RunRow> SqliteStore::load_from(TenantId tenant, RunId run, std::size
   return read([&](auto& reader) { return reader.load_from(tenant, run, limit); });
 }
 
+std::optional<RunId> SqliteStore::find_request(TenantId tenant, const std::string& request_key) {
+  return read([&](auto& reader) { return reader.find_request(tenant, request_key); });
+}
+
 std::vector<RunRow> SqliteStore::list_runs(TenantId tenant, const RunFilter& filter) {
   return read([&](auto& reader) { return reader.list_runs(tenant, filter); });
+}
+
+std::optional<ApprovalRow> SqliteStore::find_approval(TenantId tenant, ApprovalId approval) {
+  return read([&](auto& reader) { return reader.find_approval(tenant, approval); });
+}
+
+std::optional<WorkflowRow> SqliteStore::find_workflow(TenantId tenant, const WorkflowName& name, int version) {
+  return read([&](auto& reader) { return reader.find_workflow(tenant, name, version); });
 }
 
 std::vector<ApprovalRow> SqliteStore::list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit) {

@@ -35,6 +35,8 @@ struct SqliteOptions {
   int reader_cache_bytes = 4 << 20;
   int wal_bytes_max = 32 << 20;
   int wal_bytes_idle = 4 << 20;
+  // Folded frames that are kept for those who follow the journal and were away for a moment.
+  std::size_t frame_bytes_kept = 8 << 20;
 };
 
 class SqliteStore final : public Store {
@@ -55,12 +57,16 @@ class SqliteStore final : public Store {
   void for_each_workflow(const std::function<void(const WorkflowRow&)>& visit) override;
   void for_each_frame(const std::function<void(Position, std::string_view parts)>& visit) override;
   void for_each_ready(const std::function<void(const ReadyStep&)>& visit) override;
+  std::optional<KeptFrame> frame_after(Position position) override;
   void for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) override;
   std::vector<DueRun> leased_runs() override;
   std::vector<DueRun> due_runs(Instant until, std::size_t limit, std::optional<DueRun> after) override;
 
   std::vector<RunRow> load_from(TenantId tenant, RunId run, std::size_t limit) override;
+  std::optional<RunId> find_request(TenantId tenant, const std::string& request_key) override;
   std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) override;
+  std::optional<ApprovalRow> find_approval(TenantId tenant, ApprovalId approval) override;
+  std::optional<WorkflowRow> find_workflow(TenantId tenant, const WorkflowName& name, int version) override;
   std::vector<ApprovalRow> list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit) override;
   Stream history(StreamKey key) override;
   void for_each_stream(const std::function<void(StreamKey)>& visit) override;

@@ -1,11 +1,13 @@
 #include "store/sqlite/tenant_state.h"
 
+#include <algorithm>
+
 #include "core/bytes.h"
 
 namespace pawl::sqlite {
 namespace {
 
-constexpr std::uint64_t format_version = 1;
+constexpr std::uint64_t format_version = 2;
 
 void write_cap(ByteWriter& out, const std::optional<int>& cap) {
   out.u64(cap ? 1 : 0);
@@ -39,6 +41,16 @@ std::string write_tenant(const Tenant& tenant) {
     out.i64(published.version);
     out.text(published.digest);
   }
+  out.u64(tenant.keys.size());
+  for (const auto& [id, key] : tenant.keys) {
+    out.id(id.bits);
+    out.text(key.name);
+    out.u64(static_cast<std::uint64_t>(key.role));
+    out.text(key.secret_hash);
+    out.i64(key.created_at.ms);
+    out.text(key.created_by.text);
+    out.i64(key.expires_at.ms);
+  }
   out.u64(tenant.seq);
   return bytes;
 }
@@ -62,6 +74,15 @@ std::optional<Tenant> read_tenant(TenantId id, std::string_view bytes) {
     auto& published = tenant.workflows[workflow];
     published.version = static_cast<int>(in.i64());
     published.digest = in.text();
+  }
+  for (std::uint64_t left = in.u64(); left > 0 && !in.bad(); --left) {
+    auto& key = tenant.keys[KeyId{in.id()}];
+    key.name = in.text();
+    key.role = static_cast<Role>(std::min<std::uint64_t>(in.u64(), enum_count<Role> - 1));
+    key.secret_hash = in.text();
+    key.created_at.ms = in.i64();
+    key.created_by.text = in.text();
+    key.expires_at.ms = in.i64();
   }
   tenant.seq = in.u64();
   if (in.bad() || !in.at_end()) return std::nullopt;

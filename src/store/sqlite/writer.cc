@@ -36,6 +36,7 @@ Writer::Writer(Connection& connection, WriterLimits limits)
       find_tenant_stream_(connection, sqlite::find_tenant_stream),
       insert_run_(connection, sqlite::insert_run),
       update_run_(connection, sqlite::update_run),
+      insert_request_(connection, sqlite::insert_request),
       put_approval_(connection, sqlite::put_approval),
       put_tenant_(connection, sqlite::put_tenant),
       put_workflow_(connection, sqlite::put_workflow),
@@ -53,6 +54,8 @@ Writer::Writer(Connection& connection, WriterLimits limits)
     folded_before_ = row.u64(1);
   }
   first_position_ = static_cast<Position>(connection.number(sqlite::first_frame));
+  Statement sizes(connection, sqlite::frame_sizes);
+  for (auto rows = sizes.query(); rows.next();) note_frame(static_cast<std::size_t>(rows.i64(0)));
   newest_start_.ms = connection.number(sqlite::newest_start);
 }
 
@@ -65,11 +68,13 @@ void Writer::commit(std::span<const Frame> frames) {
 }
 
 bool Writer::prune() {
-  if (first_position_ >= std::min(folded_before_, last_position_)) return false;
+  if (first_position_ >= std::min(folded_before_, last_position_) || frame_bytes_in_all_ <= limits_.frame_bytes_kept)
+    return false;
+  Position before = first_position_;
   Transaction transaction(transaction_);
   prune_frames(pruned_when_idle_max);
   transaction.commit();
-  return true;
+  return first_position_ != before;
 }
 
 void Writer::checkpoint() {
@@ -99,6 +104,7 @@ void Writer::write_frame(const Frame& frame) {
   invariant(frame.position == last_position_ + 1, "frames are committed in order, without gaps");
   folded_before_ = std::max(folded_before_, frame.folded_before);
   insert_frame_.run(frame.position, folded_before_, Blob{frame.parts});
+  note_frame(frame.parts.size());
   if (first_position_ == 0) first_position_ = frame.position;
   last_position_ = frame.position;
 
@@ -131,6 +137,7 @@ void Writer::fold(const RunFold& fold) {
     update_run_.run(tenant, id, static_cast<int>(row.status), stored_due(row.due_at), row.leased ? 1 : 0,
                     row.updated_at, std::string_view(row.error_code), row.seq, history, Blob{row.head.view()},
                     Blob{row.snapshot}, stored_ready);
+  for (const std::string& key : fold.request_keys) insert_request_.run(tenant, std::string_view(key), id);
   for (const ApprovalRow& approval : fold.approvals) put(approval);
 }
 
@@ -194,10 +201,25 @@ void Writer::put_starts(const Frame& frame) {
 // The newest frame stays even when it is folded: it says where the journal is.
 void Writer::prune_frames(std::size_t count_max) {
   Position end = std::min({folded_before_, last_position_, first_position_ + count_max});
-  if (planted(Bug::prune_too_early)) end = last_position_;
-  if (first_position_ >= end) return;
-  prune_frames_.run(end);
-  first_position_ = end;
+  std::size_t kept_max = limits_.frame_bytes_kept;
+  if (planted(Bug::prune_too_early)) {
+    end = last_position_;
+    kept_max = 0;
+  }
+  Position to = first_position_;
+  while (to < end && frame_bytes_in_all_ - frame_bytes_.front() >= kept_max) {
+    frame_bytes_in_all_ -= frame_bytes_.front();
+    frame_bytes_.pop_front();
+    ++to;
+  }
+  if (to == first_position_) return;
+  prune_frames_.run(to);
+  first_position_ = to;
+}
+
+void Writer::note_frame(std::size_t bytes) {
+  frame_bytes_.push_back(bytes);
+  frame_bytes_in_all_ += bytes;
 }
 
 }  // namespace pawl::sqlite

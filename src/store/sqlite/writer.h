@@ -1,6 +1,7 @@
 // Everything that changes the database: commits, pruning, checkpoints. Belongs to the committing thread.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <span>
 
@@ -16,6 +17,7 @@ struct WriterLimits {
   int wal_pages_max = 0;
   // tidy() moves it already when more than this is left to move.
   int wal_pages_idle = 0;
+  std::size_t frame_bytes_kept = 0;
 };
 
 class Writer {
@@ -44,6 +46,7 @@ class Writer {
   void put(const ApprovalRow& row);
   void put_starts(const Frame& frame);
   void prune_frames(std::size_t count_max);
+  void note_frame(std::size_t bytes);
   void prune_starts();
   void note_wal_pages(int pages);
   int wal_pages_left() const { return wal_pages_ - wal_pages_done_; }
@@ -58,6 +61,8 @@ class Writer {
   int next_checkpoint_pages_;
 
   Position first_position_ = 1;  // of the frames that are stored
+  std::deque<std::size_t> frame_bytes_;  // of each stored frame
+  std::size_t frame_bytes_in_all_ = 0;
   Position last_position_ = 0;
   Position folded_before_ = 0;
   Instant newest_start_;
@@ -66,6 +71,7 @@ class Writer {
   Statement insert_frame_, prune_frames_;
   Statement insert_history_, append_history_, find_run_stream_, find_tenant_stream_;
   Statement insert_run_, update_run_;
+  Statement insert_request_;
   Statement put_approval_, put_tenant_, put_workflow_;
   Statement insert_start_, prune_starts_;
 };

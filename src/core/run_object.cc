@@ -1,7 +1,6 @@
-#include <boost/json/array.hpp>
-#include <boost/json/object.hpp>
+#include "core/run_object.h"
 
-#include "cli/describe.h"
+#include <boost/json/array.hpp>
 
 namespace pawl {
 namespace {
@@ -45,7 +44,10 @@ object step_object(const Run& run, std::size_t index, Vocabulary vocabulary) {
           {"last_error", step.last_error ? Json(diagnostic_object(*step.last_error)) : Json(nullptr)}};
 }
 
+}  // namespace
+
 object approval_object(const Run& run, const Approval& approval) {
+  auto prompt = render_prompt(run, approval);
   array votes;
   for (const Vote& vote : approval.votes) votes.push_back(object{{"by", vote.by.text}, {"at", print_time(vote.at)}});
   return {{"id", approval.id.str()},
@@ -54,7 +56,7 @@ object approval_object(const Run& run, const Approval& approval) {
           {"tier", to_string(approval.terms.tier)},
           {"two_person", approval.terms.two_person},
           {"quorum", approval.terms.quorum},
-          {"prompt", prompt_of(run, approval)},
+          {"prompt", prompt ? *prompt : approval.terms.prompt},
           {"requested_at", time_of(approval.requested_at)},
           {"expires_at", time_of(approval.expires_at)},
           {"resolved_at", time_of(approval.resolved_at)},
@@ -62,8 +64,6 @@ object approval_object(const Run& run, const Approval& approval) {
           {"reason", approval.reason},
           {"votes", std::move(votes)}};
 }
-
-}  // namespace
 
 object diagnostic_object(const Diagnostic& diagnostic) {
   return {{"error_code", diagnostic.error_code},

@@ -1,0 +1,241 @@
+#include "http/api.h"
+
+#include <algorithm>
+#include <boost/json/serialize.hpp>
+#include <iterator>
+
+namespace pawl::http {
+namespace {
+
+constexpr std::string_view optional_prefix = "/api";
+constexpr std::string_view bearer = "Bearer ";
+
+std::vector<std::string_view> segments(std::string_view path) {
+  std::vector<std::string_view> out;
+  while (!path.empty()) {
+    path.remove_prefix(1);
+    std::string_view segment = path.substr(0, path.find('/'));
+    out.push_back(segment);
+    path.remove_prefix(segment.size());
+  }
+  return out;
+}
+
+bool is_variable(std::string_view segment) { return segment.starts_with('{'); }
+
+Problem unauthorized() {
+  return {.status = 401,
+          .code = "UNAUTHORIZED",
+          .detail = "Send a key that is known here and has not expired: Authorization: Bearer pawl_...",
+          .where = "authorization",
+          .headers = {{"WWW-Authenticate", "Bearer"}}};
+}
+
+Problem overloaded() {
+  return {.status = 503,
+          .code = "OVERLOADED",
+          .detail = "More requests are waiting than can be served soon. Try again in a moment.",
+          .headers = {{"Retry-After", "1"}}};
+}
+
+}  // namespace
+
+bool may(Role role, Access access) {
+  switch (access) {
+    case Access::open:
+    case Access::viewer:
+      return true;  // looking is everyone's, within the tenant
+    case Access::worker:
+      return role == Role::admin || role == Role::operator_ || role == Role::worker;
+    case Access::approver:
+      return role == Role::admin || role == Role::operator_ || role == Role::approver;
+    case Access::operator_:
+      return role == Role::admin || role == Role::operator_;
+    case Access::admin:
+      return role == Role::admin;
+  }
+  return false;
+}
+
+std::vector<Route> all_routes() {
+  std::vector<Route> all;
+  for (auto part : {run_routes(), workflow_routes(), approval_routes(), lease_routes(), tenant_routes(), feed_routes(),
+                    operation_routes()})
+    std::ranges::move(part, std::back_inserter(all));
+  return all;
+}
+
+void Call::answer(int status, const Json& body, Headers headers) {
+  respond({.status = status,
+           .content_type = "application/json",
+           .body = boost::json::serialize(body),
+           .headers = std::move(headers),
+           .stream = {}});
+}
+
+Vocabulary Call::vocabulary() const {
+  const std::string* word = query.find("vocabulary");
+  if (!word) return Vocabulary::contract_v1;
+  auto value = parse_enum<Vocabulary>(*word);
+  if (!value) refuse_input("vocabulary", "It must be contract-v1, state-machine or runtime.");
+  return *value;
+}
+
+Api::Api(Parts parts, ApiOptions options) : parts_(parts), options_(options), routes_(all_routes()) {
+  for (const Route& route : routes_) by_first_[std::string(segments(route.pattern).front())].push_back(&route);
+}
+
+Api::Match Api::find(Method method, std::string_view path) const {
+  Match match;
+  if (path.starts_with(optional_prefix) && path.substr(optional_prefix.size()).starts_with('/'))
+    path.remove_prefix(optional_prefix.size());
+  if (!path.starts_with('/')) return match;
+  auto wanted = segments(path);
+  auto candidates = by_first_.find(wanted.front());
+  if (candidates == by_first_.end()) return match;
+  const Route* best = nullptr;
+  for (const Route* route : candidates->second) {
+    auto pattern = segments(route->pattern);
+    if (pattern.size() != wanted.size()) continue;
+    bool fits = std::ranges::equal(pattern, wanted, [](std::string_view a, std::string_view b) {
+      return is_variable(a) ? !b.empty() : a == b;
+    });
+    if (!fits) continue;
+    match.other_method = true;
+    bool same = route->method == method || (method == Method::head && route->method == Method::get);
+    // /leases/complete is not the lease called "complete".
+    auto variables = [](const Route* r) { return std::ranges::count(r->pattern, '{'); };
+    if (same && (!best || variables(route) < variables(best))) best = route;
+  }
+  if (!best) return match;
+  match.route = best;
+  auto pattern = segments(best->pattern);
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (!is_variable(pattern[i])) continue;
+    auto value = percent_decode(wanted[i]);
+    if (!value) return {};
+    match.path.push_back(std::move(*value));
+  }
+  return match;
+}
+
+void Api::handle(Request request, Responder respond) {
+  auto match = find(request.method, request.path);
+  if (!match.route) {
+    if (!match.other_method) return respond(to_response(not_found()));
+    return respond(to_response({.status = 405,
+                                .code = "METHOD_NOT_ALLOWED",
+                                .detail = "This path is there, but not for this method; see /openapi.json."}));
+  }
+  const Route& route = *match.route;
+  Principal who;
+  if (route.access != Access::open) {
+    std::string_view header = request.header("authorization");
+    if (!header.starts_with(bearer)) return respond(to_response(unauthorized()));
+    auto known = keys().authenticate(header.substr(bearer.size()), clock().now());
+    if (!known) return respond(to_response(unauthorized()));
+    if (!may(known->role, route.access))
+      return respond(to_response({.status = 403,
+                                  .code = "FORBIDDEN",
+                                  .detail = "A key with the role " + std::string(to_string(known->role)) +
+                                            " may not do this."}));
+    who = std::move(*known);
+  }
+  try {
+    Query query(request.query);
+    admit(std::make_shared<Call>(*this, std::move(request), std::move(who), std::move(match.path), std::move(query),
+                                 std::move(respond)),
+          route);
+  } catch (const Problem& problem) {
+    respond(to_response(problem));
+  }
+}
+
+void Api::admit(CallPtr call, const Route& route) {
+  bool reserved = route.access == Access::worker || route.access == Access::open;
+  if (!reserved && in_flight_.load(std::memory_order_relaxed) >= options_.in_flight_max)
+    return call->answer(overloaded());
+  in_flight_.fetch_add(1, std::memory_order_relaxed);
+  // Counted until it is answered or dropped, whichever comes first.
+  auto counted = std::shared_ptr<void>(nullptr, [this](void*) { in_flight_.fetch_sub(1, std::memory_order_relaxed); });
+  call->respond = [respond = std::move(call->respond), counted = std::move(counted)](Response response) mutable {
+    respond(std::move(response));
+  };
+  try {
+    route.handle(call);
+  } catch (const Problem& problem) {
+    call->answer(problem);
+  }
+}
+
+Response Api::refuse(int status, std::string_view code, std::string_view detail) {
+  Problem problem{.status = status, .code = std::string(code), .detail = std::string(detail)};
+  if (status == 503) problem.headers.push_back({"Retry-After", "1"});
+  return to_response(problem);
+}
+
+RunId run_of(const Call& call, std::size_t index) {
+  auto id = RunId::parse(call.path[index]);
+  if (!id) throw not_found();
+  return *id;
+}
+
+void in_background(CallPtr call, std::move_only_function<void(Call&)> work) {
+  Background& background = call->api.background();
+  background.post([call = std::move(call), work = std::move(work)]() mutable {
+    try {
+      work(*call);
+    } catch (const Problem& problem) {
+      call->answer(problem);
+    }
+  });
+}
+
+void with_fresh_tables(CallPtr call, std::optional<RunId> run, std::move_only_function<void(Call&)> work) {
+  call->api.runtime().post([call, run, work = std::move(work)](Engine& engine) mutable {
+    engine.flush(call->who.tenant, run, [call, work = std::move(work)](std::expected<RunAnswer, Refusal> done) mutable {
+      if (!done) return call->answer(problem_of(done.error()));
+      in_background(call, std::move(work));
+    });
+  });
+}
+
+namespace {
+
+// The run's text is written on a background thread: the one that answers here commits for everyone.
+Reply<std::shared_ptr<const Run>> reply_with_run(CallPtr call, int status) {
+  return [call, status](std::expected<std::shared_ptr<const Run>, Refusal> run) {
+    if (!run) return call->answer(problem_of(run.error()));
+    call->api.background().post([call, status, run = std::move(*run)] {
+      call->answer(status, run_object(*run, call->vocabulary()));
+    });
+  };
+}
+
+}  // namespace
+
+void answer_with_run(CallPtr call, TenantId tenant, RunId run, int status) {
+  call->vocabulary();  // wrong words are refused before anything is done
+  call->api.runtime().post([call, tenant, run, status](Engine& engine) {
+    engine.inspect(tenant, run, reply_with_run(call, status));
+  });
+}
+
+void command_run(CallPtr call, RunId run, RunCommand command) {
+  call->vocabulary();
+  call->api.runtime().post([call, run, command = std::move(command)](Engine& engine) {
+    auto refused = std::make_shared<bool>(false);
+    engine.command(call->who.tenant, run, command, [call, refused](std::expected<RunAnswer, Refusal> answer) {
+      if (answer) return;
+      *refused = true;
+      call->answer(problem_of(answer.error()));
+    });
+    // As decided in this very turn; the two answers come one after the other.
+    engine.inspect(call->who.tenant, run,
+                   [refused, reply = reply_with_run(call, 200)](std::expected<std::shared_ptr<const Run>, Refusal> r) mutable {
+                     if (!*refused) reply(std::move(r));
+                   });
+  });
+}
+
+}  // namespace pawl::http

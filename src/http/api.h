@@ -1,0 +1,130 @@
+// The routes: from a request to engine commands and back. Knows tenants, keys and JSON; knows no sockets.
+//
+//   request -> route by method and path -> key -> role -> the route's function -> response
+//
+// A route's function runs on a thread of the server and must not block: it posts to the engine, whose answer comes back
+// on the engine's writer thread, and leaves what takes time (tables, long answers) to the background threads.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/run_object.h"
+#include "engine/runtime.h"
+#include "http/background.h"
+#include "http/directory.h"
+#include "http/feed.h"
+#include "http/input.h"
+#include "http/keys.h"
+#include "http/message.h"
+#include "http/problem.h"
+
+namespace pawl::http {
+
+class Api;
+
+// One request on its way through a route.
+struct Call {
+  Api& api;
+  Request request;
+  Principal who;
+  std::vector<std::string> path;  // the values of the pattern's {names}, decoded
+  Query query;
+  Responder respond;
+
+  void answer(int status, const Json& body, Headers headers = {});
+  void answer(const Problem& problem) { respond(to_response(problem)); }
+  Vocabulary vocabulary() const;
+};
+using CallPtr = std::shared_ptr<Call>;
+
+enum class Access { open, viewer, worker, approver, operator_, admin };
+
+struct Route {
+  Method method;
+  std::string_view pattern;  // /runs/{id}/approve
+  Access access;
+  void (*handle)(CallPtr call);
+  std::string_view summary;
+};
+
+// Every route of this server, by resource; routes_*.cc each bring theirs.
+std::vector<Route> all_routes();
+std::vector<Route> run_routes();
+std::vector<Route> workflow_routes();
+std::vector<Route> approval_routes();
+std::vector<Route> lease_routes();
+std::vector<Route> tenant_routes();
+std::vector<Route> feed_routes();
+std::vector<Route> operation_routes();
+
+struct ApiOptions {
+  // Requests that wait for the engine; past it, new ones are answered 503 with Retry-After, except workers' reports and
+  // heartbeats: refusing those would only make more work.
+  std::size_t in_flight_max = 20'000;
+};
+
+class Api final : public Handler {
+ public:
+  // What the routes work with; all of it outlives the Api.
+  struct Parts {
+    Runtime& runtime;
+    Store& store;
+    KeyRing& keys;
+    Directory& tenants;
+    Feed& feed;
+    const Clock& clock;
+  };
+  explicit Api(Parts parts, ApiOptions options = {});
+
+  void handle(Request request, Responder respond) override;
+  Response refuse(int status, std::string_view code, std::string_view detail) override;
+
+  Runtime& runtime() { return parts_.runtime; }
+  Store& store() { return parts_.store; }
+  KeyRing& keys() { return parts_.keys; }
+  Directory& tenants() { return parts_.tenants; }
+  Feed& feed() { return parts_.feed; }
+  const Clock& clock() const { return parts_.clock; }
+  Background& background() { return background_; }
+  std::atomic<bool>& ready() { return ready_; }
+
+ private:
+  struct Match {
+    const Route* route = nullptr;
+    std::vector<std::string> path;
+    bool other_method = false;  // the path is there, for another method
+  };
+  Match find(Method method, std::string_view path) const;
+  void admit(CallPtr call, const Route& route);
+
+  Parts parts_;
+  ApiOptions options_;
+  std::vector<Route> routes_;
+  std::map<std::string, std::vector<const Route*>, std::less<>> by_first_;  // by the first segment
+  std::atomic<std::size_t> in_flight_ = 0;
+  std::atomic<bool> ready_ = true;
+  Background background_{2};
+};
+
+bool may(Role role, Access access);
+
+// A run's id out of the path; what is no id is no run.
+RunId run_of(const Call& call, std::size_t index = 0);
+
+// Posts to the background threads; a Problem thrown there is the answer.
+void in_background(CallPtr call, std::move_only_function<void(Call&)> work);
+// Waits until the tables know all that is decided so far (with a run: all of that run), then works in the background.
+void with_fresh_tables(CallPtr call, std::optional<RunId> run, std::move_only_function<void(Call&)> work);
+
+// Answers with the run, as it is once the command is durable.
+void answer_with_run(CallPtr call, TenantId tenant, RunId run, int status);
+// Decides the command and answers with the run, or with why not.
+void command_run(CallPtr call, RunId run, RunCommand command);
+
+}  // namespace pawl::http

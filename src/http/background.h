@@ -1,0 +1,37 @@
+// Threads beside the server's own, for what may take a moment: reading tables, writing long answers. And a clock that
+// calls back, for polls that wait.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace pawl::http {
+
+class Background {
+ public:
+  using Work = std::move_only_function<void()>;
+
+  explicit Background(int threads);
+  ~Background();  // what has not begun is dropped
+
+  void post(Work work);
+  void post_after(std::chrono::milliseconds delay, Work work);
+
+ private:
+  void work();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Work> ready_;
+  std::multimap<std::chrono::steady_clock::time_point, Work> later_;
+  bool ending_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace pawl::http

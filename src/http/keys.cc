@@ -1,0 +1,77 @@
+#include "http/keys.h"
+
+#include <array>
+
+#include "crypto/hmac.h"
+#include "crypto/sha256.h"
+
+namespace pawl::http {
+namespace {
+
+constexpr std::string_view prefix = "pawl_";
+constexpr std::size_t id_chars = 26;
+constexpr std::size_t secret_bytes = 20;
+constexpr std::size_t secret_chars = 32;
+constexpr std::size_t checksum_chars = 6;
+constexpr std::size_t key_chars = prefix.size() + id_chars + 1 + secret_chars + checksum_chars;
+
+// Crockford's, as ids use it: five bits a character.
+constexpr std::string_view alphabet = "0123456789abcdefghjkmnpqrstvwxyz";
+
+std::string base32(std::string_view bytes, std::size_t chars) {
+  std::string out;
+  std::uint32_t bits = 0;
+  int held = 0;
+  for (unsigned char byte : bytes) {
+    bits = bits << 8 | byte;
+    held += 8;
+    while (held >= 5 && out.size() < chars) {
+      held -= 5;
+      out += alphabet[bits >> held & 31];
+    }
+  }
+  return out;
+}
+
+std::string checksum(std::string_view id_and_secret) { return base32(sha256(id_and_secret).view(), checksum_chars); }
+
+}  // namespace
+
+KeyRing::KeyRing(std::string secret) : secret_(std::move(secret)) {}
+
+NewKey KeyRing::make(Instant now) const {
+  std::string random = random_bytes(10);
+  IdBits bits;
+  bits.high = static_cast<std::uint64_t>(now.ms) << 16 | 0x7000 | (static_cast<unsigned char>(random[0]) << 4 & 0xff0) |
+              (static_cast<unsigned char>(random[1]) & 0xf);
+  for (std::size_t i = 2; i < random.size(); ++i) bits.low = bits.low << 8 | static_cast<unsigned char>(random[i]);
+  bits.low = bits.low >> 2 | 0x8000000000000000ULL;
+  KeyId id{bits};
+  std::string secret = base32(random_bytes(secret_bytes), secret_chars);
+  std::string body = id.str().substr(KeyTag::prefix.size() + 1) + "_" + secret;
+  return {id, std::string(prefix) + body + checksum(body), keyed_hash(secret_, secret).hex()};
+}
+
+void KeyRing::update(const Tenant& tenant) {
+  std::unique_lock lock(mutex_);
+  for (const auto& [id, key] : tenant.keys)
+    keys_[id] = {{tenant.id, tenant.name, id, key.name, key.role}, key.secret_hash, key.expires_at};
+}
+
+std::optional<Principal> KeyRing::authenticate(std::string_view text, Instant now) const {
+  if (text.size() != key_chars || !text.starts_with(prefix)) return std::nullopt;
+  text.remove_prefix(prefix.size());
+  std::string_view body = text.substr(0, id_chars + 1 + secret_chars);
+  if (body[id_chars] != '_' || checksum(body) != text.substr(body.size())) return std::nullopt;
+  auto id = KeyId::parse(std::string(KeyTag::prefix) + "_" + std::string(body.substr(0, id_chars)));
+  if (!id) return std::nullopt;
+  std::string hash = keyed_hash(secret_, body.substr(id_chars + 1)).hex();
+  std::shared_lock lock(mutex_);
+  auto found = keys_.find(*id);
+  if (found == keys_.end() || !equal_in_constant_time(found->second.secret_hash, hash) ||
+      found->second.expires_at <= now)
+    return std::nullopt;
+  return found->second.principal;
+}
+
+}  // namespace pawl::http

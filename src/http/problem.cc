@@ -1,0 +1,78 @@
+#include "http/problem.h"
+
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+
+namespace pawl::http {
+namespace {
+
+std::string_view title_of(int status) {
+  switch (status) {
+    case 400: return "The request cannot be understood";
+    case 401: return "A key is needed";
+    case 403: return "This key may not do that";
+    case 404: return "There is no such thing";
+    case 405: return "This cannot be done there";
+    case 408: return "The request took too long to arrive";
+    case 409: return "This does not fit the present state";
+    case 410: return "This is no longer kept";
+    case 413: return "The body is too large";
+    case 415: return "This kind of content is not taken";
+    case 422: return "The request is understood and wrong";
+    case 429: return "Too many requests";
+    case 431: return "The headers are too large";
+    case 503: return "Not now";
+    default: return status >= 500 ? "Something went wrong here" : "The request was refused";
+  }
+}
+
+int status_of(RefusalCode code) {
+  switch (code) {
+    case RefusalCode::not_found:
+    case RefusalCode::unknown_approval:
+      return 404;
+    case RefusalCode::self_approval:
+      return 403;
+    case RefusalCode::idempotency_conflict:
+    case RefusalCode::invalid:
+      return 422;
+    case RefusalCode::lease_lost:
+    case RefusalCode::not_claimable:
+    case RefusalCode::nothing_waiting:
+    case RefusalCode::already_resolved:
+    case RefusalCode::ambiguous_approval:
+    case RefusalCode::run_ended:
+    case RefusalCode::run_not_ended:
+    case RefusalCode::invalid_transition:
+    case RefusalCode::not_external:
+      return 409;
+  }
+  return 500;
+}
+
+}  // namespace
+
+Response to_response(const Problem& problem) {
+  boost::json::object out{{"type", "about:blank"},
+                          {"title", title_of(problem.status)},
+                          {"status", problem.status},
+                          {"code", problem.code},
+                          {"detail", problem.detail}};
+  if (!problem.where.empty()) out["where"] = problem.where;
+  return {.status = problem.status,
+          .content_type = "application/problem+json",
+          .body = boost::json::serialize(out),
+          .headers = problem.headers,
+          .stream = {}};
+}
+
+Problem problem_of(const Refusal& refusal) {
+  if (refusal.code == RefusalCode::not_found || refusal.code == RefusalCode::unknown_approval) return not_found();
+  return {.status = status_of(refusal.code), .code = std::string(to_string(refusal.code)), .detail = refusal.message};
+}
+
+Problem not_found() {
+  return {.status = 404, .code = "NOT_FOUND", .detail = "There is no such object, or it belongs to someone else."};
+}
+
+}  // namespace pawl::http

@@ -1,0 +1,67 @@
+#include <boost/json/array.hpp>
+
+#include "http/api.h"
+
+namespace pawl::http {
+namespace {
+
+using boost::json::array;
+using boost::json::object;
+
+constexpr std::uint64_t page_max = 500;
+
+object row_object(const ApprovalRow& row) {
+  return {{"id", row.id.str()},
+          {"run_id", row.run.str()},
+          {"step", row.step.text},
+          {"status", to_string(row.status)},
+          {"tier", to_string(row.tier)},
+          {"requested_at", print_time(row.requested_at)},
+          {"expires_at", print_time(row.expires_at)}};
+}
+
+void list_approvals(CallPtr call) {
+  call->query.only({"status", "limit", "vocabulary"});
+  ApprovalStatus status = ApprovalStatus::requested;
+  if (const auto* word = call->query.find("status")) {
+    auto known = parse_enum<ApprovalStatus>(*word);
+    if (!known) refuse_input("status", "It must be requested, approved, rejected, expired or canceled.");
+    status = *known;
+  }
+  std::uint64_t limit = call->query.number("limit", 50, page_max);
+  with_fresh_tables(call, std::nullopt, [status, limit](Call& c) {
+    array items;
+    for (const ApprovalRow& row : c.api.store().list_approvals(c.who.tenant, status, limit))
+      items.push_back(row_object(row));
+    c.answer(200, object{{"items", std::move(items)}, {"next_cursor", nullptr}});
+  });
+}
+
+void decide(CallPtr call, bool approve) {
+  call->query.only({"vocabulary"});
+  auto id = ApprovalId::parse(call->path[0]);
+  if (!id) throw not_found();
+  Input input = Input::parse(call->request);
+  input.only({"reason"});
+  ResolveApproval command{
+      .approval = *id, .approve = approve, .by = call->who.actor(), .reason = input.text_or("reason", "", 2000)};
+  with_fresh_tables(call, std::nullopt, [call, id, command](Call& c) {
+    auto row = c.api.store().find_approval(c.who.tenant, *id);
+    if (!row) throw not_found();
+    command_run(call, row->run, command);
+  });
+}
+
+}  // namespace
+
+std::vector<Route> approval_routes() {
+  using enum Method;
+  using enum Access;
+  return {
+      {get, "/approvals", viewer, list_approvals, "What waits for a decision"},
+      {post, "/approvals/{id}/approve", approver, [](CallPtr call) { decide(std::move(call), true); }, "Approve it"},
+      {post, "/approvals/{id}/reject", approver, [](CallPtr call) { decide(std::move(call), false); }, "Reject it"},
+  };
+}
+
+}  // namespace pawl::http

@@ -1,0 +1,44 @@
+#include "http/api.h"
+
+namespace pawl::http {
+namespace {
+
+void follow(CallPtr call) {
+  call->query.only({"after", "run", "vocabulary"});
+  FeedFilter filter{call->who.tenant, std::nullopt};
+  if (const auto* run = call->query.find("run")) {
+    filter.run = RunId::parse(*run);
+    if (!filter.run) throw not_found();
+  }
+  // A browser that reconnects says where it was in this header.
+  std::string after(call->request.header("last-event-id"));
+  if (const auto* given = call->query.find("after")) after = *given;
+  std::optional<FeedPosition> position;
+  if (!after.empty()) {
+    position = FeedPosition::parse(after);
+    if (!position) refuse_input("after", "It must be the position of an event, like 12.3, or 0 for all that is kept.");
+  }
+  in_background(call, [filter, position](Call& c) {
+    Feed& feed = c.api.feed();
+    if (!feed.can_resume(position))
+      throw Problem{.status = 410,
+                    .code = "FEED_POSITION_GONE",
+                    .detail = "What follows this position is not kept any more. Read the runs, then follow without it.",
+                    .where = "after"};
+    c.respond({.status = 200,
+               .content_type = "text/event-stream",
+               .body = {},
+               .headers = {},
+               .stream = [&feed, filter, position](std::shared_ptr<Channel> channel) {
+                 feed.subscribe(filter, position, std::move(channel));
+               }});
+  });
+}
+
+}  // namespace
+
+std::vector<Route> feed_routes() {
+  return {{Method::get, "/events", Access::viewer, follow, "The tenant's events as they happen (SSE or WebSocket)"}};
+}
+
+}  // namespace pawl::http

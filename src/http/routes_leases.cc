@@ -1,0 +1,190 @@
+// Remote workers. A lease's id is its run and its step, so it needs no table: <run id>:<step id>.
+#include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "http/api.h"
+
+namespace pawl::http {
+namespace {
+
+using boost::json::array;
+using boost::json::object;
+
+constexpr std::size_t items_max = 10'000;
+constexpr std::int64_t leases_max = 1000;
+constexpr std::size_t tools_max = 200;
+constexpr Duration wait_max = std::chrono::seconds(60);
+
+std::string lease_id(RunId run, const StepId& step) { return run.str() + ":" + step.text; }
+
+struct LeaseRef {
+  RunId run;
+  StepId step;
+};
+
+std::optional<LeaseRef> parse_lease_id(std::string_view text) {
+  std::size_t colon = text.find(':');
+  if (colon == text.npos || !is_valid_name(text.substr(colon + 1))) return std::nullopt;
+  auto run = RunId::parse(text.substr(0, colon));
+  return run ? std::optional(LeaseRef{*run, StepId{std::string(text.substr(colon + 1))}}) : std::nullopt;
+}
+
+// Written by hand: the input is JSON already, and this is what workers wait for.
+std::string leases_text(const std::vector<Lease>& leases) {
+  std::string out = "{\"leases\":[";
+  for (const Lease& lease : leases) {
+    if (out.back() == '}') out += ',';
+    out += "{\"lease_id\":\"" + lease_id(lease.run, lease.step) + "\",\"token\":" + std::to_string(lease.token);
+    out += ",\"run_id\":\"" + lease.run.str() + "\",\"step_id\":\"" + lease.step.text + "\",\"tool\":\"" + lease.tool.text;
+    out += "\",\"input\":" + lease.input + ",\"attempt\":" + std::to_string(lease.attempt) + ",\"idempotency_key\":";
+    append_json_string(out, lease.idempotency_key);
+    out += ",\"expires_at\":\"" + print_time(lease.expires_at) + "\",\"timeout\":\"" + print_duration(lease.timeout) + "\"}";
+  }
+  return out + "]}";
+}
+
+void take_leases(CallPtr call) {
+  call->query.only({});
+  Input input = Input::parse(call->request);
+  input.only({"worker", "tools", "max", "wait"});
+  Engine::Poll poll;
+  poll.tenant = call->who.tenant;
+  // The name cannot pass for one of this process's own: those begin with local/.
+  poll.worker = WorkerName{input.name("worker")};
+  const Json* tools = input.find("tools");
+  if (!tools || !tools->is_array() || tools->get_array().empty() || tools->get_array().size() > tools_max)
+    input.refuse("tools", "must be a list of 1 to 200 tool names");
+  for (const Json& tool : tools->get_array()) {
+    if (!tool.is_string() || !is_valid_name(tool.get_string())) input.refuse("tools", "must hold names of tools");
+    poll.tools.push_back(ToolName{std::string(tool.get_string())});
+  }
+  poll.max = static_cast<int>(input.number("max", 1, leases_max).value_or(1));
+  Duration wait = input.duration("wait").value_or(Duration(0));
+  if (wait > wait_max) input.refuse("wait", "can be 60s at most");
+  poll.reply = [call](std::vector<Lease> leases) {
+    call->respond({.status = 200, .content_type = "application/json", .body = leases_text(leases), .headers = {}, .stream = {}});
+  };
+  call->api.runtime().post([call, wait, poll = std::move(poll)](Engine& engine) mutable {
+    auto number = engine.poll(std::move(poll));
+    auto end = [call, number] {
+      call->api.runtime().post([number](Engine& e) { e.end_poll(number); });
+    };
+    if (wait.count() == 0) {
+      engine.advance();  // what can be had at once; otherwise it ends with nothing
+      engine.end_poll(number);
+    } else {
+      call->api.background().post_after(wait, std::move(end));
+    }
+  });
+}
+
+struct Item {
+  std::string lease_id;
+  std::optional<LeaseRef> lease;
+  std::uint64_t token = 0;
+  std::variant<Completed, Failed> outcome;
+  std::string_view code;  // why not; empty = ok
+};
+using Items = std::shared_ptr<std::vector<Item>>;
+
+void answer_items(Call& call, const std::vector<Item>& items) {
+  std::string out = "{\"items\":[";
+  for (const Item& item : items) {
+    if (out.back() == '}') out += ',';
+    out += "{\"lease_id\":";
+    append_json_string(out, item.lease_id);
+    if (item.code.empty())
+      out += ",\"ok\":true}";
+    else
+      // A lease that is lost is work to drop, whatever took it away: cancel, time-out or another worker.
+      out += ",\"ok\":false,\"code\":\"" + std::string(item.code) + "\",\"cancel\":true}";
+  }
+  out += "]}";
+  call.respond({.status = 200, .content_type = "application/json", .body = std::move(out), .headers = {}, .stream = {}});
+}
+
+template <class ReadOutcome>
+Items read_items(const Call& call, ReadOutcome read_outcome) {
+  call.query.only({});
+  Input input = Input::parse(call.request);
+  input.only({"items"});
+  auto items = std::make_shared<std::vector<Item>>();
+  input.each("items", items_max, [&](const Input& in) {
+    Item& item = items->emplace_back();
+    item.lease_id = in.text("lease_id", 256);
+    item.lease = parse_lease_id(item.lease_id);
+    auto token = in.number("token", 0, INT64_MAX);
+    if (!token) in.refuse("token", "is missing");
+    item.token = static_cast<std::uint64_t>(*token);
+    read_outcome(in, item);
+  });
+  return items;
+}
+
+void report(CallPtr call, Items items) {
+  call->api.runtime().post([call, items](Engine& engine) {
+    for (Item& item : *items) {
+      if (!item.lease) {
+        item.code = "LEASE_LOST";
+        continue;
+      }
+      StepReport report{call->who.tenant, item.lease->run, item.lease->step, item.token, std::move(item.outcome)};
+      engine.report(report, [&item, items](std::expected<RunAnswer, Refusal> answer) {
+        if (!answer) item.code = to_string(answer.error().code);
+      });
+    }
+    engine.when_durable([call, items] { answer_items(*call, *items); });
+  });
+}
+
+void complete(CallPtr call) {
+  auto items = read_items(*call, [](const Input& in, Item& item) {
+    in.only({"lease_id", "token", "output", "cost_usd"});
+    Completed done;
+    if (const Json* output = in.find("output")) done.output = canonical(*output);
+    if (done.output.size() > step_output_bytes_max) in.refuse("output", "is larger than a step's output may be");
+    done.cost = in.money("cost_usd").value_or(Money{});
+    item.outcome = std::move(done);
+  });
+  report(call, items);
+}
+
+void fail(CallPtr call) {
+  auto items = read_items(*call, [](const Input& in, Item& item) {
+    in.only({"lease_id", "token", "error_code", "message", "retryable", "retry_after", "cost_usd"});
+    Failed failed;
+    failed.error_code = in.text_or("error_code", "TOOL_FAILED", diagnostic_code_chars_max);
+    failed.message = in.text_or("message", "", diagnostic_message_chars_max);
+    failed.retryable = in.flag("retryable");
+    failed.retry_after = in.duration("retry_after");
+    failed.cost = in.money("cost_usd").value_or(Money{});
+    item.outcome = std::move(failed);
+  });
+  report(call, items);
+}
+
+// Urgent, and answered without a commit: a heartbeat that waits in a crowd costs the lease it was to keep.
+void heartbeat(CallPtr call) {
+  auto items = read_items(*call, [](const Input& in, Item&) { in.only({"lease_id", "token"}); });
+  call->api.runtime().post_urgent([call, items](Engine& engine) {
+    for (Item& item : *items)
+      if (!item.lease || !engine.heartbeat(call->who.tenant, item.lease->run, item.lease->step, item.token))
+        item.code = "LEASE_LOST";
+    call->api.background().post([call, items] { answer_items(*call, *items); });
+  });
+}
+
+}  // namespace
+
+std::vector<Route> lease_routes() {
+  using enum Method;
+  using enum Access;
+  return {
+      {post, "/leases", worker, take_leases, "Take steps to work on; waits for them if asked to"},
+      {post, "/leases/complete", worker, complete, "Report results"},
+      {post, "/leases/fail", worker, fail, "Report failures"},
+      {post, "/leases/heartbeat", worker, heartbeat, "Keep leases; learn of cancellations"},
+  };
+}
+
+}  // namespace pawl::http

@@ -1,0 +1,377 @@
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "crypto/sha256.h"
+#include "engine/resident.h"
+#include "http/api.h"
+#include "store/stream.h"
+
+namespace pawl::http {
+namespace {
+
+using boost::json::array;
+using boost::json::object;
+
+constexpr std::size_t batch_items_max = 10'000;
+constexpr std::uint64_t page_max = 500;
+constexpr std::uint64_t page_usual = 50;
+constexpr std::size_t rows_looked_at_max = 20'000;
+
+// ---- Creating
+
+NewRun read_new_run(const Input& input, const Principal& who) {
+  input.only({"workflow", "version", "input", "workspace", "trigger_type", "trigger_ref", "budget_usd", "timeout",
+              "provider"});
+  NewRun out;
+  out.tenant = who.tenant;
+  out.by = who.actor();
+  out.workflow = WorkflowName{input.name("workflow")};
+  if (auto version = input.number("version", 1, INT32_MAX)) out.version = static_cast<int>(*version);
+  if (const Json* value = input.find("input")) out.input = canonical(*value);
+  if (input.has("workspace")) out.workspace = WorkspaceName{input.name("workspace")};
+  out.trigger_type = input.text_or("trigger_type", "api", 64);
+  out.trigger_ref = input.text_or("trigger_ref", "", 512);
+  if (out.trigger_type == "retry") input.refuse("trigger_type", "cannot be retry: ask for POST /runs/{id}/retry");
+  out.budget = input.money("budget_usd");
+  out.timeout = input.duration("timeout");
+  auto provider = input.word<Provider>("provider").value_or(Provider::native);
+  if (provider != Provider::native && provider != Provider::external)
+    input.refuse("provider", "must be native or external");
+  out.provider = provider;
+  return out;
+}
+
+void take_idempotency_key(NewRun& run, const Request& request, const Principal& who) {
+  std::string_view key = request.header("idempotency-key");
+  if (key.empty()) return;
+  if (key.size() > 255) refuse_input("idempotency-key", "The key is longer than 255 characters.");
+  auto body = parse_json(request.body);
+  std::string digest = sha256(body ? canonical(*body) : request.body).hex();
+  run.idempotency = std::make_shared<const Idempotency>(Idempotency{who.key.str(), std::string(key), digest});
+}
+
+void create_run(CallPtr call) {
+  call->query.only({"vocabulary"});
+  call->vocabulary();
+  NewRun run = read_new_run(Input::parse(call->request), call->who);
+  take_idempotency_key(run, call->request, call->who);
+  call->api.runtime().post([call, run = std::move(run)](Engine& engine) mutable {
+    auto is_new = std::make_shared<bool>(false);
+    auto id = engine.create_run(std::move(run), [call, is_new](std::expected<RunAnswer, Refusal> answer) {
+      if (answer)
+        *is_new = answer->is_new;
+      else
+        call->answer(answer.error().code == RefusalCode::not_found
+                         ? Problem{.status = 422,
+                                   .code = "UNKNOWN_WORKFLOW",
+                                   .detail = "There is no such workflow, or not that version of it.",
+                                   .where = "/workflow"}
+                         : problem_of(answer.error()));
+    });
+    if (!id) return;
+    engine.inspect(call->who.tenant, *id, [call, is_new](std::expected<std::shared_ptr<const Run>, Refusal> run) {
+      if (!run) return call->answer(problem_of(run.error()));
+      call->api.background().post([call, is_new, run = std::move(*run)] {
+        Headers headers{{"Location", "/runs/" + run->id.str()}};
+        if (!*is_new) headers.push_back({"Idempotency-Replayed", "true"});
+        call->answer(*is_new ? 201 : 200, run_object(*run, call->vocabulary()), std::move(headers));
+      });
+    });
+  });
+}
+
+// One result an item, in their order; a bad item harms no other.
+void create_batch(CallPtr call) {
+  call->query.only({});
+  Input input = Input::parse(call->request);
+  input.only({"items"});
+  struct Item {
+    std::optional<NewRun> run;
+    object result;
+  };
+  auto items = std::make_shared<std::vector<Item>>();
+  input.each("items", batch_items_max, [&](const Input& item) {
+    Item& out = items->emplace_back();
+    try {
+      out.run = read_new_run(item, call->who);
+    } catch (const Problem& problem) {
+      out.result = {{"status", problem.status}, {"code", problem.code}, {"detail", problem.detail}, {"where", problem.where}};
+    }
+  });
+  call->api.runtime().post([call, items](Engine& engine) {
+    for (Item& item : *items) {
+      if (!item.run) continue;
+      engine.create_run(std::move(*item.run), [&item, items](std::expected<RunAnswer, Refusal> answer) {
+        if (answer) {
+          item.result = {{"status", answer->is_new ? 201 : 200},
+                         {"id", answer->run.str()},
+                         {"run_status", to_string(answer->status)}};
+        } else {
+          Problem problem = problem_of(answer.error());
+          item.result = {{"status", problem.status == 404 ? 422 : problem.status},
+                         {"code", problem.code},
+                         {"detail", answer.error().message}};
+        }
+      });
+    }
+    // Answers come in the order they were decided: this one after all of them.
+    engine.when_durable([call, items] {
+      call->api.background().post([call, items] {
+        array results;
+        for (Item& item : *items) results.push_back(std::move(item.result));
+        call->answer(200, object{{"items", std::move(results)}});
+      });
+    });
+  });
+}
+
+// ---- Looking
+
+void get_run(CallPtr call) {
+  call->query.only({"at", "vocabulary"});
+  RunId id = run_of(*call);
+  if (!call->query.find("at")) return answer_with_run(call, call->who.tenant, id, 200);
+  std::uint64_t at = call->query.number("at", 1, UINT64_MAX / 2);
+  call->vocabulary();
+  call->api.runtime().post([call, id, at](Engine& engine) {
+    auto present = std::make_shared<std::shared_ptr<const Run>>();
+    engine.inspect(call->who.tenant, id, [present](std::expected<std::shared_ptr<const Run>, Refusal> run) {
+      if (run) *present = std::move(*run);
+    });
+    engine.flush(call->who.tenant, id, [call, id, at, present](std::expected<RunAnswer, Refusal> done) {
+      if (!done) return call->answer(problem_of(done.error()));
+      in_background(call, [id, at, present](Call& c) {
+        WholeStream stream = read_stream(c.api.store(), StreamKey::of(c.who.tenant, id));
+        if (at > stream.lines.size())
+          refuse_input("at", "This run has events 1 to " + std::to_string(stream.lines.size()) + ".");
+        std::string lines;
+        for (std::uint64_t i = 0; i < at; ++i) (lines += stream.lines[i].text) += '\n';
+        Run then = fold_lines(c.who.tenant, id, *(*present)->workflow, lines);
+        object out = run_object(then, c.vocabulary());
+        out["head"] = stream.lines[at - 1].hash.hex();
+        c.answer(200, out);
+      });
+    });
+  });
+}
+
+void get_events(CallPtr call) {
+  call->query.only({"after", "limit", "at", "vocabulary"});
+  RunId id = run_of(*call);
+  std::uint64_t after = call->query.find("after") && *call->query.find("after") == "0"
+                            ? 0
+                            : call->query.number("after", 0, UINT64_MAX / 2);
+  std::uint64_t limit = call->query.number("limit", 1000, 10'000);
+  std::uint64_t at = call->query.number("at", UINT64_MAX / 2, UINT64_MAX / 2);
+  with_fresh_tables(call, id, [=](Call& c) {
+    WholeStream stream = read_stream(c.api.store(), StreamKey::of(c.who.tenant, id));
+    array items;
+    std::uint64_t last = std::min<std::uint64_t>(stream.lines.size(), at);
+    std::uint64_t seq = after;
+    for (; seq < last && items.size() < limit; ++seq) {
+      const StreamLine& line = stream.lines[seq];
+      auto event = parse_json(line.text);
+      items.push_back(object{{"seq", line.seq}, {"hash", line.hash.hex()}, {"event", event ? *event : Json(line.text)}});
+    }
+    c.answer(200, object{{"items", std::move(items)},
+                         {"next_cursor", seq < last ? Json(std::to_string(seq)) : Json(nullptr)}});
+  });
+}
+
+struct Wanted {
+  RunFilter filter;
+  std::vector<RunStatus> statuses;  // empty = any
+  std::string text;
+};
+
+Wanted read_filter(const Call& call) {
+  call.query.only({"status", "workflow", "workspace", "since", "q", "limit", "cursor", "vocabulary"});
+  Wanted out;
+  out.filter.limit = call.query.number("limit", page_usual, page_max);
+  if (const auto* name = call.query.find("workflow")) out.filter.workflow = WorkflowName{*name};
+  if (const auto* name = call.query.find("workspace")) out.filter.workspace = WorkspaceName{*name};
+  if (const auto* since = call.query.find("since")) {
+    out.filter.since = parse_time(*since);
+    if (!out.filter.since) refuse_input("since", "It must be a time like 2026-11-16T02:21:57Z.");
+  }
+  if (const auto* cursor = call.query.find("cursor")) {
+    out.filter.before = RunId::parse(*cursor);
+    if (!out.filter.before) refuse_input("cursor", "It must be a next_cursor of an earlier answer.");
+  }
+  if (const auto* text = call.query.find("q")) out.text = *text;
+  if (const auto* word = call.query.find("status")) {
+    auto column = static_cast<std::size_t>(call.vocabulary());
+    for (const RunProjection& row : run_projections)
+      if (row.words[column] == *word && std::ranges::find(out.statuses, row.stored) == out.statuses.end())
+        out.statuses.push_back(row.stored);
+    if (out.statuses.empty()) refuse_input("status", "There is no such status in this vocabulary.");
+  }
+  return out;
+}
+
+bool fits(const RunRow& row, const Wanted& wanted) {
+  if (!wanted.statuses.empty() && std::ranges::find(wanted.statuses, row.status) == wanted.statuses.end()) return false;
+  const std::string& text = wanted.text;
+  return text.empty() || row.id.str().find(text) != std::string::npos ||
+         row.workflow.text.find(text) != std::string::npos || row.error_code.find(text) != std::string::npos;
+}
+
+// Newest first. `more`: where to go on, when there may be more.
+std::vector<RunRow> find_rows(Store& store, TenantId tenant, Wanted wanted, std::optional<RunId>& more) {
+  std::vector<RunRow> out;
+  std::size_t limit = wanted.filter.limit;
+  if (wanted.statuses.size() == 1) wanted.filter.status = wanted.statuses[0];
+  wanted.filter.limit = wanted.text.empty() && wanted.statuses.size() <= 1 ? limit + 1 : page_max;
+  for (std::size_t looked_at = 0; looked_at < rows_looked_at_max;) {
+    auto rows = store.list_runs(tenant, wanted.filter);
+    for (RunRow& row : rows) {
+      if (out.size() == limit) {
+        more = out.back().id;
+        return out;
+      }
+      wanted.filter.before = row.id;
+      if (fits(row, wanted)) out.push_back(std::move(row));
+    }
+    if (rows.size() < wanted.filter.limit) return out;
+    looked_at += rows.size();
+    more = wanted.filter.before;
+  }
+  return out;
+}
+
+object row_object(const RunRow& row, std::string_view word) {
+  return {{"id", row.id.str()},
+          {"workflow", row.workflow.text},
+          {"version", row.version},
+          {"workspace", row.workspace.text},
+          {"status", word},
+          {"error_code", row.error_code.empty() ? Json(nullptr) : Json(row.error_code)},
+          {"created_at", print_time(row.created_at)},
+          {"updated_at", print_time(row.updated_at)},
+          {"seq", row.seq}};
+}
+
+void list_runs(CallPtr call) {
+  auto wanted = read_filter(*call);
+  call->vocabulary();
+  with_fresh_tables(call, std::nullopt, [wanted](Call& c) {
+    std::optional<RunId> more;
+    auto rows = find_rows(c.api.store(), c.who.tenant, wanted, more);
+    array items;
+    for (const RunRow& row : rows) {
+      Run run;  // what a status word can depend on, without its steps
+      run.status = row.status;
+      items.push_back(row_object(row, run_word(c.vocabulary(), run)));
+    }
+    c.answer(200, object{{"items", std::move(items)}, {"next_cursor", more ? Json(more->str()) : Json(nullptr)}});
+  });
+}
+
+// ---- Deciding
+
+void decide(CallPtr call, bool approve) {
+  call->query.only({"vocabulary"});
+  Input input = Input::parse(call->request);
+  input.only({"approval_id", "reason"});
+  ResolveApproval command{.approval = {}, .approve = approve, .by = call->who.actor(), .reason = input.text_or("reason", "", 2000)};
+  if (input.has("approval_id")) command.approval = input.id<ApprovalId>("approval_id");
+  command_run(call, run_of(*call), std::move(command));
+}
+
+void cancel_run(CallPtr call) {
+  call->query.only({"vocabulary"});
+  Input input = Input::parse(call->request);
+  input.only({"reason"});
+  command_run(call, run_of(*call), CancelRun{call->who.actor(), input.text_or("reason", "", 2000)});
+}
+
+void retry_run(CallPtr call) {
+  call->query.only({"vocabulary"});
+  call->vocabulary();
+  Input::parse(call->request).only({});
+  RunId id = run_of(*call);
+  call->api.runtime().post([call, id](Engine& engine) {
+    auto again = engine.retry(call->who.tenant, id, call->who.actor(), [call](std::expected<RunAnswer, Refusal> answer) {
+      if (!answer) call->answer(problem_of(answer.error()));
+    });
+    if (!again) return;
+    engine.inspect(call->who.tenant, *again, [call](std::expected<std::shared_ptr<const Run>, Refusal> run) {
+      if (!run) return call->answer(problem_of(run.error()));
+      call->api.background().post([call, run = std::move(*run)] {
+        call->answer(201, run_object(*run, call->vocabulary()), {{"Location", "/runs/" + run->id.str()}});
+      });
+    });
+  });
+}
+
+void answer_question(CallPtr call) {
+  call->query.only({"vocabulary"});
+  Input input = Input::parse(call->request);
+  input.only({"step", "answer"});
+  StepId step{input.name("step")};
+  const Json* value = input.find("answer");
+  if (!value) input.refuse("answer", "is missing");
+  RunId id = run_of(*call);
+  call->api.runtime().post([call, id, step, text = canonical(*value)](Engine& engine) {
+    engine.answer(call->who.tenant, id, step, text, call->who.actor(), [call, id](std::expected<RunAnswer, Refusal> done) {
+      if (!done) return call->answer(problem_of(done.error()));
+      answer_with_run(call, call->who.tenant, id, 200);
+    });
+  });
+}
+
+std::shared_ptr<const Diagnostic> read_diagnostic(const Input& input, Instant now) {
+  const Json* value = input.find("diagnostic");
+  if (!value) return nullptr;
+  if (!value->is_object()) input.refuse("diagnostic", "must be an object");
+  Input in(value->get_object(), "/diagnostic");
+  in.only({"error_code", "category", "message", "likely_cause", "suggested_fix", "retryable", "severity"});
+  Diagnostic out = diagnose(in.text("error_code", 128), in.text("message", diagnostic_message_chars_max), now);
+  if (auto category = in.word<Category>("category")) out.category = *category;
+  out.likely_cause = in.text_or("likely_cause", out.likely_cause);
+  out.suggested_fix = in.text_or("suggested_fix", out.suggested_fix);
+  if (auto retryable = in.flag("retryable")) out.retryable = *retryable;
+  if (auto severity = in.word<Severity>("severity")) out.severity = *severity;
+  return std::make_shared<const Diagnostic>(std::move(out));
+}
+
+void report_status(CallPtr call) {
+  call->query.only({"vocabulary"});
+  call->vocabulary();
+  Input input = Input::parse(call->request);
+  input.only({"status", "diagnostic", "reason"});
+  auto status = input.word<RunStatus>("status");
+  if (!status) input.refuse("status", "is missing");
+  RunId id = run_of(*call);
+  Engine::StatusReport report{*status, call->who.actor(), read_diagnostic(input, call->api.clock().now()),
+                              input.text_or("reason", "", 2000)};
+  call->api.runtime().post([call, id, report = std::move(report)](Engine& engine) {
+    engine.report_status(call->who.tenant, id, report, [call, id](std::expected<RunAnswer, Refusal> done) {
+      if (!done) return call->answer(problem_of(done.error()));
+      answer_with_run(call, call->who.tenant, id, 200);
+    });
+  });
+}
+
+}  // namespace
+
+std::vector<Route> run_routes() {
+  using enum Method;
+  using enum Access;
+  return {
+      {post, "/runs", operator_, create_run, "Start a run"},
+      {post, "/runs/batch", operator_, create_batch, "Start many runs in one request"},
+      {get, "/runs", viewer, list_runs, "List runs, newest first"},
+      {get, "/runs/{id}", viewer, get_run, "A run with its steps, as it is or as it was"},
+      {get, "/runs/{id}/events", viewer, get_events, "A run's stream of events"},
+      {post, "/runs/{id}/approve", approver, [](CallPtr call) { decide(std::move(call), true); }, "Approve what the run waits for"},
+      {post, "/runs/{id}/reject", approver, [](CallPtr call) { decide(std::move(call), false); }, "Reject what the run waits for"},
+      {post, "/runs/{id}/answer", approver, answer_question, "Answer a step's question"},
+      {post, "/runs/{id}/cancel", operator_, cancel_run, "End a run for good"},
+      {post, "/runs/{id}/retry", operator_, retry_run, "Start a run anew that ended badly"},
+      {post, "/runs/{id}/status", operator_, report_status, "Report the status of an external run"},
+  };
+}
+
+}  // namespace pawl::http

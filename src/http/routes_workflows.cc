@@ -1,0 +1,67 @@
+#include <boost/json/array.hpp>
+
+#include "http/api.h"
+
+namespace pawl::http {
+namespace {
+
+using boost::json::array;
+using boost::json::object;
+
+void publish(CallPtr call) {
+  call->query.only({});
+  const std::string& name = call->path[0];
+  if (!is_valid_name(name)) refuse_input("name", "A name begins with a letter or digit, then may hold . _ and -.");
+  if (call->request.body.empty()) refuse_input("", "The body must be the workflow's definition, in YAML or JSON.");
+  call->api.runtime().post([call, name](Engine& engine) {
+    engine.publish_as(call->who.tenant, WorkflowName{name}, call->request.body, call->who.actor(),
+                      [call](std::expected<WorkflowRef, Refusal> answer) {
+                        if (!answer)
+                          return call->answer(answer.error().code == RefusalCode::invalid
+                                                  ? Problem{.status = 422,
+                                                            .code = "INVALID_WORKFLOW",
+                                                            .detail = answer.error().message}
+                                                  : problem_of(answer.error()));
+                        call->answer(answer->is_new ? 201 : 200,
+                                     object{{"name", answer->name.text}, {"version", answer->version}});
+                      });
+  });
+}
+
+void list_workflows(CallPtr call) {
+  call->query.only({});
+  auto tenant = call->api.tenants().find(call->who.tenant);
+  array items;
+  for (const auto& [name, published] : tenant->workflows)
+    items.push_back(object{{"name", name.text}, {"version", published.version}, {"digest", published.digest}});
+  call->answer(200, object{{"items", std::move(items)}, {"next_cursor", nullptr}});
+}
+
+void get_workflow(CallPtr call) {
+  call->query.only({"version"});
+  auto tenant = call->api.tenants().find(call->who.tenant);
+  WorkflowName name{call->path[0]};
+  auto latest = tenant->workflows.find(name);
+  if (latest == tenant->workflows.end()) throw not_found();
+  auto version = static_cast<int>(
+      call->query.number("version", static_cast<std::uint64_t>(latest->second.version), INT32_MAX));
+  in_background(call, [name, version](Call& c) {
+    auto row = c.api.store().find_workflow(c.who.tenant, name, version);
+    if (!row) throw not_found();
+    c.answer(200, object{{"name", name.text}, {"version", version}, {"digest", row->digest}, {"source", row->source}});
+  });
+}
+
+}  // namespace
+
+std::vector<Route> workflow_routes() {
+  using enum Method;
+  using enum Access;
+  return {
+      {put, "/workflows/{name}", operator_, publish, "Publish a workflow: a new version, or the one there is"},
+      {get, "/workflows", viewer, list_workflows, "The workflows with their latest versions"},
+      {get, "/workflows/{name}", viewer, get_workflow, "A version of a workflow, with its source"},
+  };
+}
+
+}  // namespace pawl::http
