@@ -63,6 +63,7 @@ class VerbTable {
   explicit VerbTable(CLI::App& app) : app_(app) {
     add_run();
     add_resume();
+    add_serve();
     add_runs();
     add_show();
     add_decide("approve", true);
@@ -136,6 +137,27 @@ class VerbTable {
                                          "the run: its id, the beginning, or the last six characters");
                          add_progress(verb, options.progress);
                        });
+  }
+
+  void add_serve() {
+    add<ServeOptions>(
+        "serve", "Serve the HTTP interface, for as long as it is not stopped",
+        "Examples:\n  pawl serve\n  pawl serve --data /var/lib/pawl --listen 0.0.0.0:7295 --tls-cert cert.pem --tls-key "
+        "key.pem\nThe first start makes the tenant default and an admin key, which lies in admin.key in the data folder.",
+        serve, [](CLI::App& verb, ServeOptions& options) {
+          add_data(verb, options.data);
+          verb.add_option("--listen", options.listen, "address and port; port 0 takes any that is free")
+              ->type_name("ADDR:PORT")
+              ->capture_default_str();
+          auto* certificate =
+              verb.add_option("--tls-cert", options.tls_certificate, "PEM file with the certificate chain")->type_name("FILE");
+          auto* key = verb.add_option("--tls-key", options.tls_key, "PEM file with its private key")->type_name("FILE");
+          certificate->needs(key);
+          key->needs(certificate);
+          verb.add_option("--origin", options.origins, "a web page's origin that may talk to this server; may be repeated")
+              ->type_name("URL");
+          verb.add_flag("!--no-workers", options.workers, "leave the built-in tools to other workers");
+        });
   }
 
   void add_runs() {

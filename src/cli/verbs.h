@@ -36,6 +36,16 @@ struct RunOptions {
 };
 ExitCode run_workflow(const RunOptions& options);
 
+struct ServeOptions {
+  std::string data;
+  std::string listen = "127.0.0.1:7295";
+  std::string tls_certificate;
+  std::string tls_key;
+  std::vector<std::string> origins;
+  bool workers = true;
+};
+ExitCode serve(const ServeOptions& options);
+
 struct ResumeOptions {
   ProgressFlags progress;
   std::string run;  // empty = all unfinished

@@ -166,6 +166,7 @@ class Engine {
   PollNumber poll(Poll poll);
   // Nothing came in time: it is answered with none. A poll that was answered is over already.
   void end_poll(PollNumber number);
+  void end_polls();
   // Without a reply nobody is told that a report was refused; in-process workers do not ask.
   void report(StepReport& report, Reply<RunAnswer> reply = {});
   // Extends the lease; false when it is lost.

@@ -69,6 +69,10 @@ void Engine::end_poll(PollNumber number) {
   polls_.erase(found);
 }
 
+void Engine::end_polls() {
+  while (!polls_.empty()) end_poll(polls_.front().number);
+}
+
 // Each in turn is given all it asks for: a batch is one answer, and its worker will ask again.
 void Engine::serve_polls() {
   if (polls_.empty() || scheduler_.size() == 0) return;

@@ -14,6 +14,9 @@
 
 namespace pawl {
 
+// Of one step. Outputs stand in the journal for ever; what is larger belongs in a file that the output names.
+inline constexpr std::size_t step_output_bytes_max = std::size_t{1} << 20;
+
 // One attempt at one step, handed out only after its claim is durable.
 struct Lease {
   TenantId tenant;

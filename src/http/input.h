@@ -1,80 +1,53 @@
-// Reading requests strictly: every key is known, every value has its kind and its limit, and what is wrong is named
-// with its place. A route either gets all it needs or throws a Problem before anything is done.
+// A connection's receive buffer.
 #pragma once
 
-#include <boost/json/array.hpp>
-#include <boost/json/object.hpp>
-#include <functional>
-#include <initializer_list>
-#include <map>
-#include <optional>
-#include <string>
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <span>
 #include <string_view>
-
-#include "core/id.h"
-#include "core/json.h"
-#include "core/money.h"
-#include "core/time.h"
-#include "http/problem.h"
+#include <utility>
 
 namespace pawl::http {
 
-[[noreturn]] void refuse_input(std::string where, std::string detail);
-
-// %41 -> A; nothing when it is malformed.
-std::optional<std::string> percent_decode(std::string_view text);
-
-class Query {
- public:
-  explicit Query(std::string_view text);
-  // A parameter that is not among these is refused: a misspelt filter must not show everything.
-  void only(std::initializer_list<std::string_view> known) const;
-  const std::string* find(std::string_view name) const;
-  std::uint64_t number(std::string_view name, std::uint64_t otherwise, std::uint64_t max) const;
-
- private:
-  std::map<std::string, std::string, std::less<>> values_;
-};
-
-// One JSON object of the body.
+// Bytes that came and are not yet understood.
 class Input {
  public:
-  // An empty body is an empty object.
-  static Input parse(const Request& request);
-  Input(const boost::json::object& object, std::string place) : object_(&object), place_(std::move(place)) {}
-
-  void only(std::initializer_list<std::string_view> known) const;
-  bool has(std::string_view key) const { return find(key) != nullptr; }
-  std::string text(std::string_view key, std::size_t chars_max = 1024) const;
-  std::string text_or(std::string_view key, std::string otherwise, std::size_t chars_max = 1024) const;
-  std::string name(std::string_view key) const;
-  std::optional<bool> flag(std::string_view key) const;
-  std::optional<std::int64_t> number(std::string_view key, std::int64_t min, std::int64_t max) const;
-  std::optional<Duration> duration(std::string_view key) const;
-  std::optional<Money> money(std::string_view key) const;
-  std::optional<Instant> moment(std::string_view key) const;
-  const Json* find(std::string_view key) const;  // null is as good as absent
-  template <class Enum>
-  std::optional<Enum> word(std::string_view key) const {
-    if (!has(key)) return std::nullopt;
-    auto value = parse_enum<Enum>(text(key));
-    if (!value) refuse(key, "is none of the words that can stand here");
-    return value;
+  std::string_view bytes() const { return {memory_.get() + begin_, end_ - begin_}; }
+  bool empty() const { return begin_ == end_; }
+  void consume(std::size_t bytes) {
+    begin_ += bytes;
+    if (begin_ == end_) begin_ = end_ = 0;
   }
-  template <class AnyId>
-  AnyId id(std::string_view key) const {
-    auto value = AnyId::parse(text(key));
-    if (!value) refuse(key, "is not an id like " + AnyId{}.str());
-    return *value;
+  // Empty when there is no room left within `bytes_max`.
+  std::span<char> room(std::size_t bytes_max) {
+    if (begin_ > 0) {
+      std::memmove(memory_.get(), memory_.get() + begin_, end_ - begin_);
+      end_ -= std::exchange(begin_, 0);
+    }
+    if (end_ == size_ && size_ < bytes_max) resize(std::min(bytes_max, std::max(2 * size_, bytes_first)));
+    return {memory_.get() + end_, size_ - end_};
   }
-  // Each element must be an object.
-  void each(std::string_view key, std::size_t count_max, const std::function<void(const Input&)>& visit) const;
-  [[noreturn]] void refuse(std::string_view key, std::string_view why) const;
+  void commit(std::size_t bytes) { end_ += bytes; }
+  void shrink() {
+    if (empty() && size_ > bytes_kept) resize(bytes_first);
+  }
 
  private:
-  const boost::json::object* object_;
-  std::string place_;
-  std::shared_ptr<Json> owned_;
+  static constexpr std::size_t bytes_first = 4 << 10;
+  static constexpr std::size_t bytes_kept = 16 << 10;  // what an idle connection may hold on to
+
+  void resize(std::size_t size) {
+    auto larger = std::make_unique_for_overwrite<char[]>(size);
+    if (end_ > 0) std::memcpy(larger.get(), memory_.get(), end_);
+    memory_ = std::move(larger);
+    size_ = size;
+  }
+
+  std::unique_ptr<char[]> memory_;
+  std::size_t size_ = 0;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
 };
 
 }  // namespace pawl::http

@@ -41,11 +41,12 @@ class Channel {
     std::string id;    // where a client resumes after this message; the SSE id
     std::string data;  // one JSON text
   };
-  // False when the client is gone, or so slow that its queue is full: then it is told to resume, and disconnected.
+  // False when the client is gone, or so slow that its queue is full: then it is told to resume, and disconnected. A
+  // server-sent event `resume` has the id of the last message delivered as its data; a WebSocket is closed with 1013 (or
+  // 1012 when the server stops), and the reason names that id.
   virtual bool push(std::shared_ptr<const Message> message) = 0;
+  // What push() would say; for those who hold channels on which nothing happens for long.
   virtual bool is_open() const = 0;
-  // Disconnects the client, which is told why.
-  virtual void close(std::string_view reason) = 0;
 };
 
 struct Response {
@@ -55,19 +56,23 @@ struct Response {
   Headers headers;  // beyond Content-Type, Content-Length, Date, Server, Connection
   // When set, and the status is 200, there is no body: the connection becomes a channel, and this is called with it,
   // once, on a thread of the server. When the client goes, the channel is closed; whoever holds it lets go of it then.
+  // When its last holder lets go before that, what is queued is delivered and the connection ends.
   std::function<void(std::shared_ptr<Channel>)> stream;
 };
 
-// Answers one request, from any thread, once. Dropped without a call, it answers 503.
+// Answers one request, from any thread, once; after that, and when the client has gone, a call does nothing. Dropped
+// without a call, it answers 503. It may outlive the server.
 using Responder = std::move_only_function<void(Response)>;
 
 class Handler {
  public:
   virtual ~Handler() = default;
-  // On a thread of the server; must return at once and may answer later.
+  // On a thread of the server; must return at once and may answer later. What it throws is answered with 500.
   virtual void handle(Request request, Responder respond) = 0;
-  // What the server itself refuses before there is a request to handle: a body too large (413), headers too large
-  // (431), a request that is not HTTP (400), too slow (408), too many connections (503).
+  // The words for what the server itself has to answer, on any of its threads:
+  //   400 REQUEST_MALFORMED  403 ORIGIN_NOT_ALLOWED  408 REQUEST_TOO_SLOW  413 BODY_TOO_LARGE
+  //   417 EXPECTATION_UNKNOWN  426 WEBSOCKET_VERSION_UNKNOWN  431 HEADERS_TOO_LARGE  500 INTERNAL
+  //   501 METHOD_UNKNOWN  503 TOO_MANY_CONNECTIONS, TOO_MANY_BYTES, NOT_ANSWERED (the responder was dropped)
   virtual Response refuse(int status, std::string_view code, std::string_view detail) = 0;
 };
 

@@ -1,5 +1,5 @@
-// HTTP/1.1, TLS, server-sent events and WebSocket over Boost.Beast. The only room that knows sockets; server.cc is the
-// only file that compiles Beast.
+// HTTP/1.1, TLS, server-sent events and WebSocket over Boost.Asio and Beast. Only server.cc and connection.cc compile
+// those two.
 //
 // One coroutine a connection. Every wait has a deadline, every size a limit: what a client can make the server hold is
 // bounded by connections_max times the limits below.
@@ -35,7 +35,7 @@ struct ServerOptions {
   std::size_t header_bytes_max = 16 << 10;
   std::size_t body_bytes_max = 8 << 20;
   std::size_t channel_bytes_max = 4 << 20;     // queued for one slow consumer
-  std::size_t buffered_bytes_max = 256 << 20;  // bodies being read, of all connections together; past it: 503
+  std::size_t buffered_bytes_max = 256 << 20;  // bodies of requests not yet answered, all together; past it: 503
   std::chrono::milliseconds header_timeout{10'000};   // from the first byte, or the accept, to the end of the headers
   std::chrono::milliseconds body_timeout{30'000};
   std::chrono::milliseconds idle_timeout{75'000};     // between requests
@@ -51,7 +51,7 @@ class Server {
 
   void start();
   // Accepts no more, closes idle connections and channels (which are told to resume), lets requests that are being
-  // answered end for at most `grace`.
+  // answered end for at most `grace`. Not from a thread of the server. A server that was stopped stays so.
   void stop(std::chrono::milliseconds grace);
 
   std::uint16_t port() const;

@@ -12,9 +12,6 @@
 
 namespace pawl {
 
-// Of one step. Outputs stand in the journal for ever; what is larger belongs in a file that the output names.
-inline constexpr std::size_t step_output_bytes_max = std::size_t{1} << 20;
-
 // Done, but not before this moment: a sleep costs a timer, not a thread.
 struct CompleteAt {
   Instant at;

@@ -4,10 +4,10 @@
 
 #include "crypto/sha256.h"
 #include "engine/resident.h"
-#include "http/api.h"
+#include "api/api.h"
 #include "store/stream.h"
 
-namespace pawl::http {
+namespace pawl::api {
 namespace {
 
 using boost::json::array;
@@ -70,12 +70,12 @@ void create_run(CallPtr call) {
                          : problem_of(answer.error()));
     });
     if (!id) return;
-    engine.inspect(call->who.tenant, *id, [call, is_new](std::expected<std::shared_ptr<const Run>, Refusal> run) {
-      if (!run) return call->answer(problem_of(run.error()));
-      call->api.background().post([call, is_new, run = std::move(*run)] {
-        Headers headers{{"Location", "/runs/" + run->id.str()}};
+    engine.inspect(call->who.tenant, *id, [call, is_new](std::expected<std::shared_ptr<const Run>, Refusal> made) {
+      if (!made) return call->answer(problem_of(made.error()));
+      call->api.background().post([call, is_new, made = std::move(*made)] {
+        Headers headers{{"Location", "/runs/" + made->id.str()}};
         if (!*is_new) headers.push_back({"Idempotency-Replayed", "true"});
-        call->answer(*is_new ? 201 : 200, run_object(*run, call->vocabulary()), std::move(headers));
+        call->answer(*is_new ? 201 : 200, run_object(*made, call->vocabulary()), std::move(headers));
       });
     });
   });
@@ -374,4 +374,4 @@ std::vector<Route> run_routes() {
   };
 }
 
-}  // namespace pawl::http
+}  // namespace pawl::api

@@ -1,10 +1,10 @@
-#include "http/api.h"
+#include "api/api.h"
 
 #include <algorithm>
 #include <boost/json/serialize.hpp>
 #include <iterator>
 
-namespace pawl::http {
+namespace pawl::api {
 namespace {
 
 constexpr std::string_view optional_prefix = "/api";
@@ -238,4 +238,4 @@ void command_run(CallPtr call, RunId run, RunCommand command) {
   });
 }
 
-}  // namespace pawl::http
+}  // namespace pawl::api

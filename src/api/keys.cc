@@ -1,11 +1,11 @@
-#include "http/keys.h"
+#include "api/keys.h"
 
 #include <array>
 
 #include "crypto/hmac.h"
 #include "crypto/sha256.h"
 
-namespace pawl::http {
+namespace pawl::api {
 namespace {
 
 constexpr std::string_view prefix = "pawl_";
@@ -74,4 +74,4 @@ std::optional<Principal> KeyRing::authenticate(std::string_view text, Instant no
   return found->second.principal;
 }
 
-}  // namespace pawl::http
+}  // namespace pawl::api

@@ -1,11 +1,11 @@
-#include "http/feed.h"
+#include "api/feed.h"
 
 #include <pthread.h>
 
 #include <algorithm>
 #include <charconv>
 
-namespace pawl::http {
+namespace pawl::api {
 
 std::optional<FeedPosition> FeedPosition::parse(std::string_view text) {
   FeedPosition out;
@@ -133,10 +133,8 @@ void Feed::work() {
       while (subscriber.after.done() < seen) {
         Position wanted = subscriber.after.done() + 1;
         auto frame = next_frame(wanted - 1);
-        if (!frame || frame->first != wanted) {
-          subscriber.channel->close("what follows is not kept any more; read the runs, then follow from now on");
-          return true;
-        }
+        // Not kept any more: letting go ends the connection, and whoever comes back is told.
+        if (!frame || frame->first != wanted) return true;
         if (!deliver(subscriber, wanted, *frame->second)) return true;
       }
       return false;
@@ -146,4 +144,4 @@ void Feed::work() {
   }
 }
 
-}  // namespace pawl::http
+}  // namespace pawl::api

@@ -1,9 +1,9 @@
-#include "http/problem.h"
+#include "api/problem.h"
 
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
-namespace pawl::http {
+namespace pawl::api {
 namespace {
 
 std::string_view title_of(int status) {
@@ -75,4 +75,4 @@ Problem not_found() {
   return {.status = 404, .code = "NOT_FOUND", .detail = "There is no such object, or it belongs to someone else."};
 }
 
-}  // namespace pawl::http
+}  // namespace pawl::api

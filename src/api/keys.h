@@ -15,7 +15,7 @@
 
 #include "core/tenant.h"
 
-namespace pawl::http {
+namespace pawl::api {
 
 struct NewKey {
   KeyId id;
@@ -58,4 +58,4 @@ class KeyRing {
   std::unordered_map<KeyId, Entry> keys_;
 };
 
-}  // namespace pawl::http
+}  // namespace pawl::api

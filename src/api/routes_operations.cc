@@ -1,6 +1,6 @@
-#include "http/api.h"
+#include "api/api.h"
 
-namespace pawl::http {
+namespace pawl::api {
 namespace {
 
 void healthz(CallPtr call) { call->answer(200, boost::json::object{{"status", "ok"}}); }
@@ -21,4 +21,4 @@ std::vector<Route> operation_routes() {
           {Method::get, "/readyz", Access::open, readyz, "Whether it takes work"}};
 }
 
-}  // namespace pawl::http
+}  // namespace pawl::api

@@ -16,15 +16,15 @@
 
 #include "core/run_object.h"
 #include "engine/runtime.h"
-#include "http/background.h"
-#include "http/directory.h"
-#include "http/feed.h"
-#include "http/input.h"
-#include "http/keys.h"
+#include "api/background.h"
+#include "api/directory.h"
+#include "api/feed.h"
+#include "api/request_input.h"
+#include "api/keys.h"
 #include "http/message.h"
-#include "http/problem.h"
+#include "api/problem.h"
 
-namespace pawl::http {
+namespace pawl::api {
 
 class Api;
 
@@ -127,4 +127,4 @@ void answer_with_run(CallPtr call, TenantId tenant, RunId run, int status);
 // Decides the command and answers with the run, or with why not.
 void command_run(CallPtr call, RunId run, RunCommand command);
 
-}  // namespace pawl::http
+}  // namespace pawl::api

@@ -1,9 +1,9 @@
-#include "http/input.h"
+#include "api/request_input.h"
 
 #include <algorithm>
 #include <charconv>
 
-namespace pawl::http {
+namespace pawl::api {
 namespace {
 
 int hex_digit(char c) {
@@ -180,4 +180,4 @@ void Input::each(std::string_view key, std::size_t count_max, const std::functio
   }
 }
 
-}  // namespace pawl::http
+}  // namespace pawl::api

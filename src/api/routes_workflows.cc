@@ -1,8 +1,8 @@
 #include <boost/json/array.hpp>
 
-#include "http/api.h"
+#include "api/api.h"
 
-namespace pawl::http {
+namespace pawl::api {
 namespace {
 
 using boost::json::array;
@@ -64,4 +64,4 @@ std::vector<Route> workflow_routes() {
   };
 }
 
-}  // namespace pawl::http
+}  // namespace pawl::api

@@ -17,7 +17,9 @@
 #include "http/message.h"
 #include "store/store.h"
 
-namespace pawl::http {
+namespace pawl::api {
+
+using namespace http;
 
 // All up to here has been seen.
 struct FeedPosition {
@@ -80,4 +82,4 @@ class Feed {
   std::thread thread_;
 };
 
-}  // namespace pawl::http
+}  // namespace pawl::api

@@ -7,7 +7,9 @@
 #include "core/decide.h"
 #include "http/message.h"
 
-namespace pawl::http {
+namespace pawl::api {
+
+using namespace http;
 
 struct Problem {
   int status = 400;
@@ -23,4 +25,4 @@ Problem problem_of(const Refusal& refusal);
 // What a foreign object and one that never was have in common: every byte.
 Problem not_found();
 
-}  // namespace pawl::http
+}  // namespace pawl::api

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-namespace pawl::http {
+namespace pawl::api {
 
 class Background {
  public:
@@ -34,4 +34,4 @@ class Background {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace pawl::http
+}  // namespace pawl::api

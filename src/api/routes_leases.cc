@@ -2,9 +2,9 @@
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 
-#include "http/api.h"
+#include "api/api.h"
 
-namespace pawl::http {
+namespace pawl::api {
 namespace {
 
 using boost::json::array;
@@ -187,4 +187,4 @@ std::vector<Route> lease_routes() {
   };
 }
 
-}  // namespace pawl::http
+}  // namespace pawl::api

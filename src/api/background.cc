@@ -1,8 +1,8 @@
-#include "http/background.h"
+#include "api/background.h"
 
 #include <pthread.h>
 
-namespace pawl::http {
+namespace pawl::api {
 
 Background::Background(int threads) {
   for (int i = 0; i < threads; ++i) {
@@ -60,4 +60,4 @@ void Background::work() {
   }
 }
 
-}  // namespace pawl::http
+}  // namespace pawl::api

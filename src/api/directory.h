@@ -8,7 +8,7 @@
 
 #include "core/tenant.h"
 
-namespace pawl::http {
+namespace pawl::api {
 
 class Directory {
  public:
@@ -35,4 +35,4 @@ class Directory {
   std::map<TenantId, std::shared_ptr<const Tenant>> tenants_;
 };
 
-}  // namespace pawl::http
+}  // namespace pawl::api

@@ -1,6 +1,6 @@
-#include "http/api.h"
+#include "api/api.h"
 
-namespace pawl::http {
+namespace pawl::api {
 namespace {
 
 void follow(CallPtr call) {
@@ -41,4 +41,4 @@ std::vector<Route> feed_routes() {
   return {{Method::get, "/events", Access::viewer, follow, "The tenant's events as they happen (SSE or WebSocket)"}};
 }
 
-}  // namespace pawl::http
+}  // namespace pawl::api

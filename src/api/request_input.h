@@ -1,0 +1,80 @@
+// Reading requests strictly: every key is known, every value has its kind and its limit, and what is wrong is named
+// with its place. A route either gets all it needs or throws a Problem before anything is done.
+#pragma once
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/id.h"
+#include "core/json.h"
+#include "core/money.h"
+#include "core/time.h"
+#include "api/problem.h"
+
+namespace pawl::api {
+
+[[noreturn]] void refuse_input(std::string where, std::string detail);
+
+// %41 -> A; nothing when it is malformed.
+std::optional<std::string> percent_decode(std::string_view text);
+
+class Query {
+ public:
+  explicit Query(std::string_view text);
+  // A parameter that is not among these is refused: a misspelt filter must not show everything.
+  void only(std::initializer_list<std::string_view> known) const;
+  const std::string* find(std::string_view name) const;
+  std::uint64_t number(std::string_view name, std::uint64_t otherwise, std::uint64_t max) const;
+
+ private:
+  std::map<std::string, std::string, std::less<>> values_;
+};
+
+// One JSON object of the body.
+class Input {
+ public:
+  // An empty body is an empty object.
+  static Input parse(const Request& request);
+  Input(const boost::json::object& object, std::string place) : object_(&object), place_(std::move(place)) {}
+
+  void only(std::initializer_list<std::string_view> known) const;
+  bool has(std::string_view key) const { return find(key) != nullptr; }
+  std::string text(std::string_view key, std::size_t chars_max = 1024) const;
+  std::string text_or(std::string_view key, std::string otherwise, std::size_t chars_max = 1024) const;
+  std::string name(std::string_view key) const;
+  std::optional<bool> flag(std::string_view key) const;
+  std::optional<std::int64_t> number(std::string_view key, std::int64_t min, std::int64_t max) const;
+  std::optional<Duration> duration(std::string_view key) const;
+  std::optional<Money> money(std::string_view key) const;
+  std::optional<Instant> moment(std::string_view key) const;
+  const Json* find(std::string_view key) const;  // null is as good as absent
+  template <class Enum>
+  std::optional<Enum> word(std::string_view key) const {
+    if (!has(key)) return std::nullopt;
+    auto value = parse_enum<Enum>(text(key));
+    if (!value) refuse(key, "is none of the words that can stand here");
+    return value;
+  }
+  template <class AnyId>
+  AnyId id(std::string_view key) const {
+    auto value = AnyId::parse(text(key));
+    if (!value) refuse(key, "is not an id like " + AnyId{}.str());
+    return *value;
+  }
+  // Each element must be an object.
+  void each(std::string_view key, std::size_t count_max, const std::function<void(const Input&)>& visit) const;
+  [[noreturn]] void refuse(std::string_view key, std::string_view why) const;
+
+ private:
+  const boost::json::object* object_;
+  std::string place_;
+  std::shared_ptr<Json> owned_;
+};
+
+}  // namespace pawl::api

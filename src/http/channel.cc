@@ -1,0 +1,110 @@
+#include "http/channel.h"
+
+#include <utility>
+
+namespace pawl::http {
+namespace {
+
+// What a message costs beside its text, so that a million empty ones are not free.
+constexpr std::size_t message_overhead_bytes = 64;
+
+// A line break in an id would begin another field, and a NUL makes a browser ignore the id.
+void append_one_line(std::string& out, std::string_view text) {
+  for (const char c : text)
+    if (c != '\r' && c != '\n' && c != '\0') out += c;
+}
+
+// A reader puts "data:" lines together with line feeds; CR and CRLF end a line just as LF does.
+void append_data(std::string& out, std::string_view data) {
+  for (;;) {
+    const auto end = data.find_first_of("\r\n");
+    out += "data: ";
+    out += data.substr(0, end);
+    out += '\n';
+    if (end == std::string_view::npos) return;
+    const bool both = data.substr(end, 2) == "\r\n";
+    data.remove_prefix(end + (both ? 2 : 1));
+  }
+}
+
+}  // namespace
+
+Outbox::Outbox(std::size_t bytes_max, std::function<void()> ring) : bytes_max_(bytes_max), ring_(std::move(ring)) {}
+
+std::size_t Outbox::size_of(const Channel::Message& message) {
+  return message.id.size() + message.data.size() + message_overhead_bytes;
+}
+
+bool Outbox::push(MessagePtr message) {
+  std::deque<MessagePtr> dropped;  // destroyed after the lock
+  std::lock_guard lock(mutex_);
+  if (closed_ || overflowed_ || finished_) return false;
+  const auto bytes = size_of(*message);
+  const bool first = queue_.empty();
+  // One message may always wait: a client that is told to resume because of it would never get past it.
+  if (!first && queued_bytes_ + bytes > bytes_max_) {
+    overflowed_ = true;
+    queue_.swap(dropped);
+    queued_bytes_ = 0;
+    ring_();
+    return false;
+  }
+  queue_.push_back(std::move(message));
+  queued_bytes_ += bytes;
+  if (first) ring_();
+  return true;
+}
+
+bool Outbox::is_open() const {
+  std::lock_guard lock(mutex_);
+  return !closed_ && !overflowed_ && !finished_;
+}
+
+void Outbox::finish() {
+  std::lock_guard lock(mutex_);
+  if (closed_ || finished_) return;
+  finished_ = true;
+  ring_();
+}
+
+Outbox::State Outbox::take(std::vector<MessagePtr>& batch, std::size_t bytes_max) {
+  batch.clear();
+  std::lock_guard lock(mutex_);
+  if (overflowed_) return State::overflowed;
+  std::size_t bytes = 0;
+  while (!queue_.empty() && bytes < bytes_max) {
+    bytes += size_of(*queue_.front());
+    batch.push_back(std::move(queue_.front()));
+    queue_.pop_front();
+  }
+  queued_bytes_ -= bytes;
+  return finished_ && batch.empty() ? State::finished : State::open;
+}
+
+void Outbox::close() {
+  std::deque<MessagePtr> dropped;
+  std::lock_guard lock(mutex_);
+  closed_ = true;
+  queue_.swap(dropped);
+  queued_bytes_ = 0;
+}
+
+void append_event(std::string& out, const Channel::Message& message) {
+  if (!message.id.empty()) {
+    out += "id: ";
+    append_one_line(out, message.id);
+    out += '\n';
+  }
+  append_data(out, message.data);
+  out += '\n';
+}
+
+void append_resume_event(std::string& out, std::string_view last_id) {
+  out += "event: resume\ndata: ";
+  append_one_line(out, last_id);
+  out += "\n\n";
+}
+
+void append_event_heartbeat(std::string& out) { out += ":\n\n"; }
+
+}  // namespace pawl::http

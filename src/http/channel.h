@@ -1,0 +1,72 @@
+// What lies between a channel's holder, on any thread, and the connection that writes it: a bounded queue, and how a
+// message looks as a server-sent event. Knows no sockets.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "http/message.h"
+
+namespace pawl::http {
+
+class Outbox {
+ public:
+  using MessagePtr = std::shared_ptr<const Channel::Message>;
+
+  // `ring` tells the connection that there is something to take; it must return at once.
+  Outbox(std::size_t bytes_max, std::function<void()> ring);
+
+  // The holder's side, any thread.
+  bool push(MessagePtr message);
+  bool is_open() const;
+  void finish();  // nobody will push any more: what is queued is still delivered
+
+  // The connection's side.
+  enum class State {
+    open,
+    finished,    // and nothing is left to take
+    overflowed,  // what was queued is dropped: the client has to resume
+  };
+  // Moves queued messages of about `bytes_max` into `batch`, which it clears first. Once it has given an empty batch,
+  // the next push rings.
+  State take(std::vector<MessagePtr>& batch, std::size_t bytes_max);
+  void close();  // the client is gone: from now on nothing is held, and nobody is rung
+
+ private:
+  static std::size_t size_of(const Channel::Message& message);
+
+  const std::size_t bytes_max_;
+  const std::function<void()> ring_;
+  mutable std::mutex mutex_;
+  std::deque<MessagePtr> queue_;
+  std::size_t queued_bytes_ = 0;
+  bool finished_ = false;
+  bool overflowed_ = false;
+  bool closed_ = false;
+};
+
+// The channel as its holder sees it. The last holder to let go ends it.
+class OutboxChannel final : public Channel {
+ public:
+  explicit OutboxChannel(std::shared_ptr<Outbox> outbox) : outbox_(std::move(outbox)) {}
+  ~OutboxChannel() override { outbox_->finish(); }
+  OutboxChannel(const OutboxChannel&) = delete;
+  OutboxChannel& operator=(const OutboxChannel&) = delete;
+
+  bool push(std::shared_ptr<const Message> message) override { return outbox_->push(std::move(message)); }
+  bool is_open() const override { return outbox_->is_open(); }
+
+ private:
+  std::shared_ptr<Outbox> outbox_;
+};
+
+void append_event(std::string& out, const Channel::Message& message);
+void append_resume_event(std::string& out, std::string_view last_id);
+void append_event_heartbeat(std::string& out);
+
+}  // namespace pawl::http

@@ -1,0 +1,504 @@
+// The life of one connection: requests, each read, handed over, waited for and answered; perhaps a channel; the end.
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
+#include "http/channel.h"
+#include "http/input.h"
+#include "http/loop.h"
+#include "http/request_parser.h"
+#include "http/websocket.h"
+#include "http/wire.h"
+
+namespace pawl::http {
+namespace {
+
+constexpr std::size_t input_bytes_max = 64 << 10;
+// A body up to this size is copied behind its head; a larger one is written from where it is.
+constexpr std::size_t joined_body_bytes_max = 16 << 10;
+constexpr std::size_t channel_batch_bytes = 256 << 10;
+constexpr std::size_t output_bytes_kept = 64 << 10;
+constexpr std::size_t websocket_message_bytes_max = 4 << 10;
+// A connection that ends is still read from for so long: closing it with something unread would reset it, and with that
+// destroy the answer that is on its way.
+constexpr auto linger_max = std::chrono::milliseconds(1000);
+constexpr std::size_t linger_bytes_max = 1 << 20;
+
+// Functions, because gcc 12 cannot compile a list of headers inside an expression that is awaited.
+Refusal too_slow(std::string_view detail) { return {.status = 408, .code = "REQUEST_TOO_SLOW", .detail = detail}; }
+
+Refusal too_many(std::string_view code, std::string_view detail) {
+  return {.status = 503, .code = code, .detail = detail, .headers = {{"Retry-After", "1"}}};
+}
+
+}  // namespace
+
+// One connection, from its accept to its end. Lives in its coroutine, on one loop's thread.
+class Connection {
+ public:
+  Connection(House& house, Loop& loop, Socket socket)
+      : house_(house),
+        loop_(loop),
+        wire_(std::move(socket), house.tls ? &*house.tls : nullptr),
+        line_(std::make_shared<Line>(loop.bell, *this)),
+        place_(loop.connections.insert(loop.connections.end(), this)) {}
+  ~Connection() {
+    line_->cut();
+    release_body();
+    loop_.connections.erase(place_);
+  }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  // From the accept to the end. One over the limit is told so, and that is all.
+  Task<void> serve(bool over_limit);
+
+  // From the loop, while the coroutine waits.
+  void resume() {
+    if (auto go = std::exchange(paused_, nullptr)) go();
+  }
+  void sweep(SteadyClock::time_point now);
+  void stop();
+  void abort();
+
+ private:
+  // Everything but `done` ends the connection; `refused` has answered.
+  enum class Reading { done, gone, refused };
+
+  Task<bool> open_tls();
+  Task<bool> serve_request();
+  Task<Reading> read_head();
+  Task<Reading> read_body();
+  Task<bool> read_more();
+  Task<Reading> refuse(Refusal refusal);
+  Response response_for(const Refusal& refusal);
+  Task<std::optional<Response>> ask_handler();
+  Task<bool> respond(Response response);
+  Task<bool> write(asio::const_buffer first, asio::const_buffer second = {});
+  Task<void> linger();
+
+  Task<void> serve_channel(Response response);
+  Task<bool> open_channel(Response& response);
+  Task<void> write_channel(Outbox& outbox);
+  bool append_channel_end(Outbox::State state, std::string_view last_id);
+  Task<void> listen();
+
+  bool is_websocket() const { return !websocket_key_.empty(); }
+  bool take_body_bytes();
+  void release_body() {
+    house_.buffered_bytes -= std::exchange(body_bytes_, 0);
+  }
+  Task<void> pause() {
+    return asio::async_initiate<const asio::use_awaitable_t<Executor>, void()>(
+        [this](auto handler) {
+          paused_ = [handler = std::move(handler)]() mutable { std::move(handler)(); };
+        },
+        asio::use_awaitable_t<Executor>{});
+  }
+  void set_deadline(std::chrono::milliseconds from_now) {
+    timed_out_ = false;
+    deadline_ = SteadyClock::now() + from_now;
+  }
+  void set_no_deadline() {
+    timed_out_ = false;
+    deadline_ = SteadyClock::time_point::max();
+  }
+
+  House& house_;
+  Loop& loop_;
+  Wire wire_;
+  std::shared_ptr<Line> line_;
+  std::list<Connection*>::iterator place_;
+  std::string peer_;
+  Input input_;
+  std::string output_;
+  std::optional<RequestParser> parser_;
+  std::size_t body_bytes_ = 0;  // counted in the house's buffered_bytes
+
+  std::move_only_function<void()> paused_;
+  SteadyClock::time_point deadline_ = SteadyClock::time_point::max();
+  bool timed_out_ = false;
+  bool first_request_ = true;
+  bool idle_ = true;  // nothing is lost when it is closed now
+
+  // Of the request, which the handler has.
+  bool head_only_ = false;
+  std::string websocket_key_;  // empty: no WebSocket was asked for
+
+  // Of a channel: what listen() heard, for write_channel() to answer.
+  bool listening_ = false;
+  std::optional<std::string> ping_;
+  std::optional<CloseCode> close_;
+};
+
+void Loop::attend() {
+  for (const auto& line : bell.take())
+    if (auto* connection = line->attend()) connection->resume();
+}
+
+Task<void> Loop::sweep(std::chrono::milliseconds period) {
+  while (!aborting) {
+    sweep_timer.expires_after(period);
+    co_await sweep_timer.async_wait(as_result);
+    const auto now = SteadyClock::now();
+    for_each([now](Connection& connection) { connection.sweep(now); });
+  }
+}
+
+void Loop::begin_stop() {
+  stopping = true;
+  for_each([](Connection& connection) { connection.stop(); });
+}
+
+void Loop::abort() {
+  stopping = aborting = true;
+  sweep_timer.cancel();
+  work.reset();
+  for_each([](Connection& connection) { connection.abort(); });
+}
+
+void Connection::sweep(SteadyClock::time_point now) {
+  if (now < deadline_) return;
+  // Until somebody sets another deadline, every sweep says so again: what is cancelled may be between two steps.
+  timed_out_ = true;
+  if (paused_)
+    resume();
+  else
+    wire_.cancel();
+}
+
+void Connection::stop() {
+  if (idle_) wire_.close();
+  if (listening_) resume();
+}
+
+void Connection::abort() {
+  wire_.close();
+  resume();
+}
+
+Task<void> Connection::serve(bool over_limit) {
+  wire_.prepare(house_.options.write_timeout);
+  peer_ = wire_.peer();
+  const bool opened = co_await open_tls();
+  if (!opened) co_return;
+  if (over_limit) co_await refuse(too_many("TOO_MANY_CONNECTIONS", "too many connections are open"));
+  bool goes_on = !over_limit;
+  while (goes_on) goes_on = co_await serve_request();
+  co_await linger();
+}
+
+// Its deadline is also that of the first request's head.
+Task<bool> Connection::open_tls() {
+  set_deadline(house_.options.header_timeout);
+  if (!wire_.has_tls()) co_return true;
+  const auto [failed] = co_await wire_.handshake();
+  co_return !failed && !timed_out_;
+}
+
+// False when the connection is to end.
+Task<bool> Connection::serve_request() {
+  parser_.emplace(house_.options);
+  auto reading = co_await read_head();
+  if (reading == Reading::done && !parser_->is_done()) reading = co_await read_body();
+  if (reading != Reading::done) co_return false;
+  set_no_deadline();
+
+  auto& request = parser_->request;
+  request.peer = peer_;
+  head_only_ = request.method == Method::head;
+  if (request.wants_websocket) websocket_key_ = request.header("sec-websocket-key");
+  auto response = co_await ask_handler();
+  release_body();
+  if (!response) co_return false;
+  if (!response->stream || response->status != 200) co_return co_await respond(std::move(*response));
+  if (co_await open_channel(*response)) co_await serve_channel(std::move(*response));
+  co_return false;
+}
+
+Task<Connection::Reading> Connection::read_head() {
+  idle_ = input_.empty();
+  const bool first = std::exchange(first_request_, false);
+  if (!first) set_deadline(idle_ ? house_.options.idle_timeout : house_.options.header_timeout);
+  if (idle_) input_.shrink();
+  for (;;) {
+    // A line break or two before a request are a habit of old clients.
+    while (!parser_->got_some() && (input_.bytes().starts_with('\r') || input_.bytes().starts_with('\n')))
+      input_.consume(1);
+    if (!input_.empty()) {
+      error_code error;
+      input_.consume(parser_->put(asio::buffer(input_.bytes()), error));
+      if (!error) break;
+      if (error != beast::http::error::need_more) co_return co_await refuse(parser_->refusal(error));
+    }
+    const bool read = co_await read_more();
+    if (!read && (!timed_out_ || idle_)) co_return Reading::gone;
+    if (!read) co_return co_await refuse(too_slow("the request's headers came too slowly"));
+    // The first request's time began with the accept.
+    if (std::exchange(idle_, false) && !first) set_deadline(house_.options.header_timeout);
+  }
+  const Protocol protocol{.http_1_0 = parser_->is_http_1_0(), .upgrade = parser_->upgrade()};
+  auto refused = check_head(parser_->request, protocol, house_.options.origins);
+  if (refused) co_return co_await refuse(std::move(*refused));
+  co_return Reading::done;
+}
+
+Task<Connection::Reading> Connection::read_body() {
+  set_deadline(house_.options.body_timeout);
+  parser_->eager(true);
+  if (input_.empty() && !parser_->is_http_1_0() && !parser_->request.header("expect").empty()) {
+    if (!co_await write(asio::buffer(std::string_view("HTTP/1.1 100 Continue\r\n\r\n")))) co_return Reading::gone;
+    set_deadline(house_.options.body_timeout);
+  }
+  for (;;) {
+    if (!input_.empty()) {
+      error_code error;
+      input_.consume(parser_->put(asio::buffer(input_.bytes()), error));
+      // A full buffer that is not enough can only be a chunk's extensions, which nobody needs.
+      if (error == beast::http::error::need_more && input_.room(input_bytes_max).empty())
+        error = beast::http::error::bad_chunk_extension;
+      if (error && error != beast::http::error::need_more) co_return co_await refuse(parser_->refusal(error));
+      if (!take_body_bytes())
+        co_return co_await refuse(too_many("TOO_MANY_BYTES", "the bodies of all requests together are too large"));
+      if (parser_->is_done()) co_return Reading::done;
+    }
+    const bool read = co_await read_more();
+    if (!read && !timed_out_) co_return Reading::gone;
+    if (!read) co_return co_await refuse(too_slow("the request's body came too slowly"));
+  }
+}
+
+// False when the client has gone, or the deadline has passed.
+Task<bool> Connection::read_more() {
+  const auto room = input_.room(std::max(input_bytes_max, house_.options.header_bytes_max));
+  const auto [failed, bytes] = co_await wire_.read(asio::buffer(room.data(), room.size()));
+  if (failed || timed_out_) co_return false;
+  input_.commit(bytes);
+  co_return true;
+}
+
+// Counts what has come of the body; false when that is too much for all connections together.
+bool Connection::take_body_bytes() {
+  const auto more = parser_->request.body.size() - body_bytes_;
+  body_bytes_ += more;
+  return (house_.buffered_bytes += more) <= house_.options.buffered_bytes_max;
+}
+
+// None when the server stops and nobody waits any more.
+Task<std::optional<Response>> Connection::ask_handler() {
+  loop_.requests.fetch_add(1, std::memory_order_relaxed);
+  const auto number = line_->open_request();
+  bool failed = false;
+  try {
+    house_.handler.handle(std::move(parser_->request), Answer(line_, number));
+  } catch (...) {
+    failed = true;
+  }
+  if (failed) {
+    line_->open_request();  // whoever still has the responder answers nothing
+    co_return response_for({.status = 500, .code = "INTERNAL", .detail = "the request could not be handled"});
+  }
+  std::optional<Response> response;
+  while (!line_->take_answer(response)) {
+    if (loop_.aborting) co_return std::nullopt;
+    co_await pause();
+  }
+  if (!response)
+    response = response_for({.status = 503, .code = "NOT_ANSWERED", .detail = "the request was given up"});
+  co_return response;
+}
+
+Response Connection::response_for(const Refusal& refusal) {
+  Response response;
+  try {
+    response = house_.handler.refuse(refusal.status, refusal.code, refusal.detail);
+  } catch (...) {
+    response = {.content_type = "text/plain", .body = std::string(refusal.detail)};
+  }
+  response.status = refusal.status;
+  response.stream = nullptr;
+  response.headers.insert(response.headers.end(), refusal.headers.begin(), refusal.headers.end());
+  return response;
+}
+
+// What follows a refused request cannot be understood, or is not wanted: the connection ends.
+Task<Connection::Reading> Connection::refuse(Refusal refusal) {
+  parser_.reset();
+  release_body();
+  co_await respond(response_for(refusal));
+  co_return Reading::refused;
+}
+
+// True when the connection goes on.
+Task<bool> Connection::respond(Response response) {
+  const bool goes_on = parser_ && parser_->keep_alive() && !loop_.stopping;
+  const bool bodiless = response.status < 200 || response.status == 204 || response.status == 304;
+  HeadFraming framing{.date = loop_.date.now()};
+  if (!bodiless) framing.length = response.body.size();
+  if (!goes_on)
+    framing.connection = "close";
+  else if (parser_->is_http_1_0())
+    framing.connection = "keep-alive";
+  output_.clear();
+  append_head(output_, response, framing);
+  if (bodiless || head_only_) response.body.clear();
+  const bool joined = response.body.size() <= joined_body_bytes_max;
+  if (joined) output_ += response.body;
+  const bool written = co_await write(asio::buffer(output_), joined ? asio::const_buffer() : asio::buffer(response.body));
+  co_return written && goes_on;
+}
+
+// The time-out is for a client that takes nothing at all: a long answer may take long.
+Task<bool> Connection::write(asio::const_buffer first, asio::const_buffer second) {
+  std::array left{first, second};
+  auto written = wire_.write_at_once(left);
+  for (;;) {
+    for (auto& buffer : left) {
+      const auto taken = std::min(written, buffer.size());
+      buffer += taken;
+      written -= taken;
+    }
+    if (left[0].size() + left[1].size() == 0) co_return true;
+    set_deadline(house_.options.write_timeout);
+    const auto [failed, bytes] = co_await wire_.write(left);
+    if (failed || timed_out_) co_return false;
+    written = bytes;
+  }
+}
+
+Task<void> Connection::linger() {
+  idle_ = true;
+  set_deadline(linger_max);
+  if (wire_.has_tls() && !loop_.stopping) co_await wire_.say_goodbye();
+  wire_.shut_sending();
+  if (loop_.stopping && input_.empty()) co_return;
+  for (std::size_t drained = 0; drained < linger_bytes_max && !timed_out_ && !loop_.stopping;) {
+    input_.consume(input_.bytes().size());
+    const auto room = input_.room(input_bytes_max);
+    const auto [failed, bytes] = co_await wire_.read_raw(asio::buffer(room.data(), room.size()));
+    if (failed) co_return;
+    drained += bytes;
+  }
+}
+
+// The head that makes the connection a channel. False when it does not become one.
+Task<bool> Connection::open_channel(Response& response) {
+  if (is_websocket()) {
+    response.status = 101;
+    response.content_type.clear();
+    response.headers.emplace_back("Upgrade", "websocket");
+    response.headers.emplace_back("Sec-WebSocket-Accept", websocket_accept(websocket_key_));
+  } else {
+    response.content_type = "text/event-stream";
+    response.headers.emplace_back("Cache-Control", "no-store");
+  }
+  output_.clear();
+  append_head(output_, response, {.connection = is_websocket() ? "Upgrade" : "close", .date = loop_.date.now()});
+  const bool written = co_await write(asio::buffer(output_));
+  co_return written && !head_only_;
+}
+
+Task<void> Connection::serve_channel(Response response) {
+  const auto outbox = std::make_shared<Outbox>(house_.options.channel_bytes_max, [line = line_] { line->ring(); });
+  ++loop_.channels;
+  listening_ = true;
+  asio::co_spawn(loop_.context, listen(), asio::detached);
+  try {
+    response.stream(std::make_shared<OutboxChannel>(outbox));
+    co_await write_channel(*outbox);
+  } catch (...) {
+    // Nothing to tell the client that the end of its channel does not tell.
+  }
+  outbox->close();
+  --loop_.channels;
+
+  // A WebSocket ends when the client has agreed, a stream of events when it has seen the end.
+  set_deadline(linger_max);
+  if (wire_.has_tls() && listening_) co_await wire_.say_goodbye();
+  wire_.shut_sending();
+  while (listening_) {
+    if (timed_out_ || loop_.aborting) wire_.close();
+    co_await pause();
+  }
+  wire_.close();
+}
+
+Task<void> Connection::write_channel(Outbox& outbox) {
+  std::vector<Outbox::MessagePtr> batch;
+  std::string last_id;
+  auto heartbeat = SteadyClock::now() + house_.options.channel_heartbeat;
+  while (listening_) {
+    output_.clear();
+    const auto state = outbox.take(batch, channel_batch_bytes);
+    for (const auto& message : batch)
+      is_websocket() ? append_text_frame(output_, message->data) : append_event(output_, *message);
+    if (!batch.empty()) last_id = batch.back()->id;
+    batch.clear();
+    if (const auto ping = std::exchange(ping_, std::nullopt)) append_pong_frame(output_, *ping);
+    const bool ends = append_channel_end(state, last_id);
+    if (output_.empty() && SteadyClock::now() >= heartbeat)
+      is_websocket() ? append_ping_frame(output_) : append_event_heartbeat(output_);
+    if (output_.empty() && !ends) {
+      timed_out_ = false;
+      deadline_ = heartbeat;
+      co_await pause();
+      continue;
+    }
+    if (!co_await write(asio::buffer(output_)) || ends) co_return;
+    if (output_.capacity() > output_bytes_kept) output_ = {};
+    heartbeat = SteadyClock::now() + house_.options.channel_heartbeat;
+  }
+}
+
+// False when the channel goes on; else its last words.
+bool Connection::append_channel_end(Outbox::State state, std::string_view last_id) {
+  const auto end = [&](CloseCode code, std::string_view reason) {
+    const bool resume = code == CloseCode::restart || code == CloseCode::try_later;
+    if (is_websocket())
+      append_close_frame(output_, code, resume ? std::string(reason).append(last_id) : std::string(reason));
+    else if (resume)
+      append_resume_event(output_, last_id);
+    return true;
+  };
+  if (close_) return end(*close_, "");
+  if (state == Outbox::State::overflowed) return end(CloseCode::try_later, "too slow; resume after ");
+  if (loop_.stopping) return end(CloseCode::restart, "stopping; resume after ");
+  if (state == Outbox::State::finished) return end(CloseCode::normal, "");
+  return false;
+}
+
+// The other direction, in a coroutine of its own: hears that the client goes, and what keeps a WebSocket in order. Rings
+// instead of resuming, because what it resumes may end the connection under its feet.
+Task<void> Connection::listen() {
+  FrameReader frames(websocket_message_bytes_max);
+  for (;;) {
+    if (is_websocket()) {
+      auto heard = frames.read(input_.bytes());
+      if (heard.ping) ping_ = std::move(heard.ping);
+      if (heard.close) close_ = heard.close;
+      if (heard.ping || heard.close) line_->ring();
+    }
+    input_.consume(input_.bytes().size());
+    const auto room = input_.room(input_bytes_max);
+    const auto [failed, bytes] = co_await wire_.read(asio::buffer(room.data(), room.size()));
+    if (failed) break;
+    input_.commit(bytes);
+  }
+  listening_ = false;
+  line_->ring();
+}
+
+Task<void> serve_connection(House& house, Loop& loop, Socket socket, bool over_limit) {
+  try {
+    if (!loop.stopping) {
+      Connection connection(house, loop, std::move(socket));
+      co_await connection.serve(over_limit);
+    }
+  } catch (...) {
+    // Out of memory, or of descriptors: this connection ends, the others go on.
+  }
+  std::lock_guard lock(house.ended_mutex);
+  --(over_limit ? house.turning_away : house.open);
+  house.ended.notify_all();
+}
+
+}  // namespace pawl::http

@@ -1,0 +1,66 @@
+#include "http/request_check.h"
+
+#include <algorithm>
+
+#include "http/websocket.h"
+
+namespace pawl::http {
+namespace {
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+std::string_view without_port(std::string_view authority, std::string_view default_port) {
+  if (authority.ends_with(default_port)) authority.remove_suffix(default_port.size());
+  return authority;
+}
+
+Refusal malformed(std::string_view detail) { return {.status = 400, .code = "REQUEST_MALFORMED", .detail = detail}; }
+
+}  // namespace
+
+bool equal_ignoring_case(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
+}
+
+// The scheme is not compared: behind a proxy that ends TLS, a page of https:// talks to this server over http://.
+bool origin_is_allowed(std::string_view origin, std::string_view host, std::span<const std::string> origins) {
+  if (std::ranges::any_of(origins, [&](std::string_view one) { return equal_ignoring_case(one, origin); })) return true;
+  const auto scheme = origin.substr(0, origin.find("://"));
+  const std::string_view default_port =
+      equal_ignoring_case(scheme, "https") ? ":443" : equal_ignoring_case(scheme, "http") ? ":80" : "";
+  if (default_port.empty() || host.empty()) return false;
+  const auto authority = origin.substr(scheme.size() + 3);
+  return equal_ignoring_case(without_port(authority, default_port), without_port(host, default_port));
+}
+
+std::optional<Refusal> check_head(Request& request, Protocol protocol, std::span<const std::string> origins) {
+  const std::string* host = nullptr;
+  const std::string* origin = nullptr;
+  for (const auto& [name, value] : request.headers) {
+    // Two of these would let a proxy and this server see two different requests.
+    if (name == "host" && std::exchange(host, &value)) return malformed("there is more than one Host header");
+    if (name == "origin" && std::exchange(origin, &value)) return malformed("there is more than one Origin header");
+    if (name == "transfer-encoding" && (protocol.http_1_0 || !equal_ignoring_case(value, "chunked")))
+      return malformed("the only transfer encoding is chunked, in HTTP/1.1");
+    if (name == "expect" && !protocol.http_1_0 && !equal_ignoring_case(value, "100-continue"))
+      return Refusal{.status = 417, .code = "EXPECTATION_UNKNOWN", .detail = "the only expectation is 100-continue"};
+  }
+  if (!host && !protocol.http_1_0) return malformed("there is no Host header");
+  if (origin && !origin_is_allowed(*origin, host ? *host : "", origins))
+    return Refusal{.status = 403,
+                   .code = "ORIGIN_NOT_ALLOWED",
+                   .detail = "pages of this origin may not use this server"};
+
+  request.wants_websocket =
+      protocol.upgrade && request.method == Method::get && equal_ignoring_case(request.header("upgrade"), "websocket");
+  if (!request.wants_websocket) return std::nullopt;
+  if (request.header("sec-websocket-version") != "13")
+    return Refusal{.status = 426,
+                   .code = "WEBSOCKET_VERSION_UNKNOWN",
+                   .detail = "the WebSocket version must be 13",
+                   .headers = {{"Sec-WebSocket-Version", "13"}, {"Upgrade", "websocket"}}};
+  if (!is_websocket_key(request.header("sec-websocket-key"))) return malformed("Sec-WebSocket-Key is not 16 bytes in base64");
+  return std::nullopt;
+}
+
+}  // namespace pawl::http

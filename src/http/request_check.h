@@ -1,0 +1,33 @@
+// What a request's head must fulfil before its body is read. Pure.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "http/message.h"
+
+namespace pawl::http {
+
+struct Refusal {
+  int status;
+  std::string_view code;
+  std::string_view detail;
+  Headers headers = {};
+};
+
+struct Protocol {
+  bool http_1_0 = false;
+  bool upgrade = false;  // an Upgrade header, and a Connection header that says so
+};
+
+// Sets Request::wants_websocket.
+std::optional<Refusal> check_head(Request& request, Protocol protocol, std::span<const std::string> origins);
+
+// Whether a page of `origin` may send requests to `host`, which is the Host header.
+bool origin_is_allowed(std::string_view origin, std::string_view host, std::span<const std::string> origins);
+
+bool equal_ignoring_case(std::string_view a, std::string_view b);
+
+}  // namespace pawl::http
