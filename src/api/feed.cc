@@ -92,8 +92,9 @@ bool Feed::deliver(Subscriber& subscriber, Position position, const std::string&
   bool open = true;
   std::uint64_t number = 0;
   for_each_part(parts, [&](const StreamPart& part) {
-    bool concerned = part.key.tenant == subscriber.filter.tenant &&
-                     (!subscriber.filter.run || part.key.stream == subscriber.filter.run->bits);
+    const FeedFilter& filter = subscriber.filter;
+    bool concerned = part.key.tenant == filter.tenant && (filter.with_tenant || !part.key.is_tenant()) &&
+                     (!filter.run || part.key.stream == filter.run->bits);
     std::string_view lines = part.lines;
     for (std::uint64_t seq = part.first_seq; !lines.empty(); ++seq) {
       std::string_view line = lines.substr(0, lines.find('\n'));

@@ -39,6 +39,7 @@ struct FeedPosition {
 struct FeedFilter {
   TenantId tenant;
   std::optional<RunId> run;  // this one's only
+  bool with_tenant = false;  // also what happens to the tenant itself: keys, caps, workflows
 };
 
 class Feed {

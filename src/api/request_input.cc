@@ -80,12 +80,6 @@ std::uint64_t Query::number(std::string_view name, std::uint64_t otherwise, std:
 Input Input::parse(const Request& request) {
   static const boost::json::object nothing;
   if (request.body.empty()) return Input(nothing, "");
-  std::string_view type = request.header("content-type");
-  if (!type.empty() && !type.starts_with("application/json"))
-    throw Problem{.status = 415,
-                  .code = "UNSUPPORTED_MEDIA_TYPE",
-                  .detail = "The body must be application/json.",
-                  .where = "content-type"};
   auto value = parse_json(request.body);
   if (!value)
     throw Problem{.status = 400, .code = "INVALID_JSON", .detail = "The body is not JSON: " + value.error() + "."};

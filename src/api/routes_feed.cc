@@ -5,7 +5,7 @@ namespace {
 
 void follow(CallPtr call) {
   call->query.only({"after", "run", "vocabulary"});
-  FeedFilter filter{call->who.tenant, std::nullopt};
+  FeedFilter filter{call->who.tenant, std::nullopt, call->who.role == Role::admin};
   if (const auto* run = call->query.find("run")) {
     filter.run = RunId::parse(*run);
     if (!filter.run) throw not_found();
