@@ -158,7 +158,8 @@ void Api::admit(CallPtr call, const Route& route) {
   in_flight_.fetch_add(1, std::memory_order_relaxed);
   // Counted until it is answered or dropped, whichever comes first.
   auto counted = std::shared_ptr<void>(nullptr, [this](void*) { in_flight_.fetch_sub(1, std::memory_order_relaxed); });
-  call->respond = [respond = std::move(call->respond), counted = std::move(counted)](Response response) mutable {
+  call->respond = [this, respond = std::move(call->respond), counted = std::move(counted)](Response response) mutable {
+    metrics().answered(response.status);
     respond(std::move(response));
   };
   try {
@@ -172,6 +173,13 @@ Response Api::refuse(int status, std::string_view code, std::string_view detail)
   Problem problem{.status = status, .code = std::string(code), .detail = std::string(detail)};
   if (status == 503) problem.headers.push_back({"Retry-After", "1"});
   return to_response(problem);
+}
+
+void require_house(const Call& call) {
+  if (call.who.tenant_name != "default")
+    throw Problem{.status = 403,
+                  .code = "FORBIDDEN",
+                  .detail = "Only an admin of the tenant \"default\" may do this."};
 }
 
 RunId run_of(const Call& call, std::size_t index) {

@@ -21,6 +21,7 @@
 #include "api/feed.h"
 #include "api/request_input.h"
 #include "api/keys.h"
+#include "api/metrics.h"
 #include "http/message.h"
 #include "api/problem.h"
 
@@ -78,6 +79,7 @@ class Api final : public Handler {
     KeyRing& keys;
     Directory& tenants;
     Feed& feed;
+    Metrics& metrics;
     const Clock& clock;
   };
   explicit Api(Parts parts, ApiOptions options = {});
@@ -90,6 +92,7 @@ class Api final : public Handler {
   KeyRing& keys() { return parts_.keys; }
   Directory& tenants() { return parts_.tenants; }
   Feed& feed() { return parts_.feed; }
+  Metrics& metrics() { return parts_.metrics; }
   const Clock& clock() const { return parts_.clock; }
   Background& background() { return background_; }
   std::atomic<bool>& ready() { return ready_; }
@@ -113,6 +116,9 @@ class Api final : public Handler {
 };
 
 bool may(Role role, Access access);
+
+// For what concerns the whole installation: only admins of the tenant `default` come past this.
+void require_house(const Call& call);
 
 // A run's id out of the path; what is no id is no run.
 RunId run_of(const Call& call, std::size_t index = 0);

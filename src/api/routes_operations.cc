@@ -14,11 +14,26 @@ void readyz(CallPtr call) {
   });
 }
 
+void metrics(CallPtr call) {
+  call->query.only({});
+  require_house(*call);
+  call->api.runtime().post([call](Engine& engine) {
+    call->api.background().post([call, stats = engine.stats()] {
+      call->respond({.status = 200,
+                     .content_type = "text/plain; version=0.0.4; charset=utf-8",
+                     .body = call->api.metrics().text(stats, call->api.clock().now(), call->api.feed().subscribers()),
+                     .headers = {},
+                     .stream = {}});
+    });
+  });
+}
+
 }  // namespace
 
 std::vector<Route> operation_routes() {
   return {{Method::get, "/healthz", Access::open, healthz, "Whether this process lives"},
-          {Method::get, "/readyz", Access::open, readyz, "Whether it takes work"}};
+          {Method::get, "/readyz", Access::open, readyz, "Whether it takes work"},
+          {Method::get, "/metrics", Access::admin, metrics, "Figures for Prometheus (admins of the tenant default)"}};
 }
 
 }  // namespace pawl::api

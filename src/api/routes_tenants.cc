@@ -8,16 +8,6 @@ namespace {
 using boost::json::array;
 using boost::json::object;
 
-// Its admins are the installation's: they make tenants and their first keys.
-constexpr std::string_view house_tenant = "default";
-
-void require_house(const Call& call) {
-  if (call.who.tenant_name != house_tenant)
-    throw Problem{.status = 403,
-                  .code = "FORBIDDEN",
-                  .detail = "Only an admin of the tenant \"default\" may do this."};
-}
-
 Json cap(const std::optional<int>& value) { return value ? Json(*value) : Json(nullptr); }
 
 object tenant_object(const Tenant& tenant) {

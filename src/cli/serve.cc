@@ -82,7 +82,11 @@ class Service {
         keys_(installation_secret(folder)),
         feed_(*store_),
         runtime_(*store_, toolbox_.catalog, clock_,
-                 {.limits = {}, .on_durable = [this](Frame& frame) { learn(frame); }}),
+                 {.limits = {},
+                  .on_durable = [this](Frame& frame) { learn(frame); },
+                  .on_commit = [this](std::chrono::nanoseconds took, std::size_t frames) {
+                    metrics_.committed(took, frames);
+                  }}),
         worker_{fmt::format("{}{}", local_worker_prefix, ::getpid())},
         pool_({.worker = worker_, .slots = slots_max, .threads_max = slots_max, .clock = [this] { return clock_.now(); }},
               toolbox_.tools, gate_) {
@@ -92,7 +96,7 @@ class Service {
     tenant_ = default_tenant();
     make_admin_key(folder);
     if (options.workers) start_workers();
-    api_.emplace(api::Api::Parts{runtime_, *store_, keys_, directory_, feed_, clock_});
+    api_.emplace(api::Api::Parts{runtime_, *store_, keys_, directory_, feed_, metrics_, clock_});
     Listen listen = parse_listen(options.listen);
     http::ServerOptions server{.address = listen.address, .port = listen.port};
     server.origins = options.origins;
@@ -167,6 +171,7 @@ class Service {
   api::KeyRing keys_;
   api::Directory directory_;
   api::Feed feed_;
+  api::Metrics metrics_;
   Runtime runtime_;
   WorkerName worker_;
   WorkerPool pool_;

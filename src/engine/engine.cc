@@ -162,6 +162,9 @@ void Engine::react(Resident& resident, const RunEvent& event, std::optional<Step
   }
   if (step && run.steps[*step].status == StepStatus::ready) queue_step(resident, *step);
   if (concerns_approval(event.payload)) resident.approvals_changed = true;
+  if (std::holds_alternative<StepCompleted>(event.payload)) ++stats_.steps_succeeded;
+  if (const auto* failed = std::get_if<StepFailed>(&event.payload))
+    ++(failed->trigger == StepTrigger::fail_retryable ? stats_.steps_failed_retryable : stats_.steps_failed_terminal);
   if (const auto* moved = std::get_if<RunMoved>(&event.payload)) {
     if (is_terminal(run.status)) ++stats_.runs_finished;
     // Steps that were queued as starts of this run are none any more; the stale tickets mean nothing when taken.

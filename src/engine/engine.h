@@ -102,8 +102,15 @@ struct EngineStats {
   std::uint64_t runs_finished = 0;
   std::uint64_t leases_granted = 0;
   std::uint64_t runs_loaded = 0;
+  std::uint64_t steps_succeeded = 0;
+  std::uint64_t steps_failed_retryable = 0;
+  std::uint64_t steps_failed_terminal = 0;
   std::uint64_t runs_resident = 0;
   std::uint64_t steps_queued = 0;
+  std::uint64_t polls_waiting = 0;
+  std::uint64_t leases_open = 0;
+  Instant oldest_lease = end_of_time;  // when the step that has been running for longest began
+  std::vector<std::pair<TenantId, std::uint64_t>> held_back;  // by caps
 };
 
 // Leases of in-process workers bear names that begin so. They die with the process, which a restart therefore knows.

@@ -227,6 +227,14 @@ EngineStats Engine::stats() const {
   EngineStats out = stats_;
   out.runs_resident = residents_.size();
   out.steps_queued = scheduler_.size();
+  out.polls_waiting = polls_.size();
+  out.held_back = scheduler_.held_back();
+  for (const auto& [id, resident] : residents_)
+    for (const Step& step : resident->run.steps) {
+      if (step.status != StepStatus::running) continue;
+      ++out.leases_open;
+      out.oldest_lease = std::min(out.oldest_lease, step.started_at);
+    }
   return out;
 }
 

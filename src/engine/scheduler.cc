@@ -216,7 +216,7 @@ bool Scheduler::admit(const Entry& entry, const TenantQueue& queue, const Worksp
   bool may_run = !needs_worker || workflow.meter.may_run();
   Instant start = entry.fresh ? workflow.meter.may_start_at(now) : now;
   if (may_run && start <= now) return true;
-  ++held_back_;
+  ++workflow.tenant->held_back;
   auto& aside = workflow.aside[queue.tool->name];
   (entry.fresh ? aside.fresh : aside.started).push_back(
       {queue.tenant->id, workspace, workflow.name, queue.tool->name, entry.run, entry.step, entry.fresh});
@@ -240,7 +240,7 @@ std::optional<Scheduler::Ticket> Scheduler::take_from(TenantQueue& queue, Instan
   bool needs_worker = !queue.tool->name.empty();
   while (true) {
     if (needs_worker && !tenant.meter.may_run()) {
-      ++held_back_;
+      ++tenant.held_back;
       leave(queue);
       tenant.aside.push_back(&queue);
       return std::nullopt;
@@ -251,7 +251,7 @@ std::optional<Scheduler::Ticket> Scheduler::take_from(TenantQueue& queue, Instan
     if (!entry) {
       leave(queue);
       if (!queue.ring.empty()) {  // only runs that may not start yet
-        ++held_back_;
+        ++tenant.held_back;
         if (!queue.waits_for_clock) wakeups_.push({start, &queue, nullptr});
         queue.waits_for_clock = true;
       }
@@ -346,6 +346,13 @@ void Scheduler::lease_ended(WorkflowNumber number) {
 bool Scheduler::is_paced(WorkflowNumber number) const {
   const WorkflowState& workflow = workflows_[number];
   return workflow.tenant->meter.caps.max_runs_per_min || workflow.meter.caps.max_runs_per_min;
+}
+
+std::vector<std::pair<TenantId, std::uint64_t>> Scheduler::held_back() const {
+  std::vector<std::pair<TenantId, std::uint64_t>> out;
+  for (const auto& [id, tenant] : tenants_)
+    if (tenant->held_back > 0) out.emplace_back(id, tenant->held_back);
+  return out;
 }
 
 std::uint64_t Scheduler::running(TenantId id) const {

@@ -74,8 +74,8 @@ class Scheduler {
 
   std::size_t size() const { return size_; }
   std::uint64_t running(TenantId tenant) const;
-  // How often a cap made somebody wait, for the metrics.
-  std::uint64_t held_back() const { return held_back_; }
+  // How often a cap made somebody wait, for the metrics; tenants of which none was, are left out.
+  std::vector<std::pair<TenantId, std::uint64_t>> held_back() const;
 
  private:
   struct TenantState;
@@ -147,6 +147,7 @@ class Scheduler {
     std::map<WorkspaceName, int> workspace_weights;
     std::map<WorkflowName, WorkflowNumber> workflows;
     std::vector<TenantQueue*> aside;  // out of their rings until a lease ends
+    std::uint64_t held_back = 0;
   };
 
   // Something waits for the clock: a tenant's queue, or a workflow's steps.
@@ -184,7 +185,6 @@ class Scheduler {
   std::priority_queue<Wakeup, std::vector<Wakeup>, std::greater<>> wakeups_;
   std::size_t turn_ = 0;  // rotates over the tools of a worker
   std::size_t size_ = 0;
-  std::uint64_t held_back_ = 0;
 };
 
 }  // namespace pawl

@@ -1,0 +1,85 @@
+#include "api/metrics.h"
+
+#include <prometheus/gauge.h>
+#include <prometheus/text_serializer.h>
+
+namespace pawl::api {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+// Figures that the engine counts itself are read when they are asked for.
+MetricFamily family(const char* name, const char* help, MetricType type) { return {name, help, type, {}}; }
+
+ClientMetric value(MetricType type, double number, std::vector<ClientMetric::Label> labels = {}) {
+  ClientMetric metric;
+  metric.label = std::move(labels);
+  if (type == MetricType::Counter)
+    metric.counter.value = number;
+  else
+    metric.gauge.value = number;
+  return metric;
+}
+
+}  // namespace
+
+Metrics::Metrics()
+    : commit_seconds_(prometheus::BuildHistogram()
+                          .Name("pawl_commit_seconds")
+                          .Help("How long commits took, the sync included")
+                          .Register(registry_)
+                          .Add({}, prometheus::Histogram::BucketBoundaries{0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05,
+                                                                           0.1, 0.2, 0.5, 1, 2, 5})),
+      frames_(prometheus::BuildCounter()
+                  .Name("pawl_frames_total")
+                  .Help("Journal frames committed")
+                  .Register(registry_)
+                  .Add({})),
+      requests_(prometheus::BuildCounter()
+                    .Name("pawl_http_requests_total")
+                    .Help("Requests answered, by status")
+                    .Register(registry_)) {}
+
+void Metrics::committed(std::chrono::nanoseconds took, std::size_t frames) {
+  commit_seconds_.Observe(std::chrono::duration<double>(took).count());
+  frames_.Increment(static_cast<double>(frames));
+}
+
+void Metrics::answered(int status) { requests_.Add({{"status", std::to_string(status)}}).Increment(); }
+
+std::string Metrics::text(const EngineStats& stats, Instant now, std::size_t feeds) {
+  auto families = registry_.Collect();
+  auto add = [&](MetricType type, const char* name, const char* help, double number) {
+    auto out = family(name, help, type);
+    out.metric.push_back(value(type, number));
+    families.push_back(std::move(out));
+  };
+  auto count = [](std::uint64_t number) { return static_cast<double>(number); };
+  using enum MetricType;
+  add(Gauge, "pawl_steps_queued", "Steps that wait for a worker", count(stats.steps_queued));
+  add(Gauge, "pawl_runs_in_memory", "Runs in the working set", count(stats.runs_resident));
+  add(Gauge, "pawl_leases_open", "Steps that a worker holds", count(stats.leases_open));
+  add(Gauge, "pawl_oldest_lease_seconds", "Age of the lease that has been held for longest",
+      stats.leases_open > 0 ? static_cast<double>((now - stats.oldest_lease).count()) / 1e3 : 0);
+  add(Gauge, "pawl_polls_waiting", "Remote workers that wait for a step", count(stats.polls_waiting));
+  add(Gauge, "pawl_feeds_open", "Clients that follow the feed", count(feeds));
+  add(Counter, "pawl_events_total", "Events appended to the journal", count(stats.events));
+  add(Counter, "pawl_runs_created_total", "Runs created", count(stats.runs_created));
+  add(Counter, "pawl_runs_finished_total", "Runs that ended", count(stats.runs_finished));
+  add(Counter, "pawl_runs_loaded_total", "Runs that came back into memory", count(stats.runs_loaded));
+  add(Counter, "pawl_leases_granted_total", "Leases given to workers", count(stats.leases_granted));
+  auto steps = family("pawl_steps_total", "Attempts that ended, by result", Counter);
+  steps.metric = {value(Counter, count(stats.steps_succeeded), {{"result", "succeeded"}}),
+                  value(Counter, count(stats.steps_failed_retryable), {{"result", "failed_retryable"}}),
+                  value(Counter, count(stats.steps_failed_terminal), {{"result", "failed_terminal"}})};
+  families.push_back(std::move(steps));
+  auto held = family("pawl_held_back_total", "How often a cap made a tenant's steps wait", Counter);
+  for (const auto& [tenant, times] : stats.held_back)
+    held.metric.push_back(value(Counter, count(times), {{"tenant", tenant.str()}}));
+  families.push_back(std::move(held));
+  return prometheus::TextSerializer().Serialize(families);
+}
+
+}  // namespace pawl::api

@@ -1,0 +1,33 @@
+// What the operators' monitoring reads, in Prometheus' text form.
+#pragma once
+
+#include <prometheus/counter.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+
+#include <chrono>
+#include <string>
+
+#include "engine/engine.h"
+
+namespace pawl::api {
+
+// Thread-safe.
+class Metrics {
+ public:
+  Metrics();
+
+  void committed(std::chrono::nanoseconds took, std::size_t frames);
+  void answered(int status);
+
+  // All of it, with the engine's own figures as of now.
+  std::string text(const EngineStats& stats, Instant now, std::size_t feeds);
+
+ private:
+  prometheus::Registry registry_;
+  prometheus::Histogram& commit_seconds_;
+  prometheus::Counter& frames_;
+  prometheus::Family<prometheus::Counter>& requests_;
+};
+
+}  // namespace pawl::api
