@@ -32,7 +32,8 @@ NewRun read_new_run(const Input& input, const Principal& who) {
   if (input.has("workspace")) out.workspace = WorkspaceName{input.name("workspace")};
   out.trigger_type = input.text_or("trigger_type", "api", 64);
   out.trigger_ref = input.text_or("trigger_ref", "", 512);
-  if (out.trigger_type == "retry") input.refuse("trigger_type", "cannot be retry: ask for POST /runs/{id}/retry");
+  if (out.trigger_type == "retry" || out.trigger_type == "cli")
+    input.refuse("trigger_type", "cannot be retry or cli: those are pawl's own");
   out.budget = input.money("budget_usd");
   out.timeout = input.duration("timeout");
   auto provider = input.word<Provider>("provider").value_or(Provider::native);

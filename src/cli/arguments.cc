@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <memory>
 
 #include "cli/text.h"
@@ -47,6 +48,11 @@ void add_data(CLI::App& verb, std::string& data) {
       ->type_name("DIR");
 }
 
+void add_server(CLI::App& verb, std::string& server) {
+  last_wins(verb.add_option("--server", server, "a server's URL [$PAWL_SERVER, else the one that serves the data folder]"))
+      ->type_name("URL");
+}
+
 void add_progress(CLI::App& verb, ProgressFlags& flags) {
   add_data(verb, flags.data);
   auto* approve = verb.add_flag("--approve", flags.approve, "approve whatever asks for it");
@@ -69,6 +75,12 @@ class VerbTable {
     add_decide("approve", true);
     add_decide("reject", false);
     add_cancel();
+    add_retry();
+    add_events();
+    add_workflows();
+    add_keys();
+    add_tenants();
+    add_worker();
     add_verify();
     add_graph();
     add_check();
@@ -171,6 +183,7 @@ class VerbTable {
                            ->check(CLI::Range(std::size_t{1}, std::size_t{1'000'000}))
                            ->capture_default_str();
                        add_data(verb, options.data);
+                       add_server(verb, options.server);
                        verb.add_flag("--json", options.json, "one JSON object a run");
                        verb.add_flag("--no-color,--no-colour", options.no_colour, "no colours");
                      });
@@ -188,6 +201,7 @@ class VerbTable {
           add_word<Vocabulary>(verb, "--vocabulary", "whose words to use",
                                [&options](Vocabulary vocabulary) { options.vocabulary = vocabulary; });
           add_data(verb, options.data);
+          add_server(verb, options.server);
           verb.add_flag("--json", options.json, "as one JSON object; with --events, the journal's lines");
           verb.add_flag("--no-color,--no-colour", options.no_colour, "no colours");
         });
@@ -207,6 +221,7 @@ class VerbTable {
           verb.add_option("--approval", options.approval, "which one, when several are open")->type_name("ID");
           verb.add_option("--reason", options.reason, "why, for the journal")->type_name("TEXT");
           add_data(verb, options.data);
+          add_server(verb, options.server);
           verb.add_flag("--json", options.json, "the answer as JSON");
         });
   }
@@ -218,7 +233,105 @@ class VerbTable {
           verb.add_option("RUN", options.run, "the run: its id, the beginning, or the last six characters")->required();
           verb.add_option("--reason", options.reason, "why, for the journal")->type_name("TEXT");
           add_data(verb, options.data);
+          add_server(verb, options.server);
           verb.add_flag("--json", options.json, "the answer as JSON");
+        });
+  }
+
+  void add_retry() {
+    add<RetryOptions>("retry", "Start a run anew that ended badly", "Examples:\n  pawl retry 7c5ezy", retry_run,
+                      [](CLI::App& verb, RetryOptions& options) {
+                        verb.add_option("RUN", options.run, "the run: its id, the beginning, or the last six characters")
+                            ->required();
+                        add_data(verb, options.data);
+                        add_server(verb, options.server);
+                        verb.add_flag("--json", options.json, "the answer as JSON");
+                      });
+  }
+
+  void add_events() {
+    add<EventsOptions>(
+        "events", "Print a run's events, or follow those of the tenant as they happen",
+        "Examples:\n  pawl events 7c5ezy\n  pawl events 7c5ezy --follow\n  pawl events --follow | jq .event.type\n"
+        "Without RUN, and with --follow, this needs a server.",
+        print_events, [](CLI::App& verb, EventsOptions& options) {
+          verb.add_option("RUN", options.run, "the run: its id, the beginning, or the last six characters");
+          verb.add_flag("--follow,-f", options.follow, "go on as they happen, until interrupted");
+          verb.add_option("--after", options.after, "go on after this position; 0 = all that is kept")->type_name("POSITION");
+          add_data(verb, options.data);
+          add_server(verb, options.server);
+        });
+  }
+
+  void add_workflows() {
+    add<WorkflowsOptions>("workflows", "List a server's workflows, or publish one",
+                          "Examples:\n  pawl workflows\n  pawl workflows --publish order.yaml", show_workflows,
+                          [](CLI::App& verb, WorkflowsOptions& options) {
+                            verb.add_option("--publish", options.publish, "a new version, from this file")->type_name("FILE");
+                            add_data(verb, options.data);
+                            add_server(verb, options.server);
+                            verb.add_flag("--json", options.json, "as JSON");
+                          });
+  }
+
+  void add_keys() {
+    add<KeysOptions>(
+        "keys", "Make, list, rotate and revoke API keys",
+        "Examples:\n  pawl keys\n  pawl keys create --role worker --name builders --expires-in 90d\n"
+        "  pawl keys rotate key_01kaw3v9m8f2hr4x6q0t7c5ezy --overlap 1h\n"
+        "  pawl keys revoke key_01kaw3v9m8f2hr4x6q0t7c5ezy",
+        manage_keys, [](CLI::App& verb, KeysOptions& options) {
+          verb.add_option_function<std::string>(
+                  "WHAT",
+                  [&options](const std::string& word) {
+                    using enum KeysOptions::What;
+                    static const std::map<std::string, KeysOptions::What> words{
+                        {"list", list}, {"create", create}, {"revoke", revoke}, {"rotate", rotate}};
+                    auto found = words.find(word);
+                    if (found == words.end())
+                      throw CLI::ValidationError("WHAT", printable(word) + " is none of: list, create, revoke, rotate");
+                    options.what = found->second;
+                  },
+                  "list (default), create, revoke or rotate")
+              ->type_name("");
+          verb.add_option("KEY", options.id, "the key's id, for revoke and rotate");
+          verb.add_option("--role", options.role, "admin, operator, approver, worker or viewer")->type_name("ROLE");
+          verb.add_option("--name", options.name, "what it is for")->type_name("NAME");
+          verb.add_option("--tenant", options.tenant, "for another tenant")->type_name("NAME");
+          verb.add_option("--expires-in", options.expires_in, "good for this long")->type_name("DURATION");
+          verb.add_option("--overlap", options.overlap, "how long the old one stays good [1h]")->type_name("DURATION");
+          add_data(verb, options.data);
+          add_server(verb, options.server);
+          verb.add_flag("--json", options.json, "as JSON");
+        });
+  }
+
+  void add_tenants() {
+    add<TenantsOptions>("tenants", "List a server's tenants, or make one",
+                        "Examples:\n  pawl tenants\n  pawl tenants --create acme", manage_tenants,
+                        [](CLI::App& verb, TenantsOptions& options) {
+                          verb.add_option("--create", options.create, "make a tenant of this name")->type_name("NAME");
+                          add_data(verb, options.data);
+                          add_server(verb, options.server);
+                          verb.add_flag("--json", options.json, "as JSON");
+                        });
+  }
+
+  void add_worker() {
+    add<WorkerOptions>(
+        "worker", "Offer a program as a tool to a server",
+        "Examples:\n  pawl worker --tool resize -- ./resize.sh\n  pawl worker --tool ask --concurrency 16 -- python3 ask.py\n"
+        "The program gets the step's input as JSON on stdin and prints its output as JSON. When it exits with anything\n"
+        "but 0, the attempt failed; an object on stdout may say error_code, message, retryable and retry_after.",
+        work, [](CLI::App& verb, WorkerOptions& options) {
+          verb.add_option("--tool", options.tool, "the tool's name in workflows")->required()->type_name("NAME");
+          verb.add_option("--name", options.name, "the worker's own name [host-pid]")->type_name("NAME");
+          verb.add_option("--concurrency", options.concurrency, "how many at once")
+              ->check(CLI::Range(1, 1000))
+              ->capture_default_str();
+          verb.add_option("COMMAND", options.command, "the program and its arguments, after --")->required();
+          add_data(verb, options.data);
+          add_server(verb, options.server);
         });
   }
 

@@ -4,14 +4,21 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "cli/remote.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 
 namespace pawl {
 
 ExitCode cancel_run(const CancelOptions& options) {
-  Toolbox toolbox;
   auto folder = data_folder(options.data);
+  if (auto remote = Remote::find(options.server, folder)) {
+    RunId run = remote->find_run(options.run);
+    Json answer = remote->post("/runs/" + run.str() + "/cancel", boost::json::object{{"reason", options.reason}});
+    print_decided(answer, options.json ? "" : "canceled");
+    return exit_success;
+  }
+  Toolbox toolbox;
   open_to_read(folder);
   auto store = open_folded(folder, toolbox);
   auto [tenant, id] = find_run(*store, options.run);

@@ -4,6 +4,7 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "cli/remote.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 
@@ -27,8 +28,16 @@ ExitCode code_of(const Refusal& refusal) {
 }  // namespace
 
 ExitCode decide_approval(const DecideOptions& options) {
-  Toolbox toolbox;
   auto folder = data_folder(options.data);
+  if (auto remote = Remote::find(options.server, folder)) {
+    RunId run = remote->find_run(options.run);
+    boost::json::object body{{"reason", options.reason}};
+    if (!options.approval.empty()) body["approval_id"] = options.approval;
+    Json answer = remote->post("/runs/" + run.str() + (options.approve ? "/approve" : "/reject"), body);
+    print_decided(answer, options.json ? "" : options.approve ? "approved" : "rejected");
+    return exit_success;
+  }
+  Toolbox toolbox;
   open_to_read(folder);
   auto store = open_folded(folder, toolbox);
   auto [tenant, id] = find_run(*store, options.run);

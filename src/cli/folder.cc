@@ -29,14 +29,6 @@ std::string environment(const char* name) {
   return value ? value : "";
 }
 
-bool is_locked_by_another(const std::filesystem::path& folder) {
-  int file = ::open((folder / "lock").c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return false;
-  bool locked = ::flock(file, LOCK_SH | LOCK_NB) != 0;
-  ::close(file);
-  return locked;
-}
-
 // Someone took the lock a moment ago: the first moments of a folder are not for readers.
 bool is_being_made(const std::filesystem::path& folder) {
   std::error_code error;
@@ -115,6 +107,14 @@ std::string this_program() {
 
 std::string command_line(std::string_view verb, RunId run, const std::filesystem::path& folder) {
   return fmt::format("{} {} {} --data {}", this_program(), verb, run.str(), shell_word(folder.string()));
+}
+
+bool is_locked_by_another(const std::filesystem::path& folder) {
+  int file = ::open((folder / "lock").c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  bool locked = ::flock(file, LOCK_SH | LOCK_NB) != 0;
+  ::close(file);
+  return locked;
 }
 
 std::filesystem::path journal_in(const std::filesystem::path& folder) { return folder / "pawl.db"; }

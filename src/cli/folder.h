@@ -36,6 +36,8 @@ std::string this_program();
 // "pawl resume RUN --data DIR", to be copied.
 std::string command_line(std::string_view verb, RunId run, const std::filesystem::path& folder);
 
+// Whether a process is writing this folder just now.
+bool is_locked_by_another(const std::filesystem::path& folder);
 std::filesystem::path journal_in(const std::filesystem::path& folder);
 
 // Both stop the verb with the right exit code and a hint when the folder cannot be opened. What is read is the folder

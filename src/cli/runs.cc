@@ -1,12 +1,15 @@
 // pawl runs: the runs of a folder, newest first.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "cli/describe.h"
 #include "cli/folder.h"
 #include "cli/history.h"
+#include "cli/remote.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "engine/clock.h"
@@ -38,12 +41,38 @@ Line row_line(const RunRow& row, Instant now, const Look& look) {
   return line;
 }
 
+std::vector<RunRow> rows_from_server(const Remote& remote, const RunsOptions& options) {
+  std::vector<RunRow> rows;
+  std::string cursor;
+  while (rows.size() < options.limit) {
+    std::string path = fmt::format("/runs?limit={}", std::min<std::size_t>(options.limit - rows.size(), 500));
+    if (options.status) path += fmt::format("&status={}", to_string(*options.status));
+    if (!cursor.empty()) path += "&cursor=" + cursor;
+    Json page = remote.get(path);
+    for (const Json& item : page.at("items").as_array()) {
+      RunRow& row = rows.emplace_back();
+      row.id = RunId::parse(item.at("id").as_string()).value_or(RunId{});
+      row.workflow.text = item.at("workflow").as_string();
+      row.version = static_cast<int>(item.at("version").as_int64());
+      row.workspace.text = item.at("workspace").as_string();
+      row.status = parse_enum<RunStatus>(item.at("status").as_string()).value_or(RunStatus::created);
+      if (item.at("error_code").is_string()) row.error_code = item.at("error_code").as_string();
+      row.created_at = parse_time(item.at("created_at").as_string()).value_or(Instant{});
+      row.updated_at = parse_time(item.at("updated_at").as_string()).value_or(Instant{});
+      row.seq = static_cast<std::uint64_t>(item.at("seq").as_int64());
+    }
+    if (page.at("next_cursor").is_null()) break;
+    cursor = page.at("next_cursor").as_string();
+  }
+  return rows;
+}
+
 }  // namespace
 
 ExitCode list_runs(const RunsOptions& options) {
   auto folder = data_folder(options.data);
-  auto store = open_to_read(folder);
-  auto rows = newest_runs(*store, options.status, options.limit);
+  auto remote = Remote::find_named(options.server, folder);
+  auto rows = remote ? rows_from_server(*remote, options) : newest_runs(*open_to_read(folder), options.status, options.limit);
   if (options.json) {
     for (const RunRow& row : rows) fmt::print("{}\n", boost::json::serialize(row_object(row)));
     return exit_success;
@@ -55,7 +84,7 @@ ExitCode list_runs(const RunsOptions& options) {
                row_line(row, now, traits.look).print(traits.look, traits.can_move ? terminal_size().columns : 0));
   if (rows.empty())
     fmt::print("no run{} in {}\n", options.status ? fmt::format(" is {}", to_string(*options.status)) : "",
-               folder.string());
+               remote ? remote->url() : folder.string());
   else if (rows.size() == options.limit)
     fmt::print("(the newest {}; more with --limit)\n", options.limit);
   return exit_success;

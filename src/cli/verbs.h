@@ -54,6 +54,7 @@ ExitCode resume_runs(const ResumeOptions& options);
 
 struct DecideOptions {
   std::string data;
+  std::string server;
   std::string run;
   std::string approval;  // empty = the only open one
   bool approve = true;
@@ -64,6 +65,7 @@ ExitCode decide_approval(const DecideOptions& options);
 
 struct CancelOptions {
   std::string data;
+  std::string server;
   std::string run;
   std::string reason;
   bool json = false;
@@ -72,6 +74,7 @@ ExitCode cancel_run(const CancelOptions& options);
 
 struct RunsOptions {
   std::string data;
+  std::string server;
   std::optional<RunStatus> status;
   std::size_t limit = 20;
   bool json = false;
@@ -81,6 +84,7 @@ ExitCode list_runs(const RunsOptions& options);
 
 struct ShowOptions {
   std::string data;
+  std::string server;
   std::string run;
   std::optional<std::uint64_t> at;
   bool events = false;
@@ -89,6 +93,63 @@ struct ShowOptions {
   bool no_colour = false;
 };
 ExitCode show_run(const ShowOptions& options);
+
+struct RetryOptions {
+  std::string data;
+  std::string server;
+  std::string run;
+  bool json = false;
+};
+ExitCode retry_run(const RetryOptions& options);
+
+struct EventsOptions {
+  std::string data;
+  std::string server;
+  std::string run;  // empty = the tenant's feed
+  std::string after;
+  bool follow = false;
+};
+ExitCode print_events(const EventsOptions& options);
+
+struct WorkflowsOptions {
+  std::string data;
+  std::string server;
+  std::string publish;  // a file; empty = list them
+  bool json = false;
+};
+ExitCode show_workflows(const WorkflowsOptions& options);
+
+struct KeysOptions {
+  std::string data;
+  std::string server;
+  enum class What { list, create, revoke, rotate } what = What::list;
+  std::string id;
+  std::string name;
+  std::string role;
+  std::string tenant;
+  std::string expires_in;
+  std::string overlap;
+  bool json = false;
+};
+ExitCode manage_keys(const KeysOptions& options);
+
+struct TenantsOptions {
+  std::string data;
+  std::string server;
+  std::string create;  // a name; empty = list them
+  bool json = false;
+};
+ExitCode manage_tenants(const TenantsOptions& options);
+
+struct WorkerOptions {
+  std::string data;
+  std::string server;
+  std::string tool;
+  std::string name;
+  int concurrency = 4;
+  std::vector<std::string> command;
+};
+ExitCode work(const WorkerOptions& options);
 
 struct VerifyOptions {
   std::string data;

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,7 @@ struct Hash {
 
   std::string_view view() const { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
   std::string hex() const;
+  static std::optional<Hash> parse(std::string_view hex);
   friend bool operator==(const Hash&, const Hash&) = default;
 };
 

@@ -108,8 +108,10 @@ std::string joined(std::string_view kind, std::initializer_list<std::string_view
   return out;
 }
 
-// What pawl itself sets as a trigger may come twice: a run may be retried twice.
-bool names_a_trigger(std::string_view type, std::string_view ref) { return !ref.empty() && type != "retry"; }
+// What pawl itself sets as a trigger may come twice: a run may be retried twice, a file run again.
+bool names_a_trigger(std::string_view type, std::string_view ref) {
+  return !ref.empty() && type != "retry" && type != "cli";
+}
 
 }  // namespace
 

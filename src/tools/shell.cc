@@ -238,6 +238,51 @@ ToolResult ended_well(const Command& command, const std::string& stdout_text, co
   return Completed{.output = std::move(output), .cost = {}};
 }
 
+struct Ran {
+  std::optional<Failed> failed;
+  std::optional<int> status;  // as waitpid gives it; absent when it never ran, or was stopped
+  std::string stdout_text;
+  std::string stderr_text;
+};
+
+Ran run_command(const Command& command, const ToolLimits& limits, std::stop_token stop) {
+  Ran ran;
+  auto out_pipe = make_pipe();
+  auto err_pipe = make_pipe();
+  // A file rather than a pipe: nothing to pump, nothing to block on, whether the program reads it or not.
+  const auto in = command.stdin_text ? file_in_memory(*command.stdin_text) : open_null_device();
+  auto process = Process::spawn({.argv = command.argv,
+                                 .environment = command.environment,
+                                 .directory = command.cwd,
+                                 .stdin_fd = in.get(),
+                                 .stdout_fd = out_pipe.write_end.get(),
+                                 .stderr_fd = err_pipe.write_end.get(),
+                                 .dies_with_thread = true});
+  if (!process) {
+    ran.failed = could_not_start(process.error(), command);
+    return ran;
+  }
+  out_pipe.write_end.close();
+  err_pipe.write_end.close();
+
+  Stream out{.pipe = std::move(out_pipe.read_end), .bytes = {}};
+  Stream err{.pipe = std::move(err_pipe.read_end), .bytes = {}};
+  const End end = Watch(*process, out, err, limits).until_end(stop);
+  const auto status = process->kill_and_reap();
+  ran.stdout_text = repaired_utf8(std::move(out.bytes));
+  ran.stderr_text = repaired_utf8(std::move(err.bytes));
+  if (end == End::stopped) {
+    ran.failed = stopped();
+  } else if (end == End::flooded) {
+    ran.failed = failure("TOOL_OUTPUT_TOO_LARGE", fmt::format("{} wrote more than {} bytes to stdout or stderr",
+                                                              command.argv.front(), limits.shell_stream_bytes_max));
+  } else {
+    ran.status = status.value_or(SIGKILL);
+    if (*ran.status != 0) ran.failed = ended_badly(*ran.status, command, ran.stderr_text);
+  }
+  return ran;
+}
+
 class Shell final : public Tool {
  public:
   explicit Shell(const ToolLimits& limits) : limits_(limits) {}
@@ -249,32 +294,9 @@ class Shell final : public Tool {
     const Command command = read_command(with, lease);
     if (with.refusal()) return *with.refusal();
 
-    auto out_pipe = make_pipe();
-    auto err_pipe = make_pipe();
-    // A file rather than a pipe: nothing to pump, nothing to block on, whether the program reads it or not.
-    const auto in = command.stdin_text ? file_in_memory(*command.stdin_text) : open_null_device();
-    auto process = Process::spawn({.argv = command.argv,
-                                   .environment = command.environment,
-                                   .directory = command.cwd,
-                                   .stdin_fd = in.get(),
-                                   .stdout_fd = out_pipe.write_end.get(),
-                                   .stderr_fd = err_pipe.write_end.get(),
-                                   .dies_with_thread = true});
-    if (!process) return could_not_start(process.error(), command);
-    out_pipe.write_end.close();
-    err_pipe.write_end.close();
-
-    Stream out{.pipe = std::move(out_pipe.read_end), .bytes = {}};
-    Stream err{.pipe = std::move(err_pipe.read_end), .bytes = {}};
-    const End end = Watch(*process, out, err, limits_).until_end(stop);
-    const auto status = process->kill_and_reap();
-    if (end == End::stopped) return stopped();
-    if (end == End::flooded)
-      return failure("TOOL_OUTPUT_TOO_LARGE", fmt::format("{} wrote more than {} bytes to stdout or stderr",
-                                                          command.argv.front(), limits_.shell_stream_bytes_max));
-    const auto stderr_text = repaired_utf8(std::move(err.bytes));
-    if (status != 0) return ended_badly(status.value_or(SIGKILL), command, stderr_text);
-    return ended_well(command, repaired_utf8(std::move(out.bytes)), stderr_text);
+    Ran ran = run_command(command, limits_, stop);
+    if (ran.failed) return std::move(*ran.failed);
+    return ended_well(command, ran.stdout_text, ran.stderr_text);
   }
 
  private:
@@ -290,7 +312,64 @@ class Shell final : public Tool {
                        .writes = ToolSpec::Writes::always};
 };
 
+// What a program said on stdout when it failed, if that is an object in our words.
+Failed failure_in_its_words(const std::string& stdout_text, Failed otherwise) {
+  auto said = parse_json(stdout_text);
+  if (!said || !said->is_object()) return otherwise;
+  const auto& object = said->get_object();
+  auto text = [&](std::string_view key) -> std::optional<std::string> {
+    const Json* value = object.if_contains(key);
+    return value && value->is_string() ? std::optional(std::string(value->get_string())) : std::nullopt;
+  };
+  if (auto code = text("error_code")) otherwise.error_code = *code;
+  if (auto message = text("message")) otherwise.message = *message;
+  if (const Json* retryable = object.if_contains("retryable"); retryable && retryable->is_bool())
+    otherwise.retryable = retryable->get_bool();
+  if (auto after = text("retry_after")) otherwise.retry_after = parse_duration(*after);
+  return otherwise;
+}
+
+// Any program as a tool: the input on stdin, the output on stdout, both JSON.
+class Program final : public Tool {
+ public:
+  Program(ToolName name, std::vector<std::string> argv, const ToolLimits& limits)
+      : argv_(std::move(argv)), limits_(limits), spec_{.name = std::move(name), .keys = {}, .writes = ToolSpec::Writes::always} {}
+
+  const ToolSpec& spec() const override { return spec_; }
+
+  ToolResult run(const Lease& lease, Instant, std::stop_token stop) override {
+    Command command;
+    command.argv = argv_;
+    for (char** entry = environ; *entry; ++entry) command.environment.emplace_back(*entry);
+    command.environment.push_back("PAWL_RUN_ID=" + lease.run.str());
+    command.environment.push_back("PAWL_STEP_ID=" + lease.step.text);
+    command.environment.push_back("PAWL_ATTEMPT=" + std::to_string(lease.attempt));
+    command.environment.push_back("PAWL_IDEMPOTENCY_KEY=" + lease.idempotency_key);
+    command.stdin_text = lease.input;
+    Ran ran = run_command(command, limits_, stop);
+    if (ran.failed && ran.status.value_or(0) != 0) return failure_in_its_words(ran.stdout_text, std::move(*ran.failed));
+    if (ran.failed) return std::move(*ran.failed);
+    if (ran.stdout_text.find_first_not_of(" \t\r\n") == std::string::npos) return Completed{};
+    auto output = parse_json(ran.stdout_text);
+    if (!output) {
+      auto failed = failure("TOOL_FAILED", fmt::format("stdout is not JSON: {}", output.error()));
+      failed.retryable = false;  // it did its work; only what it says is of no use
+      return failed;
+    }
+    return Completed{.output = canonical(*output), .cost = {}};
+  }
+
+ private:
+  const std::vector<std::string> argv_;
+  const ToolLimits limits_;
+  const ToolSpec spec_;
+};
+
 }  // namespace
+
+std::unique_ptr<Tool> make_program(ToolName name, std::vector<std::string> argv, const ToolLimits& limits) {
+  return std::make_unique<Program>(std::move(name), std::move(argv), limits);
+}
 
 std::unique_ptr<Tool> make_shell(const ToolLimits& limits) { return std::make_unique<Shell>(limits); }
 

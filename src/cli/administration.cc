@@ -1,0 +1,120 @@
+// pawl workflows, keys, tenants: what a server's operators look after.
+#include <fmt/format.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "cli/files.h"
+#include "cli/folder.h"
+#include "cli/remote.h"
+#include "cli/text.h"
+#include "cli/verbs.h"
+#include "engine/workflows.h"
+
+namespace pawl {
+namespace {
+
+using boost::json::object;
+
+std::string text_of(const Json& item, std::string_view key) {
+  const Json& value = item.at(key);
+  return value.is_null() ? "-" : value.is_string() ? printable(value.as_string()) : boost::json::serialize(value);
+}
+
+void print_json(const Json& value) { fmt::print("{}\n", boost::json::serialize(value)); }
+
+// Columns as wide as their widest, one JSON object a line when that is asked for.
+void print_table(const Json& list, bool json, const std::vector<std::string>& columns, std::string_view nothing) {
+  const auto& items = list.at("items").as_array();
+  if (json) {
+    for (const Json& item : items) print_json(item);
+    return;
+  }
+  std::vector<std::size_t> widths;
+  for (const auto& column : columns) {
+    std::size_t width = column.size();
+    for (const Json& item : items) width = std::max(width, text_of(item, column).size());
+    widths.push_back(width);
+  }
+  auto row = [&](auto cell) {
+    std::string line;
+    for (std::size_t i = 0; i < columns.size(); ++i) line += fmt::format("{:<{}}  ", cell(columns[i]), widths[i]);
+    while (line.ends_with(' ')) line.pop_back();
+    fmt::print("{}\n", line);
+  };
+  if (items.empty()) return fmt::print("{}\n", nothing);
+  row([](const std::string& column) { return column; });
+  for (const Json& item : items) row([&](const std::string& column) { return text_of(item, column); });
+}
+
+}  // namespace
+
+ExitCode show_workflows(const WorkflowsOptions& options) {
+  Remote remote = Remote::require(options.server, data_folder(options.data));
+  if (options.publish.empty()) {
+    print_table(remote.get("/workflows"), options.json, {"name", "version", "digest"}, "no workflow is published");
+    return exit_success;
+  }
+  std::string source = read_whole_file(options.publish);
+  // Its name stands in it; what else is wrong the server says, with line and column.
+  auto workflow = compile_workflow(source, options.publish, nullptr);
+  if (!workflow) throw Stop(exit_usage, workflow.error());
+  Json answer = remote.put("/workflows/" + percent_encode(workflow->name.text), source);
+  if (options.json)
+    print_json(answer);
+  else
+    fmt::print("{} v{}\n", text_of(answer, "name"), text_of(answer, "version"));
+  return exit_success;
+}
+
+ExitCode manage_keys(const KeysOptions& options) {
+  Remote remote = Remote::require(options.server, data_folder(options.data));
+  using enum KeysOptions::What;
+  auto put_if = [](object& body, std::string_view key, const std::string& value) {
+    if (!value.empty()) body[key] = value;
+  };
+  auto show_made = [&](const Json& made) {
+    if (options.json) return print_json(made);
+    fmt::print("{}\n", text_of(made, "key"));
+    fmt::print(stderr, "{} ({}); the key is shown this once\n", text_of(made, "id"), text_of(made, "role"));
+  };
+  if (options.what == list) {
+    print_table(remote.get("/keys"), options.json, {"id", "name", "role", "active", "created_at", "expires_at"}, "no keys");
+  } else if (options.what == create) {
+    object body{{"role", options.role}};
+    put_if(body, "name", options.name);
+    put_if(body, "tenant", options.tenant);
+    put_if(body, "expires_in", options.expires_in);
+    show_made(remote.post("/keys", body));
+  } else if (options.what == rotate) {
+    object body;
+    put_if(body, "overlap", options.overlap);
+    put_if(body, "expires_in", options.expires_in);
+    show_made(remote.post("/keys/" + percent_encode(options.id) + "/rotate", body));
+  } else {
+    Json gone = remote.remove("/keys/" + percent_encode(options.id));
+    if (options.json)
+      print_json(gone);
+    else
+      fmt::print("{} is revoked\n", text_of(gone, "id"));
+  }
+  return exit_success;
+}
+
+ExitCode manage_tenants(const TenantsOptions& options) {
+  Remote remote = Remote::require(options.server, data_folder(options.data));
+  if (options.create.empty()) {
+    print_table(remote.get("/tenants"), options.json, {"id", "name", "weight"}, "no tenants");
+    return exit_success;
+  }
+  Json made = remote.post("/tenants", object{{"name", options.create}});
+  if (options.json)
+    print_json(made);
+  else
+    fmt::print("{} {}\nmake its first key with: pawl keys create --tenant {} --role admin\n", text_of(made, "id"),
+               text_of(made, "name"), text_of(made, "name"));
+  return exit_success;
+}
+
+}  // namespace pawl
