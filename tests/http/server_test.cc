@@ -35,12 +35,12 @@ TEST_F(Requests, share_a_connection) {
 }
 
 TEST_F(Requests, that_are_pipelined_are_answered_in_order) {
-  std::thread late;
+  std::jthread late;
   handler.handling = [&](Request request, Responder respond) {
     // Every other one is answered later, by another thread: the one after it must wait.
     if (request.path == "/1" || request.path == "/3") {
       if (late.joinable()) late.join();
-      late = std::thread([path = request.path, respond = std::move(respond)]() mutable { respond({.body = path}); });
+      late = std::jthread([path = request.path, respond = std::move(respond)]() mutable { respond({.body = path}); });
     } else {
       respond({.body = request.path});
     }
@@ -81,7 +81,9 @@ TEST_F(Requests, of_every_method_are_known) {
     respond({.body = std::to_string(static_cast<int>(request.method))});
   };
   start();
-  const auto asked = [&](const char* method) { return ask(std::string(method) + " / HTTP/1.1\r\nHost: h\r\n\r\n").body; };
+  const auto asked = [&](const char* method) {
+    return ask(std::string(method) + " / HTTP/1.1\r\nHost: h\r\n\r\n").body;
+  };
   EXPECT_EQ(asked("GET"), std::to_string(static_cast<int>(Method::get)));
   EXPECT_EQ(asked("PUT"), std::to_string(static_cast<int>(Method::put)));
   EXPECT_EQ(asked("DELETE"), std::to_string(static_cast<int>(Method::delete_)));
@@ -195,7 +197,9 @@ TEST_F(Answers, carry_their_own_headers_and_nothing_that_was_smuggled_in) {
 }
 
 TEST_F(Answers, without_content_have_no_length) {
-  handler.handling = [](Request, Responder respond) { respond({.status = 204, .content_type = "", .body = "ignored"}); };
+  handler.handling = [](Request, Responder respond) {
+    respond({.status = 204, .content_type = "", .body = "ignored"});
+  };
   start();
   Client client(port());
   client.send(get("/") + get("/"));
@@ -226,7 +230,7 @@ TEST_F(Answers, may_come_from_another_thread) {
     waiting.emplace_back(request.path, std::move(respond));
   };
   start();
-  std::thread answering([&] {
+  std::jthread answering([&] {
     while (!done) {
       std::vector<std::pair<std::string, Responder>> taken;
       {
@@ -237,7 +241,7 @@ TEST_F(Answers, may_come_from_another_thread) {
       std::this_thread::yield();
     }
   });
-  std::vector<std::thread> clients;
+  std::vector<std::jthread> clients;
   for (int c = 0; c < 4; ++c) {
     clients.emplace_back([&, c] {
       Client client(port());
@@ -334,7 +338,8 @@ class Origins : public ServerTest {};
 
 TEST_F(Origins, that_are_foreign_are_refused) {
   start();
-  for (const char* origin : {"https://evil.example", "null", "http://here.evil.example", "http://here:81", "here", ""}) {
+  for (const char* origin :
+       {"https://evil.example", "null", "http://here.evil.example", "http://here:81", "here", "http", ""}) {
     const auto reply = ask(get("/", "Origin: " + std::string(origin) + "\r\n"));
     EXPECT_EQ(reply.status, 403) << origin;
     EXPECT_EQ(reply.body, "ORIGIN_NOT_ALLOWED");
