@@ -1,4 +1,5 @@
 // The life of one connection: requests, each read, handed over, waited for and answered; perhaps a channel; the end.
+// gcc 12 miscompiles co_await in both branches of an if, and fails on a braced list in its operand: name such things.
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 
@@ -22,13 +23,6 @@ constexpr std::size_t websocket_message_bytes_max = 4 << 10;
 // destroy the answer that is on its way.
 constexpr auto linger_max = std::chrono::milliseconds(1000);
 constexpr std::size_t linger_bytes_max = 1 << 20;
-
-// Functions, because gcc 12 cannot compile a list of headers inside an expression that is awaited.
-Refusal too_slow(std::string_view detail) { return {.status = 408, .code = "REQUEST_TOO_SLOW", .detail = detail}; }
-
-Refusal too_many(std::string_view code, std::string_view detail) {
-  return {.status = 503, .code = code, .detail = detail, .headers = {{"Retry-After", "1"}}};
-}
 
 }  // namespace
 
@@ -57,8 +51,14 @@ class Connection {
     if (auto go = std::exchange(paused_, nullptr)) go();
   }
   void sweep(SteadyClock::time_point now);
-  void stop();
-  void abort();
+  void stop() {
+    if (idle_) wire_.close();
+    if (listening_) resume();
+  }
+  void abort() {
+    wire_.close();
+    resume();
+  }
 
  private:
   // Everything but `done` ends the connection; `refused` has answered.
@@ -82,7 +82,7 @@ class Connection {
   bool append_channel_end(Outbox::State state, std::string_view last_id);
   Task<void> listen();
 
-  bool is_websocket() const { return !websocket_key_.empty(); }
+  Framing framing() const { return websocket_key_.empty() ? Framing::events : Framing::websocket; }
   bool take_body_bytes();
   void release_body() { house_.buffered_bytes -= std::exchange(body_bytes_, 0); }
   Task<void> pause() {
@@ -163,16 +163,6 @@ void Connection::sweep(SteadyClock::time_point now) {
     wire_.cancel();
 }
 
-void Connection::stop() {
-  if (idle_) wire_.close();
-  if (listening_) resume();
-}
-
-void Connection::abort() {
-  wire_.close();
-  resume();
-}
-
 Task<void> Connection::serve(bool over_limit) {
   wire_.prepare(house_.options.write_timeout);
   peer_ = wire_.peer();
@@ -207,13 +197,15 @@ Task<bool> Connection::serve_request() {
   release_body();
   if (!response) co_return false;
   if (!response->stream || response->status != 200) co_return co_await respond(std::move(*response));
-  if (co_await open_channel(*response)) co_await serve_channel(std::move(*response));
+  const bool opened = co_await open_channel(*response);
+  if (opened) co_await serve_channel(std::move(*response));
   co_return false;
 }
 
 Task<Connection::Reading> Connection::read_head() {
   idle_ = true;
   head_only_ = false;
+  websocket_key_.clear();
   input_.shrink();
   const bool first = std::exchange(first_request_, false);
   if (!first) set_deadline(house_.options.idle_timeout);
@@ -388,7 +380,7 @@ Task<void> Connection::linger() {
 
 // The head that makes the connection a channel. False when it does not become one.
 Task<bool> Connection::open_channel(Response& response) {
-  if (is_websocket()) {
+  if (framing() == Framing::websocket) {
     response.status = 101;
     response.content_type.clear();
     response.headers.emplace_back("Upgrade", "websocket");
@@ -398,7 +390,7 @@ Task<bool> Connection::open_channel(Response& response) {
     response.headers.emplace_back("Cache-Control", "no-store");
   }
   output_.clear();
-  append_head(output_, response, {.connection = is_websocket() ? "Upgrade" : "close", .date = loop_.date.now()});
+  append_head(output_, response, {.connection = framing() == Framing::websocket ? "Upgrade" : "close", .date = loop_.date.now()});
   const bool written = co_await write(asio::buffer(output_));
   co_return written && !head_only_;
 }
@@ -436,14 +428,12 @@ Task<void> Connection::write_channel(Outbox& outbox) {
   while (listening_) {
     output_.clear();
     const auto state = outbox.take(batch, channel_batch_bytes);
-    for (const auto& message : batch)
-      is_websocket() ? append_text_frame(output_, message->data) : append_event(output_, *message);
+    for (const auto& message : batch) append_message(output_, framing(), *message);
     if (!batch.empty()) last_id = batch.back()->id;
     batch.clear();
     if (const auto ping = std::exchange(ping_, std::nullopt)) append_pong_frame(output_, *ping);
     const bool ends = append_channel_end(state, last_id);
-    if (output_.empty() && SteadyClock::now() >= heartbeat)
-      is_websocket() ? append_ping_frame(output_) : append_event_heartbeat(output_);
+    if (output_.empty() && SteadyClock::now() >= heartbeat) append_heartbeat(output_, framing());
     if (output_.empty() && !ends) {
       timed_out_ = false;
       deadline_ = heartbeat;
@@ -456,21 +446,19 @@ Task<void> Connection::write_channel(Outbox& outbox) {
   }
 }
 
-// False when the channel goes on; else its last words.
+// False when the channel goes on.
 bool Connection::append_channel_end(Outbox::State state, std::string_view last_id) {
-  const auto end = [&](CloseCode code, std::string_view reason) {
-    const bool resume = code == CloseCode::restart || code == CloseCode::try_later;
-    if (is_websocket())
-      append_close_frame(output_, code, resume ? std::string(reason).append(last_id) : std::string(reason));
-    else if (resume)
-      append_resume_event(output_, last_id);
-    return true;
-  };
-  if (close_) return end(*close_, "");
-  if (state == Outbox::State::overflowed) return end(CloseCode::try_later, "too slow; resume after ");
-  if (loop_.stopping) return end(CloseCode::restart, "stopping; resume after ");
-  if (state == Outbox::State::finished) return end(CloseCode::normal, "");
-  return false;
+  if (close_)
+    append_close_frame(output_, *close_, "");
+  else if (state == Outbox::State::overflowed)
+    append_end(output_, framing(), ChannelEnd::too_slow, last_id);
+  else if (loop_.stopping)
+    append_end(output_, framing(), ChannelEnd::stopping, last_id);
+  else if (state == Outbox::State::finished)
+    append_end(output_, framing(), ChannelEnd::finished, last_id);
+  else
+    return false;
+  return true;
 }
 
 // The other direction, in a coroutine of its own: hears that the client goes, and what keeps a WebSocket in order.
@@ -478,7 +466,7 @@ bool Connection::append_channel_end(Outbox::State state, std::string_view last_i
 Task<void> Connection::listen() {
   FrameReader frames(websocket_message_bytes_max);
   for (;;) {
-    if (is_websocket()) {
+    if (framing() == Framing::websocket) {
       auto heard = frames.read(input_.bytes());
       if (heard.ping) ping_ = std::move(heard.ping);
       if (heard.close) close_ = heard.close;

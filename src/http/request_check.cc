@@ -14,9 +14,15 @@ std::string_view without_port(std::string_view authority, std::string_view defau
   return authority;
 }
 
+}  // namespace
+
 Refusal malformed(std::string_view detail) { return {.status = 400, .code = "REQUEST_MALFORMED", .detail = detail}; }
 
-}  // namespace
+Refusal too_slow(std::string_view detail) { return {.status = 408, .code = "REQUEST_TOO_SLOW", .detail = detail}; }
+
+Refusal too_many(std::string_view code, std::string_view detail) {
+  return {.status = 503, .code = code, .detail = detail, .headers = {{"Retry-After", "1"}}};
+}
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });

@@ -12,7 +12,10 @@ std::shared_ptr<const Channel::Message> message(std::string id, std::string data
 // Every request becomes a channel, which the test holds.
 class Channels : public ServerTest {
  protected:
-  Channels() {
+  Channels() { become_channels(); }
+  ~Channels() override { server_.reset(); }
+
+  void become_channels() {
     handler.handling = [this](Request request, Responder respond) {
       websocket_ = request.wants_websocket;
       respond({.stream = [this](std::shared_ptr<Channel> channel) {
@@ -21,8 +24,6 @@ class Channels : public ServerTest {
       }});
     };
   }
-  ~Channels() override { server_.reset(); }
-
   std::shared_ptr<Channel> take_channel() {
     std::shared_ptr<Channel> taken;
     EXPECT_TRUE(eventually([&] {
@@ -96,10 +97,10 @@ TEST_F(Channels, are_streams_of_events) {
 
 TEST(Events, split_data_as_the_standard_says_and_keep_ids_in_one_line) {
   std::string out;
-  append_event(out, {.id = "1\n2\r3", .data = "a\r\nb\rc\n\nd\n"});
+  append_message(out, Framing::events, {.id = "1\n2\r3", .data = "a\r\nb\rc\n\nd\n"});
   EXPECT_EQ(out, "id: 123\ndata: a\ndata: b\ndata: c\ndata: \ndata: d\ndata: \n\n");
   out.clear();
-  append_event(out, {.id = "", .data = ""});
+  append_message(out, Framing::events, {.id = "", .data = ""});
   EXPECT_EQ(out, "data: \n\n");
 }
 
@@ -292,7 +293,12 @@ TEST_F(Channels, of_web_sockets_need_a_version_and_a_key_that_are_known) {
 TEST_F(Channels, are_a_plain_answer_where_the_handler_gives_one) {
   handler.handling = [](Request, Responder respond) { respond({.status = 404, .body = "none"}); };
   start();
-  EXPECT_EQ(ask(upgrade()).body, "none");
+  Client client(port());
+  client.send(upgrade());
+  EXPECT_EQ(read_reply(client).body, "none");
+  become_channels();
+  const auto channel = open_events(client);
+  EXPECT_EQ(events_head_.headers.at("content-type"), "text/event-stream") << "nobody asked for a WebSocket this time";
 }
 
 TEST_F(Channels, are_told_to_resume_when_the_server_stops) {

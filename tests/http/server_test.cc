@@ -1,7 +1,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 
-#include <algorithm>
+#include <random>
 
 #include "http/client.h"
 
@@ -115,6 +115,44 @@ TEST_F(Requests, in_chunks_are_put_together_and_their_trailers_ignored) {
   EXPECT_FALSE(trailed);
   client.send(get("/"));
   EXPECT_EQ(read_reply(client).status, 200);
+}
+
+TEST_F(Requests, in_chunks_may_come_byte_by_byte) {
+  start();
+  Client client(port());
+  for (const std::string_view chunks : {"0\r\n\r\n", "3\r\nabc\r\n2;x\r\nde\r\n0\r\nA: b\r\n\r\n"}) {
+    client.send("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n");
+    for (const char c : chunks) {
+      std::this_thread::sleep_for(1ms);  // so that each one is read alone
+      client.send({&c, 1});
+    }
+    EXPECT_EQ(read_reply(client).body, chunks.starts_with('0') ? "/||" : "/||abcde");
+  }
+}
+
+TEST_F(Requests, that_are_noise_harm_nobody) {
+  options.header_timeout = options.body_timeout = 2s;
+  start();
+  const std::string good = post("/a?b=c", "0123456789") +
+                           "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+  constexpr unsigned seed = 20240229;
+  std::mt19937 random(seed);
+  for (int i = 0; i < 300; ++i) {
+    auto noise = good;
+    for (auto changes = 1 + random() % 4; changes > 0; --changes) {
+      const auto at = random() % noise.size();
+      if (random() % 2)
+        noise[at] = static_cast<char>(random());
+      else
+        noise.erase(at, 1 + random() % 8);
+    }
+    Client client(port());
+    client.send(noise);
+    client.shut_sending();
+    client.rest();
+  }
+  EXPECT_EQ(ask(get("/fine")).body, "/fine||");
+  EXPECT_TRUE(eventually([&] { return server_->counts().open == 0; }));
 }
 
 TEST_F(Requests, that_expect_a_go_ahead_get_it) {
