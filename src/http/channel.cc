@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "http/websocket.h"
+
 namespace pawl::http {
 namespace {
 
@@ -89,7 +91,8 @@ void Outbox::close() {
   queued_bytes_ = 0;
 }
 
-void append_event(std::string& out, const Channel::Message& message) {
+void append_message(std::string& out, Framing framing, const Channel::Message& message) {
+  if (framing == Framing::websocket) return append_text_frame(out, message.data);
   if (!message.id.empty()) {
     out += "id: ";
     append_one_line(out, message.id);
@@ -99,12 +102,23 @@ void append_event(std::string& out, const Channel::Message& message) {
   out += '\n';
 }
 
-void append_resume_event(std::string& out, std::string_view last_id) {
+void append_heartbeat(std::string& out, Framing framing) {
+  if (framing == Framing::websocket) return append_ping_frame(out);
+  out += ":\n\n";  // a comment, which readers ignore
+}
+
+void append_end(std::string& out, Framing framing, ChannelEnd end, std::string_view last_id) {
+  if (framing == Framing::websocket) {
+    if (end == ChannelEnd::finished) return append_close_frame(out, CloseCode::normal, "");
+    const bool too_slow = end == ChannelEnd::too_slow;
+    auto reason = std::string(too_slow ? "too slow" : "stopping") + "; resume after ";
+    reason += last_id;
+    return append_close_frame(out, too_slow ? CloseCode::try_later : CloseCode::restart, reason);
+  }
+  if (end == ChannelEnd::finished) return;  // the end of the connection says it
   out += "event: resume\ndata: ";
   append_one_line(out, last_id);
   out += "\n\n";
 }
-
-void append_event_heartbeat(std::string& out) { out += ":\n\n"; }
 
 }  // namespace pawl::http

@@ -1,5 +1,5 @@
-// What lies between a channel's holder, on any thread, and the connection that writes it: a bounded queue, and how a
-// message looks as a server-sent event. Knows no sockets.
+// What lies between a channel's holder, on any thread, and the connection that writes it: a bounded queue, and how
+// messages look on the wire. Knows no sockets.
 #pragma once
 
 #include <deque>
@@ -65,8 +65,12 @@ class OutboxChannel final : public Channel {
   std::shared_ptr<Outbox> outbox_;
 };
 
-void append_event(std::string& out, const Channel::Message& message);
-void append_resume_event(std::string& out, std::string_view last_id);
-void append_event_heartbeat(std::string& out);
+enum class Framing { events, websocket };
+enum class ChannelEnd { finished, too_slow, stopping };
+
+void append_message(std::string& out, Framing framing, const Channel::Message& message);
+void append_heartbeat(std::string& out, Framing framing);
+// The last words; unless it has finished, they tell the client to resume after `last_id`.
+void append_end(std::string& out, Framing framing, ChannelEnd end, std::string_view last_id);
 
 }  // namespace pawl::http

@@ -1,4 +1,5 @@
 // The life of one connection: requests, each read, handed over, waited for and answered; perhaps a channel; the end.
+// gcc 12 miscompiles co_await in both branches of an if, and fails on a braced list in its operand: name such things.
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 
@@ -22,13 +23,6 @@ constexpr std::size_t websocket_message_bytes_max = 4 << 10;
 // destroy the answer that is on its way.
 constexpr auto linger_max = std::chrono::milliseconds(1000);
 constexpr std::size_t linger_bytes_max = 1 << 20;
-
-// Functions, because gcc 12 cannot compile a list of headers inside an expression that is awaited.
-Refusal too_slow(std::string_view detail) { return {.status = 408, .code = "REQUEST_TOO_SLOW", .detail = detail}; }
-
-Refusal too_many(std::string_view code, std::string_view detail) {
-  return {.status = 503, .code = code, .detail = detail, .headers = {{"Retry-After", "1"}}};
-}
 
 }  // namespace
 
@@ -57,8 +51,14 @@ class Connection {
     if (auto go = std::exchange(paused_, nullptr)) go();
   }
   void sweep(SteadyClock::time_point now);
-  void stop();
-  void abort();
+  void stop() {
+    if (idle_) wire_.close();
+    if (listening_) resume();
+  }
+  void abort() {
+    wire_.close();
+    resume();
+  }
 
  private:
   // Everything but `done` ends the connection; `refused` has answered.
@@ -82,16 +82,12 @@ class Connection {
   bool append_channel_end(Outbox::State state, std::string_view last_id);
   Task<void> listen();
 
-  bool is_websocket() const { return !websocket_key_.empty(); }
+  Framing framing() const { return websocket_key_.empty() ? Framing::events : Framing::websocket; }
   bool take_body_bytes();
-  void release_body() {
-    house_.buffered_bytes -= std::exchange(body_bytes_, 0);
-  }
+  void release_body() { house_.buffered_bytes -= std::exchange(body_bytes_, 0); }
   Task<void> pause() {
     return asio::async_initiate<const asio::use_awaitable_t<Executor>, void()>(
-        [this](auto handler) {
-          paused_ = [handler = std::move(handler)]() mutable { std::move(handler)(); };
-        },
+        [this](auto handler) { paused_ = [handler = std::move(handler)]() mutable { std::move(handler)(); }; },
         asio::use_awaitable_t<Executor>{});
   }
   void set_deadline(std::chrono::milliseconds from_now) {
@@ -117,10 +113,11 @@ class Connection {
   std::move_only_function<void()> paused_;
   SteadyClock::time_point deadline_ = SteadyClock::time_point::max();
   bool timed_out_ = false;
+  bool gone_ = false;  // the client
   bool first_request_ = true;
   bool idle_ = true;  // nothing is lost when it is closed now
 
-  // Of the request, which the handler has.
+  // Of the request that is being answered; the rest of it the handler has.
   bool head_only_ = false;
   std::string websocket_key_;  // empty: no WebSocket was asked for
 
@@ -166,16 +163,6 @@ void Connection::sweep(SteadyClock::time_point now) {
     wire_.cancel();
 }
 
-void Connection::stop() {
-  if (idle_) wire_.close();
-  if (listening_) resume();
-}
-
-void Connection::abort() {
-  wire_.close();
-  resume();
-}
-
 Task<void> Connection::serve(bool over_limit) {
   wire_.prepare(house_.options.write_timeout);
   peer_ = wire_.peer();
@@ -205,26 +192,30 @@ Task<bool> Connection::serve_request() {
 
   auto& request = parser_->request;
   request.peer = peer_;
-  head_only_ = request.method == Method::head;
   if (request.wants_websocket) websocket_key_ = request.header("sec-websocket-key");
   auto response = co_await ask_handler();
   release_body();
   if (!response) co_return false;
   if (!response->stream || response->status != 200) co_return co_await respond(std::move(*response));
-  if (co_await open_channel(*response)) co_await serve_channel(std::move(*response));
+  const bool opened = co_await open_channel(*response);
+  if (opened) co_await serve_channel(std::move(*response));
   co_return false;
 }
 
 Task<Connection::Reading> Connection::read_head() {
-  idle_ = input_.empty();
+  idle_ = true;
+  head_only_ = false;
+  websocket_key_.clear();
+  input_.shrink();
   const bool first = std::exchange(first_request_, false);
-  if (!first) set_deadline(idle_ ? house_.options.idle_timeout : house_.options.header_timeout);
-  if (idle_) input_.shrink();
+  if (!first) set_deadline(house_.options.idle_timeout);
   for (;;) {
-    // A line break or two before a request are a habit of old clients.
+    // A line break or two before a request are a habit of old clients, and not yet a request.
     while (!parser_->got_some() && (input_.bytes().starts_with('\r') || input_.bytes().starts_with('\n')))
       input_.consume(1);
     if (!input_.empty()) {
+      // The first request's time began with the accept.
+      if (std::exchange(idle_, false) && !first) set_deadline(house_.options.header_timeout);
       error_code error;
       input_.consume(parser_->put(asio::buffer(input_.bytes()), error));
       if (!error) break;
@@ -233,9 +224,8 @@ Task<Connection::Reading> Connection::read_head() {
     const bool read = co_await read_more();
     if (!read && (!timed_out_ || idle_)) co_return Reading::gone;
     if (!read) co_return co_await refuse(too_slow("the request's headers came too slowly"));
-    // The first request's time began with the accept.
-    if (std::exchange(idle_, false) && !first) set_deadline(house_.options.header_timeout);
   }
+  head_only_ = parser_->request.method == Method::head;
   const Protocol protocol{.http_1_0 = parser_->is_http_1_0(), .upgrade = parser_->upgrade()};
   auto refused = check_head(parser_->request, protocol, house_.options.origins);
   if (refused) co_return co_await refuse(std::move(*refused));
@@ -271,6 +261,7 @@ Task<Connection::Reading> Connection::read_body() {
 Task<bool> Connection::read_more() {
   const auto room = input_.room(std::max(input_bytes_max, house_.options.header_bytes_max));
   const auto [failed, bytes] = co_await wire_.read(asio::buffer(room.data(), room.size()));
+  gone_ = failed && !timed_out_;
   if (failed || timed_out_) co_return false;
   input_.commit(bytes);
   co_return true;
@@ -302,8 +293,7 @@ Task<std::optional<Response>> Connection::ask_handler() {
     if (loop_.aborting) co_return std::nullopt;
     co_await pause();
   }
-  if (!response)
-    response = response_for({.status = 503, .code = "NOT_ANSWERED", .detail = "the request was given up"});
+  if (!response) response = response_for({.status = 503, .code = "NOT_ANSWERED", .detail = "the request was given up"});
   co_return response;
 }
 
@@ -343,8 +333,9 @@ Task<bool> Connection::respond(Response response) {
   if (bodiless || head_only_) response.body.clear();
   const bool joined = response.body.size() <= joined_body_bytes_max;
   if (joined) output_ += response.body;
-  const bool written = co_await write(asio::buffer(output_), joined ? asio::const_buffer() : asio::buffer(response.body));
-  co_return written && goes_on;
+  const auto rest = joined ? asio::const_buffer() : asio::buffer(response.body);
+  const bool written = co_await write(asio::buffer(output_), rest);
+  co_return goes_on ? written : false;
 }
 
 // The time-out is for a client that takes nothing at all: a long answer may take long.
@@ -360,18 +351,25 @@ Task<bool> Connection::write(asio::const_buffer first, asio::const_buffer second
     if (left[0].size() + left[1].size() == 0) co_return true;
     set_deadline(house_.options.write_timeout);
     const auto [failed, bytes] = co_await wire_.write(left);
-    if (failed || timed_out_) co_return false;
+    gone_ = failed || timed_out_;
+    if (gone_) co_return false;
     written = bytes;
   }
 }
 
+// Reads no more once the client's end has been seen: Asio would wait for what cannot come.
 Task<void> Connection::linger() {
+  if (gone_) co_return;
   idle_ = true;
   set_deadline(linger_max);
-  if (wire_.has_tls() && !loop_.stopping) co_await wire_.say_goodbye();
+  if (wire_.has_tls()) {
+    const auto [failed] = co_await wire_.say_goodbye();
+    if (!failed || failed == asio::error::eof || failed == asio::ssl::error::stream_truncated) co_return;
+  }
   wire_.shut_sending();
-  if (loop_.stopping && input_.empty()) co_return;
-  for (std::size_t drained = 0; drained < linger_bytes_max && !timed_out_ && !loop_.stopping;) {
+  // When the server stops, the wait is only for those who may still be sending.
+  std::size_t drained = loop_.stopping && input_.empty() ? linger_bytes_max : 0;
+  while (drained < linger_bytes_max && !timed_out_) {
     input_.consume(input_.bytes().size());
     const auto room = input_.room(input_bytes_max);
     const auto [failed, bytes] = co_await wire_.read_raw(asio::buffer(room.data(), room.size()));
@@ -382,7 +380,7 @@ Task<void> Connection::linger() {
 
 // The head that makes the connection a channel. False when it does not become one.
 Task<bool> Connection::open_channel(Response& response) {
-  if (is_websocket()) {
+  if (framing() == Framing::websocket) {
     response.status = 101;
     response.content_type.clear();
     response.headers.emplace_back("Upgrade", "websocket");
@@ -392,7 +390,7 @@ Task<bool> Connection::open_channel(Response& response) {
     response.headers.emplace_back("Cache-Control", "no-store");
   }
   output_.clear();
-  append_head(output_, response, {.connection = is_websocket() ? "Upgrade" : "close", .date = loop_.date.now()});
+  append_head(output_, response, {.connection = framing() == Framing::websocket ? "Upgrade" : "close", .date = loop_.date.now()});
   const bool written = co_await write(asio::buffer(output_));
   co_return written && !head_only_;
 }
@@ -413,13 +411,14 @@ Task<void> Connection::serve_channel(Response response) {
 
   // A WebSocket ends when the client has agreed, a stream of events when it has seen the end.
   set_deadline(linger_max);
+  if (gone_) wire_.close();
   if (wire_.has_tls() && listening_) co_await wire_.say_goodbye();
   wire_.shut_sending();
   while (listening_) {
     if (timed_out_ || loop_.aborting) wire_.close();
     co_await pause();
   }
-  wire_.close();
+  gone_ = true;
 }
 
 Task<void> Connection::write_channel(Outbox& outbox) {
@@ -429,14 +428,12 @@ Task<void> Connection::write_channel(Outbox& outbox) {
   while (listening_) {
     output_.clear();
     const auto state = outbox.take(batch, channel_batch_bytes);
-    for (const auto& message : batch)
-      is_websocket() ? append_text_frame(output_, message->data) : append_event(output_, *message);
+    for (const auto& message : batch) append_message(output_, framing(), *message);
     if (!batch.empty()) last_id = batch.back()->id;
     batch.clear();
     if (const auto ping = std::exchange(ping_, std::nullopt)) append_pong_frame(output_, *ping);
     const bool ends = append_channel_end(state, last_id);
-    if (output_.empty() && SteadyClock::now() >= heartbeat)
-      is_websocket() ? append_ping_frame(output_) : append_event_heartbeat(output_);
+    if (output_.empty() && SteadyClock::now() >= heartbeat) append_heartbeat(output_, framing());
     if (output_.empty() && !ends) {
       timed_out_ = false;
       deadline_ = heartbeat;
@@ -449,29 +446,27 @@ Task<void> Connection::write_channel(Outbox& outbox) {
   }
 }
 
-// False when the channel goes on; else its last words.
+// False when the channel goes on.
 bool Connection::append_channel_end(Outbox::State state, std::string_view last_id) {
-  const auto end = [&](CloseCode code, std::string_view reason) {
-    const bool resume = code == CloseCode::restart || code == CloseCode::try_later;
-    if (is_websocket())
-      append_close_frame(output_, code, resume ? std::string(reason).append(last_id) : std::string(reason));
-    else if (resume)
-      append_resume_event(output_, last_id);
-    return true;
-  };
-  if (close_) return end(*close_, "");
-  if (state == Outbox::State::overflowed) return end(CloseCode::try_later, "too slow; resume after ");
-  if (loop_.stopping) return end(CloseCode::restart, "stopping; resume after ");
-  if (state == Outbox::State::finished) return end(CloseCode::normal, "");
-  return false;
+  if (close_)
+    append_close_frame(output_, *close_, "");
+  else if (state == Outbox::State::overflowed)
+    append_end(output_, framing(), ChannelEnd::too_slow, last_id);
+  else if (loop_.stopping)
+    append_end(output_, framing(), ChannelEnd::stopping, last_id);
+  else if (state == Outbox::State::finished)
+    append_end(output_, framing(), ChannelEnd::finished, last_id);
+  else
+    return false;
+  return true;
 }
 
-// The other direction, in a coroutine of its own: hears that the client goes, and what keeps a WebSocket in order. Rings
-// instead of resuming, because what it resumes may end the connection under its feet.
+// The other direction, in a coroutine of its own: hears that the client goes, and what keeps a WebSocket in order.
+// Rings instead of resuming, because what it resumes may end the connection under its feet.
 Task<void> Connection::listen() {
   FrameReader frames(websocket_message_bytes_max);
   for (;;) {
-    if (is_websocket()) {
+    if (framing() == Framing::websocket) {
       auto heard = frames.read(input_.bytes());
       if (heard.ping) ping_ = std::move(heard.ping);
       if (heard.close) close_ = heard.close;
@@ -484,6 +479,7 @@ Task<void> Connection::listen() {
     input_.commit(bytes);
   }
   listening_ = false;
+  wire_.close();  // whatever still waits for the client ends now
   line_->ring();
 }
 

@@ -24,8 +24,8 @@
 namespace pawl::http {
 
 namespace asio = boost::asio;
-using boost::system::error_code;
 using asio::ip::tcp;
+using boost::system::error_code;
 
 // Named types instead of any_io_executor: the hot path pays for no virtual call.
 using Executor = asio::io_context::executor_type;

@@ -42,8 +42,8 @@ class Channel {
     std::string data;  // one JSON text
   };
   // False when the client is gone, or so slow that its queue is full: then it is told to resume, and disconnected. A
-  // server-sent event `resume` has the id of the last message delivered as its data; a WebSocket is closed with 1013 (or
-  // 1012 when the server stops), and the reason names that id.
+  // server-sent event `resume` has the id of the last message delivered as its data; a WebSocket is closed with 1013
+  // (or 1012 when the server stops), and the reason names that id.
   virtual bool push(std::shared_ptr<const Message> message) = 0;
   // What push() would say; for those who hold channels on which nothing happens for long.
   virtual bool is_open() const = 0;

@@ -14,9 +14,15 @@ std::string_view without_port(std::string_view authority, std::string_view defau
   return authority;
 }
 
+}  // namespace
+
 Refusal malformed(std::string_view detail) { return {.status = 400, .code = "REQUEST_MALFORMED", .detail = detail}; }
 
-}  // namespace
+Refusal too_slow(std::string_view detail) { return {.status = 408, .code = "REQUEST_TOO_SLOW", .detail = detail}; }
+
+Refusal too_many(std::string_view code, std::string_view detail) {
+  return {.status = 503, .code = code, .detail = detail, .headers = {{"Retry-After", "1"}}};
+}
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
@@ -25,12 +31,12 @@ bool equal_ignoring_case(std::string_view a, std::string_view b) {
 // The scheme is not compared: behind a proxy that ends TLS, a page of https:// talks to this server over http://.
 bool origin_is_allowed(std::string_view origin, std::string_view host, std::span<const std::string> origins) {
   if (std::ranges::any_of(origins, [&](std::string_view one) { return equal_ignoring_case(one, origin); })) return true;
-  const auto scheme = origin.substr(0, origin.find("://"));
-  const std::string_view default_port =
-      equal_ignoring_case(scheme, "https") ? ":443" : equal_ignoring_case(scheme, "http") ? ":80" : "";
-  if (default_port.empty() || host.empty()) return false;
-  const auto authority = origin.substr(scheme.size() + 3);
-  return equal_ignoring_case(without_port(authority, default_port), without_port(host, default_port));
+  const auto end = origin.find("://");
+  if (end == std::string_view::npos || host.empty()) return false;
+  const bool https = equal_ignoring_case(origin.substr(0, end), "https");
+  if (!https && !equal_ignoring_case(origin.substr(0, end), "http")) return false;
+  const std::string_view default_port = https ? ":443" : ":80";
+  return equal_ignoring_case(without_port(origin.substr(end + 3), default_port), without_port(host, default_port));
 }
 
 std::optional<Refusal> check_head(Request& request, Protocol protocol, std::span<const std::string> origins) {
@@ -47,9 +53,8 @@ std::optional<Refusal> check_head(Request& request, Protocol protocol, std::span
   }
   if (!host && !protocol.http_1_0) return malformed("there is no Host header");
   if (origin && !origin_is_allowed(*origin, host ? *host : "", origins))
-    return Refusal{.status = 403,
-                   .code = "ORIGIN_NOT_ALLOWED",
-                   .detail = "pages of this origin may not use this server"};
+    return Refusal{
+        .status = 403, .code = "ORIGIN_NOT_ALLOWED", .detail = "pages of this origin may not use this server"};
 
   request.wants_websocket =
       protocol.upgrade && request.method == Method::get && equal_ignoring_case(request.header("upgrade"), "websocket");
@@ -59,7 +64,8 @@ std::optional<Refusal> check_head(Request& request, Protocol protocol, std::span
                    .code = "WEBSOCKET_VERSION_UNKNOWN",
                    .detail = "the WebSocket version must be 13",
                    .headers = {{"Sec-WebSocket-Version", "13"}, {"Upgrade", "websocket"}}};
-  if (!is_websocket_key(request.header("sec-websocket-key"))) return malformed("Sec-WebSocket-Key is not 16 bytes in base64");
+  if (!is_websocket_key(request.header("sec-websocket-key")))
+    return malformed("Sec-WebSocket-Key is not 16 bytes in base64");
   return std::nullopt;
 }
 

@@ -17,6 +17,10 @@ struct Refusal {
   Headers headers = {};
 };
 
+Refusal malformed(std::string_view detail);
+Refusal too_slow(std::string_view detail);
+Refusal too_many(std::string_view code, std::string_view detail);  // for now: come back
+
 struct Protocol {
   bool http_1_0 = false;
   bool upgrade = false;  // an Upgrade header, and a Connection header that says so

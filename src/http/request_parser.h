@@ -30,9 +30,8 @@ class RequestParser final : public beast::http::basic_parser<true> {
       return {.status = 431, .code = "HEADERS_TOO_LARGE", .detail = "the request's headers are too large"};
     if (why == error::body_limit)
       return {.status = 413, .code = "BODY_TOO_LARGE", .detail = "the request's body is too large"};
-    if (method_is_unknown_)
-      return {.status = 501, .code = "METHOD_UNKNOWN", .detail = "this method is not known"};
-    return {.status = 400, .code = "REQUEST_MALFORMED", .detail = "this is not a well-formed HTTP/1.1 request"};
+    if (method_is_unknown_) return {.status = 501, .code = "METHOD_UNKNOWN", .detail = "this method is not known"};
+    return malformed("this is not a well-formed HTTP/1.1 request");
   }
 
  private:

@@ -61,8 +61,7 @@ std::chrono::milliseconds sweep_period(const ServerOptions& options) {
 
 class Server::Inside {
  public:
-  Inside(ServerOptions options, Handler& handler)
-      : house_{.options = std::move(options), .handler = handler} {
+  Inside(ServerOptions options, Handler& handler) : house_{.options = std::move(options), .handler = handler} {
     if (house_.options.tls) house_.tls.emplace(make_tls(*house_.options.tls));
     for (int i = 0; i < std::max(1, house_.options.threads); ++i) loops_.push_back(std::make_unique<Loop>());
     acceptor_.emplace(loops_[0]->context);

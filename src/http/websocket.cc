@@ -126,7 +126,8 @@ std::size_t FrameReader::take_frame(Heard& heard) {
   if (control) {
     if (frame.size() < head_bytes + length) return 0;
     for (std::size_t i = 0; i < length; ++i)
-      pending_[head_bytes + i] = static_cast<char>(byte_at(frame, head_bytes + i) ^ byte_at(frame, head_bytes - mask_bytes + i % mask_bytes));
+      pending_[head_bytes + i] =
+          static_cast<char>(byte_at(frame, head_bytes + i) ^ byte_at(frame, head_bytes - mask_bytes + i % mask_bytes));
     pending_.erase(0, head_bytes);
     heed_control(opcode, heard);
     return head_bytes + length;

@@ -31,8 +31,8 @@ class FrameReader {
   explicit FrameReader(std::size_t message_bytes_max) : message_bytes_max_(message_bytes_max) {}
 
   struct Heard {
-    std::optional<std::string> ping;   // the payload of the last one; answering only that is allowed
-    std::optional<CloseCode> close;    // the connection has to end, with this
+    std::optional<std::string> ping;  // the payload of the last one; answering only that is allowed
+    std::optional<CloseCode> close;   // the connection has to end, with this
   };
   // After a close everything more is ignored.
   Heard read(std::string_view bytes);

@@ -166,9 +166,9 @@ TEST_F(Limits, a_body_that_comes_too_slowly_is_given_up) {
 
 TEST_F(Limits, a_request_that_the_handler_thinks_about_has_time) {
   options.header_timeout = options.body_timeout = options.idle_timeout = options.write_timeout = 40ms;
-  std::thread thinking;
+  std::jthread thinking;
   handler.handling = [&](Request, Responder respond) {
-    thinking = std::thread([respond = std::move(respond)]() mutable {
+    thinking = std::jthread([respond = std::move(respond)]() mutable {
       std::this_thread::sleep_for(150ms);
       respond({.body = "at last"});
     });

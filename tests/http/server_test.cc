@@ -1,7 +1,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 
-#include <algorithm>
+#include <random>
 
 #include "http/client.h"
 
@@ -35,12 +35,12 @@ TEST_F(Requests, share_a_connection) {
 }
 
 TEST_F(Requests, that_are_pipelined_are_answered_in_order) {
-  std::thread late;
+  std::jthread late;
   handler.handling = [&](Request request, Responder respond) {
     // Every other one is answered later, by another thread: the one after it must wait.
     if (request.path == "/1" || request.path == "/3") {
       if (late.joinable()) late.join();
-      late = std::thread([path = request.path, respond = std::move(respond)]() mutable { respond({.body = path}); });
+      late = std::jthread([path = request.path, respond = std::move(respond)]() mutable { respond({.body = path}); });
     } else {
       respond({.body = request.path});
     }
@@ -81,7 +81,9 @@ TEST_F(Requests, of_every_method_are_known) {
     respond({.body = std::to_string(static_cast<int>(request.method))});
   };
   start();
-  const auto asked = [&](const char* method) { return ask(std::string(method) + " / HTTP/1.1\r\nHost: h\r\n\r\n").body; };
+  const auto asked = [&](const char* method) {
+    return ask(std::string(method) + " / HTTP/1.1\r\nHost: h\r\n\r\n").body;
+  };
   EXPECT_EQ(asked("GET"), std::to_string(static_cast<int>(Method::get)));
   EXPECT_EQ(asked("PUT"), std::to_string(static_cast<int>(Method::put)));
   EXPECT_EQ(asked("DELETE"), std::to_string(static_cast<int>(Method::delete_)));
@@ -113,6 +115,44 @@ TEST_F(Requests, in_chunks_are_put_together_and_their_trailers_ignored) {
   EXPECT_FALSE(trailed);
   client.send(get("/"));
   EXPECT_EQ(read_reply(client).status, 200);
+}
+
+TEST_F(Requests, in_chunks_may_come_byte_by_byte) {
+  start();
+  Client client(port());
+  for (const std::string_view chunks : {"0\r\n\r\n", "3\r\nabc\r\n2;x\r\nde\r\n0\r\nA: b\r\n\r\n"}) {
+    client.send("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n");
+    for (const char c : chunks) {
+      std::this_thread::sleep_for(1ms);  // so that each one is read alone
+      client.send({&c, 1});
+    }
+    EXPECT_EQ(read_reply(client).body, chunks.starts_with('0') ? "/||" : "/||abcde");
+  }
+}
+
+TEST_F(Requests, that_are_noise_harm_nobody) {
+  options.header_timeout = options.body_timeout = 2s;
+  start();
+  const std::string good = post("/a?b=c", "0123456789") +
+                           "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+  constexpr unsigned seed = 20240229;
+  std::mt19937 random(seed);
+  for (int i = 0; i < 300; ++i) {
+    auto noise = good;
+    for (auto changes = 1 + random() % 4; changes > 0; --changes) {
+      const auto at = random() % noise.size();
+      if (random() % 2)
+        noise[at] = static_cast<char>(random());
+      else
+        noise.erase(at, 1 + random() % 8);
+    }
+    Client client(port());
+    client.send(noise);
+    client.shut_sending();
+    client.rest();
+  }
+  EXPECT_EQ(ask(get("/fine")).body, "/fine||");
+  EXPECT_TRUE(eventually([&] { return server_->counts().open == 0; }));
 }
 
 TEST_F(Requests, that_expect_a_go_ahead_get_it) {
@@ -195,7 +235,9 @@ TEST_F(Answers, carry_their_own_headers_and_nothing_that_was_smuggled_in) {
 }
 
 TEST_F(Answers, without_content_have_no_length) {
-  handler.handling = [](Request, Responder respond) { respond({.status = 204, .content_type = "", .body = "ignored"}); };
+  handler.handling = [](Request, Responder respond) {
+    respond({.status = 204, .content_type = "", .body = "ignored"});
+  };
   start();
   Client client(port());
   client.send(get("/") + get("/"));
@@ -226,7 +268,7 @@ TEST_F(Answers, may_come_from_another_thread) {
     waiting.emplace_back(request.path, std::move(respond));
   };
   start();
-  std::thread answering([&] {
+  std::jthread answering([&] {
     while (!done) {
       std::vector<std::pair<std::string, Responder>> taken;
       {
@@ -237,7 +279,7 @@ TEST_F(Answers, may_come_from_another_thread) {
       std::this_thread::yield();
     }
   });
-  std::vector<std::thread> clients;
+  std::vector<std::jthread> clients;
   for (int c = 0; c < 4; ++c) {
     clients.emplace_back([&, c] {
       Client client(port());
@@ -334,7 +376,8 @@ class Origins : public ServerTest {};
 
 TEST_F(Origins, that_are_foreign_are_refused) {
   start();
-  for (const char* origin : {"https://evil.example", "null", "http://here.evil.example", "http://here:81", "here", ""}) {
+  for (const char* origin :
+       {"https://evil.example", "null", "http://here.evil.example", "http://here:81", "here", "http", ""}) {
     const auto reply = ask(get("/", "Origin: " + std::string(origin) + "\r\n"));
     EXPECT_EQ(reply.status, 403) << origin;
     EXPECT_EQ(reply.body, "ORIGIN_NOT_ALLOWED");

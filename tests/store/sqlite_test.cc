@@ -310,6 +310,7 @@ TEST_F(SqliteFolder, what_a_killed_process_committed_is_seen_by_readers_and_by_t
 TEST_F(SqliteFolder, the_log_starts_over_although_someone_reads_all_the_time) {
   auto small = options();
   small.wal_bytes_max = 1 << 20;
+  small.frame_bytes_kept = 0;
   SqliteStore store(small);
   for (Position at = 1; at <= 400; ++at) {
     Frame frame = run_frame(at, at);
