@@ -216,7 +216,7 @@ class WorkflowReader {
                              .elsewhere = gate_keys,
                              .why_elsewhere = "belongs to a step with `tool: approval`; remove it"});
     out.with = read_with(reader_, node, spec);
-    out.with_is_constant = !has_expression_inside(out.with);
+    out.with_is_constant = !has_template_inside(out.with);
     out.with_text = canonical(out.with);
     RetryKeys retry = retry_;
     if (const auto* entry = find_entry(node, "retry")) {

@@ -54,7 +54,7 @@ struct StepDefinition {
   ToolName tool;
   std::vector<StepIndex> needs;  // resolved: explicit `needs`, or the step before
   Json with;                     // a map; values may hold ${{ }}
-  bool with_is_constant = true;  // no expression anywhere in it,
+  bool with_is_constant = true;  // nothing in it needs rendering,
   JsonText with_text = "{}";     // so this text is the input
   RetryPolicy retry;
   Duration timeout = default_step_timeout;  // of one attempt

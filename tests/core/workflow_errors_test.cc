@@ -224,7 +224,7 @@ TEST(WorkflowErrors, point_into_an_expression) {
       {"workflow: w\nsteps:\n- id: a\n  tool: noop\n  with:\n    note: |\n      x\n      ${{ env.HOME }}",
        "6:11: " + expected},
       {"workflow: w\nsteps:\n- id: a\n  tool: noop\n  with:\n    note: >-\n      ${{ env.HOME }}", "6:11: " + expected},
-      step("with: {note: \"${{ input.x\"}", "3:37: `${{` is not closed with `}}`"),
+      step("with: {note: \"${{ input.x\"}", "3:37: `${{` is not closed with `}}`; to mean the characters themselves, write `$${{`"),
       step("with: {note: \"${{ input.x | upper }}\"}", "3:49: an expression is one path and nothing else, then `}}`"),
       step("idempotency_key: \"${{ inputs.x }}\"", "3:45: " + expected),
       gate("prompt: \"${{ nope }}\"", "3:40: " + expected),
@@ -243,6 +243,8 @@ TEST(WorkflowErrors, refuse_to_read_a_step_that_may_not_have_finished) {
        "5:48: step `b` may not have finished when this step starts; add it to this step's `needs`"},
       {steps + "- {id: c, tool: noop, needs: [a], with: {note: '${{ input[\"}}\"] }} ${{ steps.b.output }}'}}",
        "5:68: step `b` may not have finished when this step starts; add it to this step's `needs`"},
+      {steps + "- {id: c, tool: noop, needs: [a], with: {note: '$${{ steps.b $$${{ steps.b.output }}'}}",
+       "5:64: step `b` may not have finished when this step starts; add it to this step's `needs`"},
       {steps + "- {id: fetch, tool: noop, with: {note: \"${{ steps.fecth.output }}\"}}",
        "5:41: there is no step `fecth`; did you mean `fetch`?"},
       {steps + "- {id: c, tool: noop, with: {note: \"${{ steps.c.output }}\"}}",
@@ -264,6 +266,10 @@ TEST(WorkflowErrors, allow_expressions_in_three_places_only) {
       head("description: ${{ input.t }}", "2:14: `description` must be text, not `${{ input.t }}`" + hint),
       {"workflow: w\nsteps:\n- {id: a, tool: \"${{ input.t }}\"}",
        "3:17: `tool` must be the name of a tool, not the text `${{ input.t }}`" + hint},
+      {"workflow: w\nsteps:\n- {id: a, tool: http.request, with: {url: u, wait: \"$${{ input.t }}\"}}",
+       "3:52: `wait` must be a duration such as 90s, 15m or 4h, not the text `$${{ input.t }}`"},
+      {"workflow: w\nsteps:\n- {id: a, tool: http.request, with: {url: u, redirects: \"$${{ input.t }}\"}}",
+       "3:57: `redirects` must be a number, not the text `$${{ input.t }}`"},
       step("risk: \"${{ input.r }}\"", "3:29: `risk` must be low, med or high, not the text `${{ input.r }}`" + hint),
   };
   expect_errors(rows);
