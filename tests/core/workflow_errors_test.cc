@@ -38,8 +38,8 @@ TEST(WorkflowErrors, suggest_the_nearest_key) {
       head("retry: {delay: 1s}",
            "2:9: unknown key `delay`; `retry` takes max_attempts, base, max, jitter and schedule"),
       step("name: x",
-           "3:23: unknown key `name`; a step takes id, tool, needs, with, retry, timeout, lease, risk and "
-           "idempotency_key"),
+           "3:23: unknown key `name`; a step takes id, tool, description, needs, with, retry, timeout, lease, risk "
+           "and idempotency_key"),
       step("need: []", "3:23: unknown key `need`; did you mean `needs`?"),
       gate("teir: low", "3:27: unknown key `teir`; did you mean `tier`?"),
       step("with: {note: x, noet: y}", "3:39: unknown key `noet`; did you mean `note`?"),
@@ -65,6 +65,7 @@ TEST(WorkflowErrors, say_what_is_missing) {
 }
 
 TEST(WorkflowErrors, say_which_kind_is_wanted_and_which_was_found) {
+  const std::string too_long(description_chars_max + 1, 'x');
   const Row rows[] = {
       {"- a", "1:1: `workflow` must be a map that begins with `workflow: <name>`, not a list"},
       {"hello", "1:1: `workflow` must be a map that begins with `workflow: <name>`, not `hello`"},
@@ -74,6 +75,10 @@ TEST(WorkflowErrors, say_which_kind_is_wanted_and_which_was_found) {
        "3:3: `steps` must be a list of maps, not `noop`\n"
        "4:1: `steps` must be a list of maps, not empty"},
       head("description: [x]", "2:14: `description` must be text, not a list"),
+      step("description: {a: b}", "3:36: `description` must be text, not a map"),
+      gate("description: ~", "3:40: `description` must be text, not empty"),
+      head("description: " + too_long, "2:14: `description` has at most 2000 characters; this one has 2001"),
+      gate("description: " + too_long, "3:40: `description` has at most 2000 characters; this one has 2001"),
       head("caps: 5", "2:7: `caps` must be a map, not `5`"),
       head("retry: often", "2:8: `retry` must be a map, not `often`"),
       head("retry: {schedule: 5s}", "2:19: `schedule` must be a list, not `5s`"),
