@@ -3,6 +3,7 @@
 
 #include "cli/files.h"
 #include "cli/session.h"
+#include "cli/text.h"
 #include "cli/verbs.h"
 
 namespace pawl {
@@ -15,6 +16,8 @@ ExitCode check_files(const CheckOptions& options) {
     if (workflow) {
       fmt::print("{}: {} has {} step{}, no errors\n", file, workflow->name.text, workflow->steps.size(),
                  workflow->steps.size() == 1 ? "" : "s");
+      const std::string& description = workflow->description;
+      if (!description.empty()) fmt::print("  {}\n", printable(description.substr(0, description.find('\n'))));
     } else {
       fmt::print(stderr, "{}\n", workflow.error());
       out = exit_usage;

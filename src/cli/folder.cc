@@ -10,10 +10,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <set>
-#include <thread>
 
 #include "cli/text.h"
-#include "store/sqlite/connection.h"
 
 namespace pawl {
 namespace {
@@ -21,28 +19,10 @@ namespace {
 constexpr std::size_t suffix_chars_min = 6;
 constexpr std::size_t page_rows = 1000;
 constexpr std::size_t near_runs_max = 5;
-constexpr int making_tries_max = 20;
-constexpr auto making_wait = std::chrono::milliseconds(50);
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
-}
-
-// Someone took the lock a moment ago: the first moments of a folder are not for readers.
-bool is_being_made(const std::filesystem::path& folder) {
-  std::error_code error;
-  auto locked_at = std::filesystem::last_write_time(folder / "lock", error);
-  return !error && std::filesystem::file_time_type::clock::now() - locked_at < std::chrono::seconds(2);
-}
-
-// No file, or one that its maker did not live to fill.
-bool is_blank(const std::filesystem::path& folder) {
-  std::error_code error;
-  if (!std::filesystem::exists(journal_in(folder), error)) return true;
-  sqlite::Connection connection({.path = journal_in(folder).string(), .vfs = {}, .read_only = true});
-  connection.abandon();
-  return connection.number("SELECT count(*) FROM sqlite_schema") == 0;
 }
 
 // Newest first. Stops when `visit` returns false.
@@ -131,18 +111,12 @@ std::unique_ptr<SqliteStore> open_to_write(const std::filesystem::path& folder) 
 }
 
 std::unique_ptr<SqliteStore> open_to_read(const std::filesystem::path& folder) {
-  for (int tries = 0;; ++tries) {
-    try {
-      if (!is_blank(folder)) return SqliteStore::open_view(folder);
-    } catch (const StoreFailure&) {
-      if (!is_being_made(folder) || tries == making_tries_max) throw;
-    }
-    if (!is_being_made(folder) || tries == making_tries_max)
-      throw Stop(exit_not_found,
-                 fmt::format("there is no journal in {}: nothing was run there yet, or --data names another folder",
-                             folder.string()));
-    std::this_thread::sleep_for(making_wait);
-  }
+  std::error_code error;
+  if (!std::filesystem::exists(journal_in(folder), error))
+    throw Stop(exit_not_found,
+               fmt::format("there is no journal in {}: nothing was run there yet, or --data names another folder",
+                           folder.string()));
+  return SqliteStore::open_view(folder);
 }
 
 FoundRun find_run(Store& store, std::string_view text) {

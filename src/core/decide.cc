@@ -152,7 +152,8 @@ std::shared_ptr<const Diagnostic> diagnostic_of_step(const Draft& draft, StepInd
 // A step failed for good: the run follows. Policy and people deny; everything else fails.
 void fail_run_for(Draft& draft, StepIndex index, const std::shared_ptr<const Diagnostic>& why) {
   Diagnostic diagnostic = *why;
-  diagnostic.message = "step " + draft.run().definition(index).id.text + ": " + why->message;
+  // The step's name makes a message that just fitted too long; its end is still there to read, in the cause.
+  diagnostic.message = diagnostic_message("step " + draft.run().definition(index).id.text + ": " + why->message);
   diagnostic.cause = why;
   bool denied = why->category == Category::policy || why->category == Category::approval;
   end_badly(draft, denied ? RunTrigger::deny : RunTrigger::fail,

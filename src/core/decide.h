@@ -12,6 +12,7 @@
 
 namespace pawl {
 
+// docs/errors.md says of each what it means and what to do.
 enum class RefusalCode {
   lease_lost,          // the token is not the live one
   not_claimable,       // the step is not ready, nor its lease over

@@ -1,15 +1,8 @@
 #include "core/diagnostic.h"
 
+#include "core/characters.h"
+
 namespace pawl {
-namespace {
-
-void cut(std::string& text, std::size_t bytes_max) {
-  if (text.size() <= bytes_max) return;
-  while (bytes_max > 0 && (static_cast<unsigned char>(text[bytes_max]) & 0xC0) == 0x80) --bytes_max;
-  text.resize(bytes_max);
-}
-
-}  // namespace
 
 bool operator==(const Diagnostic& a, const Diagnostic& b) {
   bool same_cause = (!a.cause && !b.cause) || (a.cause && b.cause && *a.cause == *b.cause);
@@ -18,12 +11,15 @@ bool operator==(const Diagnostic& a, const Diagnostic& b) {
          a.severity == b.severity && a.step == b.step && a.attempt == b.attempt && a.occurred_at == b.occurred_at;
 }
 
+std::string diagnostic_message(std::string text) {
+  text.resize(first_characters(text, diagnostic_message_chars_max).size());
+  return text;
+}
+
 Diagnostic diagnose(std::string_view code, std::string message, Instant at) {
   Diagnostic out;
-  out.error_code = code;
-  cut(out.error_code, diagnostic_code_chars_max);
-  out.message = std::move(message);
-  cut(out.message, diagnostic_message_chars_max);
+  out.error_code = first_characters(code, diagnostic_code_chars_max);
+  out.message = diagnostic_message(std::move(message));
   out.occurred_at = at;
   if (const ErrorCode* known = find_error_code(code)) {
     out.category = known->category;

@@ -105,8 +105,11 @@ inline constexpr int diagnostic_depth_max = 4;
 inline constexpr std::size_t diagnostic_code_chars_max = 80;
 inline constexpr std::size_t diagnostic_message_chars_max = 2000;
 
+// At most diagnostic_message_chars_max bytes of it, cut at a character's boundary.
+std::string diagnostic_message(std::string text);
+
 // Fills category, retryable, severity, cause and fix from the table; unknown codes are internal and terminal.
-// Messages over the limit are cut at a character's boundary.
+// Messages over the limit are cut.
 Diagnostic diagnose(std::string_view code, std::string message, Instant at);
 
 }  // namespace pawl

@@ -11,6 +11,7 @@ namespace pawl {
 namespace {
 
 constexpr std::string_view opening = "${{";
+constexpr std::string_view braces = "{{";
 constexpr std::string_view closing = "}}";
 constexpr std::array<std::string_view, 6> run_keys{"id", "workflow", "version", "workspace", "created_at", "attempt"};
 
@@ -21,6 +22,24 @@ constexpr std::size_t rendered_bytes_max = 8 << 20;
 
 constexpr bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+}
+
+// Dollars that stand directly before `{{`. One of two means a dollar; an odd one begins an expression.
+struct Opening {
+  std::size_t at = 0;  // of the first dollar
+  std::size_t dollars = 0;
+
+  bool begins_expression() const { return dollars % 2 == 1; }
+  std::size_t literal_dollars() const { return dollars / 2; }
+  std::size_t end() const { return at + dollars + braces.size(); }
+};
+
+std::optional<Opening> next_opening(std::string_view text, std::size_t from) {
+  const std::size_t last_dollar = text.find(opening, from);
+  if (last_dollar == std::string_view::npos) return std::nullopt;
+  std::size_t first = last_dollar;
+  while (first > from && text[first - 1] == '$') --first;
+  return Opening{first, last_dollar - first + 1};
 }
 
 // Reads one expression from a place in a text, and stands behind it afterwards.
@@ -133,6 +152,33 @@ class PathReader {
   std::string_view text_;
   std::size_t at_;
 };
+
+// Hands out the pieces of a text in order; literals may come in several. Stops at the first expression that is wrong.
+template <class OnLiteral, class OnExpression>
+std::optional<ExpressionError> scan(std::string_view text, OnLiteral on_literal, OnExpression on_expression) {
+  std::size_t at = 0;
+  while (const auto found = next_opening(text, at)) {
+    const std::string_view literal = text.substr(at, found->at + found->literal_dollars() - at);
+    if (!literal.empty()) on_literal(literal);
+    at = found->end();
+    if (!found->begins_expression()) {
+      on_literal(braces);
+      continue;
+    }
+    const std::size_t open = at - opening.size();
+    if (text.find(closing, open) == std::string_view::npos)
+      return ExpressionError{open, "`${{` is not closed with `}}`; to mean the characters themselves, write `$${{`"};
+    PathReader reader(text, at);
+    auto expression = reader.read();
+    if (!expression) return std::move(expression.error());
+    if (!text.substr(reader.at()).starts_with(closing))
+      return ExpressionError{reader.at(), "an expression is one path and nothing else, then `}}`"};
+    on_expression(std::move(*expression), open);
+    at = reader.at() + closing.size();
+  }
+  if (at < text.size()) on_literal(text.substr(at));
+  return std::nullopt;
+}
 
 // The path as its author wrote it, up to and including its first `segments` parts.
 std::string print_path(const Expression& expression, std::size_t segments) {
@@ -261,10 +307,10 @@ class Renderer {
 
  private:
   Value string(std::string_view text_with, std::size_t depth) {
-    if (!has_expression(text_with)) return Json(text_with);
+    if (!is_template(text_with)) return Json(text_with);
     const auto pieces = parse_template(text_with);
     if (!pieces) return std::unexpected(pieces.error().reason);
-    if (pieces->size() > 1) {
+    if (pieces->size() > 1 || std::holds_alternative<std::string>(pieces->front())) {
       auto rendered = text(*pieces);
       if (!rendered) return std::unexpected(std::move(rendered.error()));
       return Json(*rendered);
@@ -296,7 +342,13 @@ class Renderer {
 
 }  // namespace
 
-bool has_expression(std::string_view text) { return text.find(opening) != std::string_view::npos; }
+bool is_template(std::string_view text) { return text.find(opening) != std::string_view::npos; }
+
+bool has_expression(std::string_view text) {
+  auto found = next_opening(text, 0);
+  while (found && !found->begins_expression()) found = next_opening(text, found->end());
+  return found.has_value();
+}
 
 std::expected<Expression, ExpressionError> parse_expression(std::string_view inside) {
   PathReader reader(inside, 0);
@@ -308,21 +360,30 @@ std::expected<Expression, ExpressionError> parse_expression(std::string_view ins
 
 std::expected<Template, ExpressionError> parse_template(std::string_view text) {
   Template out;
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const std::size_t open = std::min(text.find(opening, at), text.size());
-    if (open > at) out.emplace_back(std::string(text.substr(at, open - at)));
-    if (open == text.size()) break;
-    if (text.find(closing, open) == std::string_view::npos)
-      return std::unexpected(ExpressionError{open, "`${{` is not closed with `}}`"});
-    PathReader reader(text, open + opening.size());
-    auto expression = reader.read();
-    if (!expression) return std::unexpected(std::move(expression.error()));
-    if (!text.substr(reader.at()).starts_with(closing))
-      return std::unexpected(ExpressionError{reader.at(), "an expression is one path and nothing else, then `}}`"});
-    out.emplace_back(std::move(*expression));
-    at = reader.at() + closing.size();
-  }
+  auto failure = scan(
+      text,
+      [&](std::string_view literal) {
+        if (out.empty() || std::holds_alternative<Expression>(out.back())) out.emplace_back(std::string());
+        std::get<std::string>(out.back()) += literal;
+      },
+      [&](Expression expression, std::size_t) { out.emplace_back(std::move(expression)); });
+  if (failure) return std::unexpected(std::move(*failure));
+  return out;
+}
+
+std::expected<std::vector<PlacedExpression>, ExpressionError> find_expressions(std::string_view text) {
+  std::vector<PlacedExpression> out;
+  auto failure = scan(
+      text, [](std::string_view) {},
+      [&](Expression expression, std::size_t offset) { out.push_back({std::move(expression), offset}); });
+  if (failure) return std::unexpected(std::move(*failure));
+  return out;
+}
+
+std::string literal_text(std::string_view text) {
+  std::string out;
+  scan(
+      text, [&](std::string_view literal) { out += literal; }, [](const Expression&, std::size_t) {});
   return out;
 }
 

@@ -4,6 +4,9 @@
 //   root       := "input" | "steps" "." step-id "." "output" | "run"
 //   segment    := "." name | "[" integer "]" | "[" json-string "]"
 //
+// Directly before `{{`, two dollars mean one: `$${{` is the text `${{`, and `$$${{ input.price }}` is a dollar sign and
+// then an expression. Anywhere else a dollar is a dollar, so every text can be written.
+//
 // `run` knows id, workflow, version, workspace, created_at and attempt. A text that is one whole expression keeps the
 // value's type; inside other text a value is inserted as text (strings bare, everything else as JSON).
 #pragma once
@@ -31,12 +34,23 @@ struct ExpressionError {
   std::string reason;
 };
 
-// The pieces of a text: literals and expressions, in order.
+// The pieces of a text: literals, as they will read, and expressions, in order. No two literals stand side by side.
 using Template = std::vector<std::variant<std::string, Expression>>;
 
+struct PlacedExpression {
+  Expression expression;
+  std::size_t offset = 0;  // of its `${{`, in bytes into the text
+};
+
+// Whether rendering may change `text`: it holds an expression, or dollars that mean fewer.
+bool is_template(std::string_view text);
+// Whether an expression begins in it, sound or not.
 bool has_expression(std::string_view text);
 std::expected<Expression, ExpressionError> parse_expression(std::string_view inside);
 std::expected<Template, ExpressionError> parse_template(std::string_view text);
+std::expected<std::vector<PlacedExpression>, ExpressionError> find_expressions(std::string_view text);
+// What a text without expressions says.
+std::string literal_text(std::string_view text);
 
 // Where values come from while rendering; null = there is no such value.
 class ExpressionScope {

@@ -1,5 +1,6 @@
 #include "core/reference.h"
 
+#include "core/decide.h"
 #include "core/diagnostic.h"
 #include "core/vocabulary.h"
 
@@ -64,6 +65,65 @@ constexpr bool every_code_has_advice() {
   return true;
 }
 static_assert(every_code_has_advice(), "a new error code needs its line of advice, in the same order");
+
+struct RefusalAdvice {
+  RefusalCode code;
+  std::string_view meaning;
+  std::string_view what_to_do;
+};
+
+constexpr std::array refusal_advice{
+    RefusalAdvice{RefusalCode::lease_lost,
+                  "The worker's lease is over: it expired, the step was given to another, or the run has ended.",
+                  "Drop the work and report nothing more under this token. A worker that hears this often needs more "
+                  "frequent heartbeats, or the step a longer `lease`."},
+    RefusalAdvice{RefusalCode::not_claimable,
+                  "The step is not there to be taken: it is not ready, it is an approval, or someone else's lease on it "
+                  "is live.",
+                  "Take another step; this one is offered again when it can run."},
+    RefusalAdvice{RefusalCode::nothing_waiting, "The run has no open approval, or the step no open question.",
+                  "Look at the run as it is now: it may have gone on, or not have come so far."},
+    RefusalAdvice{RefusalCode::already_resolved,
+                  "That approval was decided otherwise before, has expired, or was canceled with its run. A decision is "
+                  "final.",
+                  "Read in the run's events who decided and why. To have it decided again, start a new run."},
+    RefusalAdvice{RefusalCode::ambiguous_approval, "Several approvals of this run are open, and the request names none.",
+                  "Name one: `--approval ID` on the command line. The message lists the first of them, `pawl show RUN` "
+                  "all."},
+    RefusalAdvice{RefusalCode::unknown_approval, "This run has no approval of that id.",
+                  "Compare the id with those in `pawl show RUN`; it may belong to another run."},
+    RefusalAdvice{RefusalCode::self_approval,
+                  "The approval wants two people (`two_person`), neither of them the one who started the run.",
+                  "Ask somebody else to decide. Nobody can decide on what they asked for themselves."},
+    RefusalAdvice{RefusalCode::run_ended, "The run has ended, and what has ended never changes.",
+                  "Nothing, when that is the end you wanted. Otherwise retry a run that went badly, or start a new one."},
+    RefusalAdvice{RefusalCode::run_not_ended, "Only a run that has ended can be retried, and this one goes on.",
+                  "Wait for its end, or cancel it first."},
+    RefusalAdvice{RefusalCode::invalid_transition,
+                  "An implementation reported a move that contract v1 does not have, or a bad end without its "
+                  "diagnostic. The run was failed for it.",
+                  "Correct whoever reported it: the run's events name the move and the state the run was in. Then retry "
+                  "as a new run."},
+    RefusalAdvice{RefusalCode::not_external,
+                  "Someone reported the status of a run that pawl carries out itself.",
+                  "Report only on runs whose provider is another orchestrator. To end this one, cancel it."},
+    RefusalAdvice{RefusalCode::not_found,
+                  "There is no such run, workflow or tenant here. Those of other tenants look the same as none.",
+                  "Check the id, and whether you ask as the right tenant and in the right data folder."},
+    RefusalAdvice{RefusalCode::idempotency_conflict,
+                  "A request came with an `Idempotency-Key` that an earlier one with another content had used.",
+                  "Send the same content again to be given the same run, or choose a new key for a new request."},
+    RefusalAdvice{RefusalCode::invalid, "The request itself is wrong, whatever the state of things.",
+                  "The message says where; correct it and ask again. Unchanged, it will always be refused."},
+};
+
+constexpr bool every_refusal_has_advice() {
+  if (refusal_advice.size() != enum_count<RefusalCode>) return false;
+  for (std::size_t i = 0; i < refusal_advice.size(); ++i)
+    if (refusal_advice[i].code != static_cast<RefusalCode>(i)) return false;
+  return true;
+}
+static_assert(every_refusal_has_advice(), "a new refusal needs its lines here, in the same order");
 
 constexpr std::string_view yes_no(bool value) { return value ? "yes" : "no"; }
 
@@ -133,6 +193,17 @@ std::string error_reference() {
     out += "\n**Likely cause.** " + sentence(code.likely_cause) + "\n";
     out += "\n**Suggested fix.** " + sentence(code.suggested_fix) + "\n";
     out += "\n**What to do.** " + std::string(advice[i].what_to_do) + "\n";
+  }
+  return out;
+}
+
+std::string refusal_reference() {
+  std::string out;
+  for (const RefusalAdvice& refusal : refusal_advice) {
+    if (!out.empty()) out += "\n";
+    out += "### " + std::string(to_string(refusal.code)) + "\n";
+    out += "\n**What it means.** " + std::string(refusal.meaning) + "\n";
+    out += "\n**What to do.** " + std::string(refusal.what_to_do) + "\n";
   }
   return out;
 }

@@ -12,5 +12,7 @@ std::string step_projection_reference();
 
 // One Markdown section a code of `error_codes`: what it means, and what to do about it.
 std::string error_reference();
+// The same for RefusalCode, one level deeper.
+std::string refusal_reference();
 
 }  // namespace pawl

@@ -206,7 +206,7 @@ std::optional<std::string> SourceReader::text_template(const SourceNode& node, s
 }
 
 std::optional<std::string> SourceReader::text(const SourceNode& node, std::string_view name, std::string_view wanted) {
-  if (node.kind == SourceNode::Kind::scalar && !has_expression(node.scalar)) return node.scalar;
+  if (node.kind == SourceNode::Kind::scalar && !has_expression(node.scalar)) return literal_text(node.scalar);
   refuse_kind(node, name, wanted);
   return std::nullopt;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/characters.h"
 #include "core/workflow_needs.h"
 #include "core/workflow_with.h"
 
@@ -13,11 +14,11 @@ constexpr std::array<std::string_view, 7> workflow_keys{"workflow", "description
                                                         "retry",    "caps",        "steps"};
 constexpr std::array<std::string_view, 3> caps_keys{"max_concurrency", "max_runs_per_min", "max_writes_per_run"};
 constexpr std::array<std::string_view, 5> retry_keys{"max_attempts", "base", "max", "jitter", "schedule"};
-// Work is a step that a worker runs; a gate is one that people decide. The first three keys are common to both.
-constexpr std::array<std::string_view, 9> work_keys{"id",      "tool",  "needs", "with",           "retry",
-                                                    "timeout", "lease", "risk",  "idempotency_key"};
-constexpr std::array<std::string_view, 8> gate_keys{"id",         "tool",   "needs",   "tier",
-                                                    "two_person", "quorum", "expires", "prompt"};
+// Work is a step that a worker runs; a gate is one that people decide. The first four keys are common to both.
+constexpr std::array<std::string_view, 10> work_keys{"id",    "tool",    "description", "needs", "with",
+                                                     "retry", "timeout", "lease",       "risk",  "idempotency_key"};
+constexpr std::array<std::string_view, 9> gate_keys{"id",         "tool",   "description", "needs", "tier",
+                                                    "two_person", "quorum", "expires",     "prompt"};
 
 constexpr int cap_max = 1'000'000;
 constexpr int quorum_max = 20;
@@ -63,7 +64,7 @@ class WorkflowReader {
     reader_.only_keys(document_, {.owner = "a workflow", .here = workflow_keys});
     if (const auto* entry = required(document_, "workflow", "this document", "workflow: triage-incident"))
       out_.name.text = reader_.valid_name(entry->value, "workflow").value_or("");
-    if (const auto* entry = find_entry(document_, "description")) reader_.text(entry->value, "description");
+    out_.description = read_description(document_);
     if (const auto* entry = find_entry(document_, "timeout"))
       out_.timeout = reader_.duration(entry->value, "timeout", shortest);
     if (const auto* entry = find_entry(document_, "budget_usd"))
@@ -73,6 +74,16 @@ class WorkflowReader {
       retry_ = read_retry(entry->value);
       check_backoff(retry_, entry->value.place);
     }
+  }
+
+  std::string read_description(const SourceNode& map) {
+    const auto* entry = find_entry(map, "description");
+    auto text = entry ? reader_.text(entry->value, "description") : std::nullopt;
+    if (!text) return {};
+    if (const std::size_t size = count_characters(*text); size > description_chars_max)
+      reader_.refuse(entry->value.place, "`description` has at most " + std::to_string(description_chars_max) +
+                                             " characters; this one has " + std::to_string(size));
+    return std::move(*text);
   }
 
   void read_caps(const SourceNode& node) {
@@ -189,6 +200,7 @@ class WorkflowReader {
     StepDefinition out;
     if (const auto* entry = required(node, "id", "this step", "id: fetch"))
       out.id.text = reader_.valid_name(entry->value, "id").value_or("");
+    out.description = read_description(node);
     const auto* tool = required(node, "tool", "this step", "tool: http.request");
     const auto word = tool ? reader_.text(tool->value, "tool", "the name of a tool") : std::nullopt;
     if (!word) return out;
@@ -216,7 +228,7 @@ class WorkflowReader {
                              .elsewhere = gate_keys,
                              .why_elsewhere = "belongs to a step with `tool: approval`; remove it"});
     out.with = read_with(reader_, node, spec);
-    out.with_is_constant = !has_expression_inside(out.with);
+    out.with_is_constant = !has_template_inside(out.with);
     out.with_text = canonical(out.with);
     RetryKeys retry = retry_;
     if (const auto* entry = find_entry(node, "retry")) {

@@ -21,6 +21,7 @@ namespace pawl {
 using StepIndex = std::uint16_t;
 
 inline constexpr std::size_t steps_max = 1000;
+inline constexpr std::size_t description_chars_max = 2000;
 inline constexpr Duration default_lease = std::chrono::seconds(30);
 inline constexpr Duration default_step_timeout = std::chrono::minutes(10);
 inline constexpr Duration default_approval_expiry = std::chrono::hours(24);
@@ -52,9 +53,10 @@ struct Caps {
 struct StepDefinition {
   StepId id;
   ToolName tool;
+  std::string description;       // for people; may be empty
   std::vector<StepIndex> needs;  // resolved: explicit `needs`, or the step before
   Json with;                     // a map; values may hold ${{ }}
-  bool with_is_constant = true;  // no expression anywhere in it,
+  bool with_is_constant = true;  // nothing in it needs rendering,
   JsonText with_text = "{}";     // so this text is the input
   RetryPolicy retry;
   Duration timeout = default_step_timeout;  // of one attempt
@@ -71,6 +73,7 @@ struct Workflow {
   int version = 0;      // 0 until published
   std::string digest;   // sha256 of the source text, hex
   std::string source;   // what the author wrote
+  std::string description;  // for people; may be empty
   std::optional<Duration> timeout;
   std::optional<Money> budget;
   Caps caps;

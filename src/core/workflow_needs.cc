@@ -111,20 +111,6 @@ Place place_inside(const SourceNode& node, std::size_t offset) {
   return {node.place.line, node.place.column + (node.quoted ? 1 : 0) + static_cast<int>(before)};
 }
 
-// The length of the ${{ }} that `text`, known to be a sound template, begins with.
-std::size_t expression_length(std::string_view text) {
-  bool in_key = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '"')
-      in_key = !in_key;
-    else if (in_key && text[i] == '\\')
-      ++i;
-    else if (!in_key && text.substr(i).starts_with("}}"))
-      return i + 2;
-  }
-  return text.size();
-}
-
 // Why step `reading` cannot read the output of `id`; empty when it can.
 std::string refuse_reference(const std::string& id, StepIndex reading, const StepNames& names, const Needs& needs) {
   const auto found = names.index.find(id);
@@ -169,28 +155,19 @@ void check_expressions(SourceReader& reader, const SourceNode& node, StepIndex r
                        const Needs& needs) {
   for (const auto& item : node.items) check_expressions(reader, item, reading, names, needs);
   for (const auto& entry : node.entries) {
-    if (has_expression(entry.key)) reader.refuse(entry.place, "a key cannot hold an expression; only a value can");
+    if (is_template(entry.key)) reader.refuse(entry.place, "a key cannot hold an expression; only a value can");
     check_expressions(reader, entry.value, reading, names, needs);
   }
-  if (!has_expression(node.scalar)) return;
-  const auto pieces = parse_template(node.scalar);
-  if (!pieces) {
-    reader.refuse(place_inside(node, pieces.error().offset), pieces.error().reason);
+  const auto found = find_expressions(node.scalar);
+  if (!found) {
+    reader.refuse(place_inside(node, found.error().offset), found.error().reason);
     return;
   }
-  std::size_t offset = 0;
-  for (const auto& piece : *pieces) {
+  for (const auto& [expression, offset] : *found) {
     if (reader.is_full()) return;
-    if (const auto* literal = std::get_if<std::string>(&piece)) {
-      offset += literal->size();
-      continue;
-    }
-    const auto& expression = std::get<Expression>(piece);
-    if (expression.root == Expression::Root::step_output) {
-      std::string reason = refuse_reference(expression.step, reading, names, needs);
-      if (!reason.empty()) reader.refuse(place_inside(node, offset), std::move(reason));
-    }
-    offset += expression_length(std::string_view(node.scalar).substr(offset));
+    if (expression.root != Expression::Root::step_output) continue;
+    std::string reason = refuse_reference(expression.step, reading, names, needs);
+    if (!reason.empty()) reader.refuse(place_inside(node, offset), std::move(reason));
   }
 }
 

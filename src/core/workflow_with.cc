@@ -42,7 +42,7 @@ bool may_be_anything(const Json& value) {
   const auto* text = value.if_string();
   if (!text || !has_expression(*text)) return false;
   const auto pieces = parse_template(*text);
-  return !pieces || pieces->size() == 1;
+  return !pieces || pieces->size() == 1;  // of a text that has an expression, the one piece is it
 }
 
 bool is_duration(const Json& value) {
@@ -122,11 +122,11 @@ Json read_with(SourceReader& reader, const SourceNode& step, const ToolSpec* spe
   return out;
 }
 
-bool has_expression_inside(const Json& value) {
-  if (const auto* text = value.if_string()) return has_expression(*text);
-  if (const auto* array = value.if_array()) return std::any_of(array->begin(), array->end(), has_expression_inside);
+bool has_template_inside(const Json& value) {
+  if (const auto* text = value.if_string()) return is_template(*text);
+  if (const auto* array = value.if_array()) return std::any_of(array->begin(), array->end(), has_template_inside);
   if (const auto* object = value.if_object())
-    return std::any_of(object->begin(), object->end(), [](const auto& m) { return has_expression_inside(m.value()); });
+    return std::any_of(object->begin(), object->end(), [](const auto& m) { return has_template_inside(m.value()); });
   return false;
 }
 

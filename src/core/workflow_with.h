@@ -9,6 +9,7 @@ namespace pawl {
 // The `with` of `step` as JSON; an empty map when it has none. `spec` is null when the tool is not known.
 Json read_with(SourceReader& reader, const SourceNode& step, const ToolSpec* spec);
 
-bool has_expression_inside(const Json& value);
+// Whether rendering may change it.
+bool has_template_inside(const Json& value);
 
 }  // namespace pawl

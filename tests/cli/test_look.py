@@ -90,6 +90,7 @@ class Checking(PawlCase):
         files = sorted(SOURCE.glob("examples/*.yaml"))
         result = self.expect(self.pawl("check", *files, data=False), 0)
         self.assertEqual(result.stdout.count("no errors"), len(files))
+        self.assertIn("\n  Collects facts, ", result.stdout)
 
     def test_all_errors_of_all_files_with_their_places(self):
         bad = self.workflow("workflow: bad\ntimeout: soon\nsteps:\n  - {id: a, tool: nope}\n", "bad.yaml")

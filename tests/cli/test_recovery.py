@@ -162,6 +162,17 @@ class NothingThere(PawlCase):
                 self.expect(self.pawl(*verb), 4)
                 self.assertFalse(self.data.exists())
 
+    def test_who_looks_at_the_first_start_sees_nothing_or_a_whole_journal(self):
+        workflow = self.workflow(TWO_STEPS)
+        for attempt in range(20):
+            self.data = self.folder / f"data-{attempt}"
+            process = self.start("run", workflow)
+            while process.poll() is None:
+                result = self.pawl("runs")
+                self.assertIn(result.returncode, (0, 4), result.stderr)
+            self.assertEqual(process.returncode, 0)
+            self.verify_clean()
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -65,8 +65,6 @@ class Verify(PawlCase):
                                 ("snapshot", "UPDATE runs SET snapshot = (SELECT snapshot FROM runs WHERE status = 3) "
                                              "WHERE status = 2"),
                                 ("approvals", "UPDATE approvals SET status = 1"),
-                                ("ready steps", "INSERT INTO ready(tenant, run, step, fresh, workspace, workflow, tool) "
-                                                "SELECT tenant, id, 2, 0, 'default', 'gated', 'noop' FROM runs WHERE status = 2"),
                                 ("source", "UPDATE workflows SET source = source || ' '")):
             with self.subTest(what):
                 before = (self.data / "pawl.db").read_bytes()
@@ -74,6 +72,12 @@ class Verify(PawlCase):
                 self.assertTrue(any(what in p["what"] for p in self.problems()), what)
                 (self.data / "pawl.db").write_bytes(before)
         self.verify_clean()
+
+    def test_ready_steps_that_are_not_the_fold(self):
+        self.expect(self.pawl("approve", self.gated), 0)  # what comes after the gate is ready, and nobody goes on
+        self.verify_clean()
+        self.change("UPDATE runs SET ready = NULL WHERE ready IS NOT NULL")
+        self.assertTrue(any("ready steps" in p["what"] for p in self.problems()))
 
     def test_a_run_that_vanished(self):
         self.change("DELETE FROM runs WHERE status = 2")

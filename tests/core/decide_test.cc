@@ -2,6 +2,7 @@
 // People are in decide_people_test.cc; cancel, the deadline, reports and retries of runs in decide_end_test.cc.
 #include "core/decide.h"
 
+#include "core/characters.h"
 #include "core/run_builder.h"
 
 namespace pawl::tests {
@@ -368,6 +369,22 @@ TEST(Fail, beside_a_running_step_cancels_that_one_too) {
   h.fail_for_good("a");
   EXPECT_EQ(h.step("b").status, StepStatus::canceled);
   EXPECT_TRUE(h.complete("b").refused_as(RefusalCode::lease_lost));
+}
+
+TEST(Fail, with_the_longest_message_keeps_the_runs_message_within_the_limit) {
+  const std::string id(name_chars_max, 'a');
+  // Characters of three bytes, so that the limit falls into one.
+  std::string message;
+  while (message.size() + 3 <= diagnostic_message_chars_max) message += "€";
+  auto h = RunBuilder().step(id).create();
+  h.claim(id);
+  const auto ending = h.act(FailStep{0, 1, "TOOL_DENIED", message, {}, {}, {}}).ending();
+  ASSERT_TRUE(ending);
+  EXPECT_TRUE(ending->message.starts_with("step " + id + ": €"));
+  EXPECT_LE(ending->message.size(), diagnostic_message_chars_max);
+  EXPECT_GT(ending->message.size(), diagnostic_message_chars_max - 3);
+  EXPECT_FALSE(find_invalid_utf8(ending->message));
+  EXPECT_EQ(ending->cause->message, message) << "nothing is lost";
 }
 
 TEST(Backoff, doubles_up_to_its_maximum) {

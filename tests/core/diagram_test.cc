@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/approval_lifecycle.h"
+#include "core/decide.h"
 #include "core/diagnostic.h"
 #include "core/receipt_lifecycle.h"
 #include "core/reference.h"
@@ -91,6 +92,7 @@ std::vector<Block> all_blocks() {
   out.push_back({"docs/lifecycles.md", "words run", run_projection_reference()});
   out.push_back({"docs/lifecycles.md", "words step", step_projection_reference()});
   out.push_back({"docs/errors.md", "errors", error_reference()});
+  out.push_back({"docs/errors.md", "refusals", refusal_reference()});
   return out;
 }
 
@@ -155,6 +157,7 @@ TEST(Docs, every_state_and_trigger_is_explained) {
 TEST(Docs, every_error_code_has_one_section) {
   std::string page = read_page("docs/errors.md");
   for (const auto& code : error_codes) EXPECT_EQ(count(page, "\n## " + std::string(code.code) + "\n"), 1u) << code.code;
+  for (auto code : enum_names<RefusalCode>) EXPECT_EQ(count(page, "\n### " + std::string(code) + "\n"), 1u) << code;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "core/expression.h"
 
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
@@ -97,6 +98,34 @@ TEST(Template, is_literals_and_expressions_in_order) {
   EXPECT_EQ(*parse_template("cost: $5 {{ x }}"), (Template{"cost: $5 {{ x }}"}));
 }
 
+TEST(Template, takes_two_dollars_before_braces_for_one) {
+  const Expression x{Root::input, "", {"x"}};
+  EXPECT_EQ(*parse_template("$${{ input.x }}"), (Template{"${{ input.x }}"}));
+  EXPECT_EQ(*parse_template("a $${{ b"), (Template{"a ${{ b"}));
+  EXPECT_EQ(*parse_template("$$${{ input.x }}"), (Template{"$", x}));
+  EXPECT_EQ(*parse_template("$$$${{ input.x }}"), (Template{"$${{ input.x }}"}));
+  EXPECT_EQ(*parse_template("${{ input.x }}$${{${{ input.x }}"), (Template{x, "${{", x}));
+  EXPECT_EQ(*parse_template("$$5 $$ {{ $${ $"), (Template{"$$5 $$ {{ $${ $"}));
+}
+
+TEST(Template, places_expressions_in_the_text_as_it_was_written) {
+  const auto found = find_expressions("$${{ $$${{ input.x }}${{ run.id }}");
+  ASSERT_TRUE(found);
+  ASSERT_EQ(found->size(), 2u);
+  EXPECT_EQ((*found)[0].offset, 7u);
+  EXPECT_EQ((*found)[1].offset, 21u);
+  EXPECT_EQ((*found)[1].expression, (Expression{Root::run, "", {"id"}}));
+}
+
+TEST(Template, with_doubled_dollars_has_no_expression) {
+  EXPECT_FALSE(has_expression("$${{ x $$$${{ y {{ $ {{"));
+  EXPECT_TRUE(has_expression("$${{ ${{ nonsense"));
+  EXPECT_TRUE(has_expression("$$${{ x"));
+  EXPECT_TRUE(is_template("$${{"));
+  EXPECT_FALSE(is_template("$$ {{ $${"));
+  EXPECT_EQ(literal_text("a $${{ x }}"), "a ${{ x }}");
+}
+
 TEST(Template, is_refused_where_an_expression_goes_wrong) {
   EXPECT_EQ(parse_template("ab ${{ input.x").error().offset, 3u);
   EXPECT_EQ(parse_template("ab ${{ input.x }").error().offset, 3u);
@@ -115,6 +144,35 @@ TEST(Render, inserts_strings_bare_and_everything_else_as_json) {
   EXPECT_EQ(rendered(R"("${{ input.name }}: ${{ input.id }} ${{ input.tags }} ${{ steps.fetch.output.body.ok }}")"),
             R"("Ada: 7 [\"a\",\"b\"] true")");
   EXPECT_EQ(rendered(R"(" ${{ input.id }}")"), R"(" 7")");
+}
+
+TEST(Render, can_say_the_characters_that_begin_an_expression) {
+  EXPECT_EQ(rendered(R"(["$${{ input.id }}", "${{ input.id }} $${{ }} $$${{ input.id }}"])"),
+            R"(["${{ input.id }}","7 ${{ }} $7"])");
+}
+
+// How an author writes `text` so that it is taken for what it is: dollars before braces are doubled.
+std::string escaped(std::string_view text) {
+  std::string out;
+  std::size_t dollars = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text.substr(i).starts_with("{{")) out.append(dollars, '$');
+    dollars = text[i] == '$' ? dollars + 1 : 0;
+    out += text[i];
+  }
+  return out;
+}
+
+RC_GTEST_PROP(Render, of_an_escaped_text_gives_the_text_back, ()) {
+  const auto text = *rc::gen::container<std::string>(rc::gen::element('$', '$', '{', '{', '}', ' ', 'x'));
+  RC_ASSERT(!has_expression(escaped(text)));
+  RC_ASSERT(render_text(escaped(text), Scope()).value() == text);
+  RC_ASSERT(render(Json(escaped(text)), Scope()).value() == Json(text));
+  RC_ASSERT(literal_text(escaped(text)) == text);
+  // So it does on both sides of an expression, before which dollars are doubled as well.
+  const std::size_t dollars = text.size() - (text.find_last_not_of('$') + 1);
+  const std::string around = escaped(text) + std::string(dollars, '$') + "${{ run.id }}" + escaped(text);
+  RC_ASSERT(render_text(around, Scope()).value() == text + "run_1" + text);
 }
 
 TEST(Render, leaves_everything_else_as_it_is) {

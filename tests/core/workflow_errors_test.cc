@@ -38,8 +38,8 @@ TEST(WorkflowErrors, suggest_the_nearest_key) {
       head("retry: {delay: 1s}",
            "2:9: unknown key `delay`; `retry` takes max_attempts, base, max, jitter and schedule"),
       step("name: x",
-           "3:23: unknown key `name`; a step takes id, tool, needs, with, retry, timeout, lease, risk and "
-           "idempotency_key"),
+           "3:23: unknown key `name`; a step takes id, tool, description, needs, with, retry, timeout, lease, risk "
+           "and idempotency_key"),
       step("need: []", "3:23: unknown key `need`; did you mean `needs`?"),
       gate("teir: low", "3:27: unknown key `teir`; did you mean `tier`?"),
       step("with: {note: x, noet: y}", "3:39: unknown key `noet`; did you mean `note`?"),
@@ -65,6 +65,7 @@ TEST(WorkflowErrors, say_what_is_missing) {
 }
 
 TEST(WorkflowErrors, say_which_kind_is_wanted_and_which_was_found) {
+  const std::string too_long(description_chars_max + 1, 'x');
   const Row rows[] = {
       {"- a", "1:1: `workflow` must be a map that begins with `workflow: <name>`, not a list"},
       {"hello", "1:1: `workflow` must be a map that begins with `workflow: <name>`, not `hello`"},
@@ -74,6 +75,10 @@ TEST(WorkflowErrors, say_which_kind_is_wanted_and_which_was_found) {
        "3:3: `steps` must be a list of maps, not `noop`\n"
        "4:1: `steps` must be a list of maps, not empty"},
       head("description: [x]", "2:14: `description` must be text, not a list"),
+      step("description: {a: b}", "3:36: `description` must be text, not a map"),
+      gate("description: ~", "3:40: `description` must be text, not empty"),
+      head("description: " + too_long, "2:14: `description` has at most 2000 characters; this one has 2001"),
+      gate("description: " + too_long, "3:40: `description` has at most 2000 characters; this one has 2001"),
       head("caps: 5", "2:7: `caps` must be a map, not `5`"),
       head("retry: often", "2:8: `retry` must be a map, not `often`"),
       head("retry: {schedule: 5s}", "2:19: `schedule` must be a list, not `5s`"),
@@ -224,7 +229,7 @@ TEST(WorkflowErrors, point_into_an_expression) {
       {"workflow: w\nsteps:\n- id: a\n  tool: noop\n  with:\n    note: |\n      x\n      ${{ env.HOME }}",
        "6:11: " + expected},
       {"workflow: w\nsteps:\n- id: a\n  tool: noop\n  with:\n    note: >-\n      ${{ env.HOME }}", "6:11: " + expected},
-      step("with: {note: \"${{ input.x\"}", "3:37: `${{` is not closed with `}}`"),
+      step("with: {note: \"${{ input.x\"}", "3:37: `${{` is not closed with `}}`; to mean the characters themselves, write `$${{`"),
       step("with: {note: \"${{ input.x | upper }}\"}", "3:49: an expression is one path and nothing else, then `}}`"),
       step("idempotency_key: \"${{ inputs.x }}\"", "3:45: " + expected),
       gate("prompt: \"${{ nope }}\"", "3:40: " + expected),
@@ -243,6 +248,8 @@ TEST(WorkflowErrors, refuse_to_read_a_step_that_may_not_have_finished) {
        "5:48: step `b` may not have finished when this step starts; add it to this step's `needs`"},
       {steps + "- {id: c, tool: noop, needs: [a], with: {note: '${{ input[\"}}\"] }} ${{ steps.b.output }}'}}",
        "5:68: step `b` may not have finished when this step starts; add it to this step's `needs`"},
+      {steps + "- {id: c, tool: noop, needs: [a], with: {note: '$${{ steps.b $$${{ steps.b.output }}'}}",
+       "5:64: step `b` may not have finished when this step starts; add it to this step's `needs`"},
       {steps + "- {id: fetch, tool: noop, with: {note: \"${{ steps.fecth.output }}\"}}",
        "5:41: there is no step `fecth`; did you mean `fetch`?"},
       {steps + "- {id: c, tool: noop, with: {note: \"${{ steps.c.output }}\"}}",
@@ -264,6 +271,10 @@ TEST(WorkflowErrors, allow_expressions_in_three_places_only) {
       head("description: ${{ input.t }}", "2:14: `description` must be text, not `${{ input.t }}`" + hint),
       {"workflow: w\nsteps:\n- {id: a, tool: \"${{ input.t }}\"}",
        "3:17: `tool` must be the name of a tool, not the text `${{ input.t }}`" + hint},
+      {"workflow: w\nsteps:\n- {id: a, tool: http.request, with: {url: u, wait: \"$${{ input.t }}\"}}",
+       "3:52: `wait` must be a duration such as 90s, 15m or 4h, not the text `$${{ input.t }}`"},
+      {"workflow: w\nsteps:\n- {id: a, tool: http.request, with: {url: u, redirects: \"$${{ input.t }}\"}}",
+       "3:57: `redirects` must be a number, not the text `$${{ input.t }}`"},
       step("risk: \"${{ input.r }}\"", "3:29: `risk` must be low, med or high, not the text `${{ input.r }}`" + hint),
   };
   expect_errors(rows);

@@ -53,6 +53,7 @@ steps:
     with: {note: done}
 )");
   EXPECT_EQ(workflow.name.str(), "triage-incident");
+  EXPECT_EQ(workflow.description, "Look at an incident and hand it over");
   EXPECT_EQ(workflow.version, 0);
   EXPECT_EQ(workflow.timeout, 15min);
   EXPECT_EQ(workflow.budget, (Money{2'500'000}));
@@ -79,6 +80,18 @@ steps:
   EXPECT_EQ(note.timeout, default_step_timeout);
   EXPECT_EQ(note.lease, default_lease);
   EXPECT_EQ(note.risk, Tier::low);
+}
+
+TEST(Workflow, describes_itself_and_its_steps_in_plain_words) {
+  std::string longest;
+  for (std::size_t i = 0; i < description_chars_max; ++i) longest += "ä";
+  const Workflow workflow = valid("workflow: w\ndescription: |\n  Two lines,\n  one with $${{ braces }}\nsteps:\n" +
+                                  ("- {id: a, tool: noop, description: " + longest + "}\n") +
+                                  "- {id: b, tool: approval, description: 'Yes: or no'}\n- {id: c, tool: noop}\n");
+  EXPECT_EQ(workflow.description, "Two lines,\none with ${{ braces }}\n");
+  EXPECT_EQ(workflow[0].description, longest);
+  EXPECT_EQ(workflow[1].description, "Yes: or no");
+  EXPECT_EQ(workflow[2].description, "");
 }
 
 TEST(Workflow, reads_json_as_well) {

@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -64,6 +65,25 @@ class Crash(unittest.TestCase):
             # Verifying takes longer the more there is; the journal is verified after each kill all the same.
             self.check()
         print(f"{KILLS} kills: {self.check().strip()}")
+
+    def test_killed_at_every_moment_of_its_first_start(self):
+        for moment in range(1, 10_000):
+            shutil.rmtree(self.data, ignore_errors=True)
+            self.acknowledged.unlink(missing_ok=True)
+            child = self.with_failing_disk(KILL_AT=str(moment))
+            _, message = child.communicate(timeout=START_TIMEOUT_S)
+            self.assertEqual(child.returncode, -signal.SIGKILL, message)
+            was_working = self.size() > 0
+            # There is no database yet, or a whole one; either way the next start goes on from here.
+            if (self.data / "pawl.db").exists():
+                self.check()
+            self.work_for_a_while()
+            self.check()
+            self.assertFalse(list(self.data.glob("*.new*")), f"after a kill at {moment}")
+            if was_working:
+                break
+        self.assertGreater(moment, 20, "a start changes more than that")
+        print(f"killed at {moment} moments")
 
     def assert_stopped(self, child, *words):
         _, message = child.communicate(timeout=START_TIMEOUT_S)

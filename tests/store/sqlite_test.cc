@@ -116,6 +116,40 @@ TEST_F(SqliteFolder, a_new_folder_is_for_its_owner_only) {
   EXPECT_EQ(status.st_mode & 0777, 0700u);
 }
 
+TEST_F(SqliteFolder, a_database_that_was_half_made_is_made_anew) {
+  std::filesystem::create_directory(folder_.data());
+  for (const char* part : {"", "-journal", "-wal", "-shm"})
+    std::ofstream(folder_.data() / (std::string("pawl.db.new") + part)) << std::string(10'000, 'x');
+  {
+    SqliteStore store(options());
+    commit(store, run_frame(1, 1));
+  }
+  EXPECT_EQ(SqliteStore::open_reader(folder_.data())->last_position(), 1u);
+  for (const auto& file : std::filesystem::directory_iterator(folder_.data()))
+    EXPECT_EQ(file.path().filename().string().find(".new"), std::string::npos) << file.path();
+}
+
+TEST_F(SqliteFolder, an_empty_file_is_filled) {
+  std::filesystem::create_directory(folder_.data());
+  std::ofstream(folder_.data() / "pawl.db");
+  SqliteStore store(options());
+  commit(store, run_frame(1, 1));
+  EXPECT_EQ(store.last_position(), 1u);
+}
+
+TEST_F(SqliteFolder, a_log_without_its_database_is_left_alone) {
+  {
+    SqliteStore store(options());
+    commit(store, frame_at(1));
+    std::filesystem::copy(folder_.data() / "pawl.db-wal", folder_.data() / "kept");
+  }
+  std::filesystem::remove(folder_.data() / "pawl.db");
+  std::filesystem::rename(folder_.data() / "kept", folder_.data() / "pawl.db-wal");
+  auto size = std::filesystem::file_size(folder_.data() / "pawl.db-wal");
+  EXPECT_NE(failure_of([&] { SqliteStore store(options()); }).find("Put the database back"), std::string::npos);
+  EXPECT_EQ(std::filesystem::file_size(folder_.data() / "pawl.db-wal"), size);
+}
+
 TEST_F(SqliteFolder, a_folder_that_cannot_be_made_is_a_failure) {
   auto options = options_for(folder_.data() / "not" / "there");
   EXPECT_NE(failure_of([&] { SqliteStore store(options); }).find("No such file"), std::string::npos);

@@ -35,11 +35,17 @@ void make_folder(const std::filesystem::path& folder) {
     return;
   }
   // A folder that a power failure can take back would take the journal with it.
-  int parent = ::open((folder / "..").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (parent < 0) fail("open the parent of", folder);
-  bool synced = ::fsync(parent) == 0;
-  ::close(parent);
-  if (!synced) fail("sync the parent of", folder);
+  sync_folder(folder / "..");
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) fail("open the folder", folder);
+  bool synced = ::fsync(file) == 0;
+  int reason = errno;
+  ::close(file);
+  errno = reason;
+  if (!synced) fail("sync the folder", folder);
 }
 
 FolderLock::FolderLock(const std::filesystem::path& folder) {

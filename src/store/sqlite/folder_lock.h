@@ -9,6 +9,9 @@ namespace pawl::sqlite {
 // Makes the folder, for its owner only, when it is missing.
 void make_folder(const std::filesystem::path& folder);
 
+// Which files the folder has is on the disk when this returns.
+void sync_folder(const std::filesystem::path& folder);
+
 class FolderLock {
  public:
   // Throws StoreFailure, naming the process, when another one holds it.

@@ -68,6 +68,29 @@ std::string database_in(const std::filesystem::path& folder, bool real) {
   return ((real ? std::filesystem::absolute(folder) : folder) / "pawl.db").string();
 }
 
+bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+// Makes the database under another name and renames it when it is whole, so that nobody ever sees half of one. The
+// folder is locked; what a process that died here left behind is made anew.
+void make_database(const std::string& path, const SqliteOptions& options) try {
+  // A new database beside an old log would take the log for its own.
+  if (exists(path + "-wal"))
+    throw StoreFailure(
+        fmt::format("{0}-wal is there but {0} is not. Put the database back, or remove its log to begin anew.", path));
+  std::string making = path + ".new";
+  for (const char* part : {"", "-journal", "-wal", "-shm"}) std::filesystem::remove(making + part);
+  {
+    Connection connection(sqlite::OpenOptions{.path = making, .vfs = {}});
+    execute_number(connection, "page_size", options.page_bytes);
+    // Before there is a log, so that the one file holds all of it, synced, when the transaction is over.
+    migrate(connection, 0);
+    set_up_writer(connection, options);
+  }
+  std::filesystem::rename(making, path);
+} catch (const std::filesystem::filesystem_error& error) {
+  throw StoreFailure(error.what());
+}
+
 }  // namespace
 
 SqliteStore::SqliteStore(const SqliteOptions& options)
@@ -78,6 +101,12 @@ SqliteStore::SqliteStore(const SqliteOptions& options)
     lock_.emplace(options.folder);
   }
   std::string path = database_in(options.folder, real);
+  if (real) {
+    if (!exists(path)) make_database(path, options);
+    // At every start: the process that made the database may have died before it came to this, and a power failure
+    // must not take back the name of what holds commits.
+    sqlite::sync_folder(options.folder);
+  }
   if (!planted(Bug::trust_unsynced_log)) sqlite::rewrite_log({.path = path, .vfs = options.vfs});
   writing_.emplace(sqlite::OpenOptions{.path = path, .vfs = options.vfs});
   // Before the first look: a log without shared memory can only be read by its sole owner.

@@ -1,6 +1,7 @@
 // The default store: one file, SQLite in WAL mode, in a folder that one process writes.
 //
-//   <folder>/pawl.db      the database, with its -wal and -shm beside it
+//   <folder>/pawl.db      the database, with its -wal and -shm beside it; whole from the moment it is there
+//   <folder>/pawl.db.new  one that is being made, or was when its maker died
 //   <folder>/lock         held by the writing process; its pid is the content
 //
 // Three connections: the writer's, used by commit() and tidy(); the reader's, behind a mutex; and the checkpointer's,
