@@ -91,10 +91,11 @@ class SdkCase(unittest.TestCase):
         self.addCleanup(client.close)
         return client
 
-    def publish(self, steps, name="work", head=""):
+    def publish(self, steps, name="work"):
         """A workflow of these steps, given in YAML's flow style."""
         lines = "".join(f"  - {step}\n" for step in steps)
-        return self.client.publish(name, f"workflow: {name}\nretry: {{max_attempts: 5, base: 20ms, max: 100ms}}\n{head}steps:\n{lines}")
+        retry = "{max_attempts: 5, base: 20ms, max: 100ms}"
+        return self.client.publish(name, f"workflow: {name}\nretry: {retry}\nsteps:\n{lines}")
 
     def worker(self, **options):
         """Not started. Stopped with the test, without waiting for anything."""

@@ -62,7 +62,8 @@ class Tools(SdkCase):
         run = self.finish(self.client.start("work"))
         self.assertEqual([number for number, _ in attempts], [1, 2, 3])
         self.assertGreater(attempts[1][1] - attempts[0][1], 0.59)
-        failures = [event.data["diagnostic"] for event in self.client.events(run.id) if event.type == "step.failed_retryable"]
+        failures = [event.data["diagnostic"] for event in self.client.events(run.id)
+                    if event.type == "step.failed_retryable"]
         self.assertEqual([(f["error_code"], f["message"]) for f in failures],
                          [("SHOP_CLOSED", "not now"), ("TOOL_FAILED", "KeyError: 'secret'")])
 
@@ -388,7 +389,8 @@ class Requests(SdkCase):
         self.publish(["{id: only, tool: noop}"])
         runs, threads = [], []
         for _ in range(16):
-            threads.append(threading.Thread(target=lambda: runs.extend(self.client.start("work").id for _ in range(10))))
+            start_ten = lambda: runs.extend([self.client.start("work").id for _ in range(10)])
+            threads.append(threading.Thread(target=start_ten))
             threads[-1].start()
         for thread in threads:
             thread.join()
@@ -413,7 +415,8 @@ class TheFeed(SdkCase):
         expected = {(run.id, event.seq) for run in runs for event in self.client.events(run.id)}
 
         def seen(follower):
-            return [(event.run_id, event.seq) for event in list(follower.events) if event.run_id in {r.id for r in runs}]
+            ids = {run.id for run in runs}
+            return [(event.run_id, event.seq) for event in list(follower.events) if event.run_id in ids]
 
         for follower in (from_start, from_now):
             wait_until(lambda: len(seen(follower)) >= len(expected), "all events")

@@ -205,7 +205,7 @@ class Client:
 
     def cancel(self, run_id: str, *, reason: Optional[str] = None) -> Run:
         """Ends a run for good. Workers hear of it with their next heartbeat."""
-        return self._post_run(run_id, "cancel", {"reason": reason})
+        return self._post_run(run_id, "cancel", {"reason": reason}, safe=True)
 
     def report_status(
         self, run_id: str, status: str, *, diagnostic: Optional[Mapping[str, Any]] = None, reason: Optional[str] = None
@@ -215,7 +215,8 @@ class Client:
 
     def _decide(self, run_id: str, what: str, approval_id: Optional[str], reason: Optional[str]) -> Run:
         # Without the approval's id a repeat could decide the run's next approval, which nobody has read.
-        return self._post_run(run_id, what, {"approval_id": approval_id, "reason": reason}, safe=approval_id is not None)
+        body = {"approval_id": approval_id, "reason": reason}
+        return self._post_run(run_id, what, body, safe=approval_id is not None)
 
     def _post_run(self, run_id: str, verb: str, body: Mapping[str, Any], safe: bool = False) -> Run:
         given = {name: value for name, value in body.items() if value is not None}

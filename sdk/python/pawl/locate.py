@@ -58,7 +58,8 @@ class Locator:
         """Raises Unreachable when there is no server in the local folder (yet, or any more)."""
         url = self._url or self._local_url()
         if url is None:
-            raise Unreachable(f"no server is running in {self._folder}: start `pawl serve`, or set PAWL_SERVER", sent=False)
+            what = f"no server is running in {self._folder}: start `pawl serve`, or set PAWL_SERVER"
+            raise Unreachable(what, sent=False)
         return Target(url.rstrip("/"), self._key or self._local_key())
 
     def _local_url(self) -> Optional[str]:

@@ -191,7 +191,7 @@ class Started:
 
 @dataclass(frozen=True)
 class Event:
-    """One event of a run's stream, or of the feed; there it has a position, and concerns the tenant if it has no run."""
+    """One event of a run's stream, or of the feed: there it has a position, and is the tenant's if it has no run."""
 
     type: str
     run_id: Optional[str]

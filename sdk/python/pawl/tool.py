@@ -143,7 +143,8 @@ def takes_context(function: Callable[..., Any]) -> bool:
             raise TypeError(f"{name} needs {parameter.name}=, which a worker does not give")
     required = sum(parameter.default is parameter.empty for parameter in positional)
     if not positional or required > 2:
-        raise TypeError(f"{name} takes {len(positional)} arguments; a tool takes its input, and a Context if it wants one")
+        what = "a tool takes its input, and a Context if it wants one"
+        raise TypeError(f"{name} takes {len(positional)} arguments; {what}")
     if len(positional) == 1:
         return False
     second = positional[1]

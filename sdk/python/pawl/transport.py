@@ -149,7 +149,8 @@ class Transport:
         try:
             return Answer(response.status, answer_headers, json.loads(text) if text else None)
         except ValueError:
-            raise PawlError(502, "NOT_JSON", f"{connection.target.url} answered with something else than JSON") from None
+            what = f"{connection.target.url} answered with something else than JSON"
+            raise PawlError(502, "NOT_JSON", what) from None
 
     def _connection(self, timeout: float) -> "_Connection":
         """This thread's."""
