@@ -1,0 +1,350 @@
+"""The client: everything a program may ask of a server."""
+from __future__ import annotations
+
+import datetime
+import json
+import ssl
+import time
+import uuid
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional
+
+from .backoff import backoff
+from .errors import PawlError, Unreachable
+from .leases import Leases
+from .locate import Locator
+from .model import (
+    Approval,
+    Duration,
+    Event,
+    Json,
+    Money,
+    Run,
+    RunSummary,
+    Started,
+    Workflow,
+    print_duration,
+    print_money,
+)
+from .transport import EventStream, Message, Transport, segment
+
+TIMEOUT_S = 30.0
+PATIENCE_S = 30.0
+PAGE_ITEMS = 200
+EVENTS_PAGE_ITEMS = 1000
+BATCH_ITEMS_MAX = 10_000
+# wait() looks at the run itself this often at the least, whatever the feed says or does not say.
+LOOK_AGAIN_FIRST_S = 1.0
+LOOK_AGAIN_MAX_S = 15.0
+ENDING_EVENTS = frozenset({"run.succeeded", "run.failed", "run.denied", "run.timed_out", "run.canceled"})
+
+
+class Client:
+    """Speaks with a pawl server. Any thread may use it; each has a connection of its own.
+
+    Found by argument, else by PAWL_SERVER and PAWL_KEY, else the local server of the data folder (PAWL_DATA,
+    $XDG_DATA_HOME/pawl, ~/.local/share/pawl).
+
+    `timeout`: seconds to wait for one answer. `patience`: seconds to keep trying when the server is away or overloaded.
+    A request is repeated only if doing it twice is the same as doing it once, or if it cannot have been begun.
+    """
+
+    def __init__(
+        self,
+        url: Optional[str] = None,
+        key: Optional[str] = None,
+        *,
+        timeout: float = TIMEOUT_S,
+        patience: float = PATIENCE_S,
+        tls: Optional[ssl.SSLContext] = None,
+    ) -> None:
+        self._transport = Transport(Locator(url, key), timeout, patience, tls)
+        self.leases = Leases(self._transport)
+
+    def close(self) -> None:
+        """Closes the kept connections. A later call opens new ones."""
+        self._transport.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---- Workflows
+
+    def publish(self, name: str, source: str) -> Workflow:
+        """Publishes a definition (YAML or JSON text): a new version, or the one there is with the same content."""
+        body = self._transport.call(
+            "PUT",
+            f"/workflows/{segment(name)}",
+            body=source.encode("utf-8"),
+            headers={"Content-Type": "application/yaml"},
+        ).body
+        return Workflow(body["name"], body["version"])
+
+    # ---- Starting
+
+    def start(
+        self,
+        workflow: str,
+        input: Json = None,
+        *,
+        version: Optional[int] = None,
+        workspace: Optional[str] = None,
+        trigger_type: Optional[str] = None,
+        trigger_ref: Optional[str] = None,
+        budget_usd: Optional[Money] = None,
+        timeout: Optional[Duration] = None,
+        provider: Optional[str] = None,
+        idempotency_key: Optional[str] = None,
+    ) -> Run:
+        """Starts a run.
+
+        With an `idempotency_key` of your own, calling again with the same arguments gives the run there is, from
+        whatever process. Without one a fresh key is made, so that a repeat after a lost answer cannot start two.
+        """
+        body = new_run(
+            workflow,
+            input,
+            version=version,
+            workspace=workspace,
+            trigger_type=trigger_type,
+            trigger_ref=trigger_ref,
+            budget_usd=budget_usd,
+            timeout=timeout,
+            provider=provider,
+        )
+        headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
+        return Run.of(self._transport.call("POST", "/runs", body=body, headers=headers, safe=True).body)
+
+    def start_many(self, items: Iterable[Mapping[str, Any]]) -> List[Started]:
+        """Starts up to 10,000 runs in one request; one result an item, in their order.
+
+        An item has the arguments of start() as keys: {"workflow": "orders", "input": {"id": 7}}. A bad item harms no
+        other. Batches have no idempotency key: when the answer is lost (Unreachable with `sent`), look at runs()
+        before you send it again.
+        """
+        bodies = [new_run(**item) for item in items]
+        if len(bodies) > BATCH_ITEMS_MAX:
+            raise ValueError(f"a batch holds {BATCH_ITEMS_MAX} runs at most, this one {len(bodies)}")
+        if not bodies:
+            return []
+        answer = self._transport.call("POST", "/runs/batch", body={"items": bodies})
+        return [Started.of(result) for result in answer.body["items"]]
+
+    def retry(self, run_id: str) -> Run:
+        """Starts a run anew that ended badly; gives the new run."""
+        return self._post_run(run_id, "retry", {})
+
+    # ---- Looking
+
+    def run(self, run_id: str, *, at: Optional[int] = None) -> Run:
+        """The run as it is, or as it was after its event number `at`."""
+        return Run.of(self._transport.call("GET", f"/runs/{segment(run_id)}", query={"at": at}).body)
+
+    def runs(
+        self,
+        *,
+        status: Optional[str] = None,
+        workflow: Optional[str] = None,
+        workspace: Optional[str] = None,
+        since: Optional[datetime.datetime] = None,
+        q: Optional[str] = None,
+    ) -> Iterator[RunSummary]:
+        """Runs, newest first, fetched page by page as you go on. `q`: part of an id, a workflow or an error code."""
+        cursor: Optional[str] = None
+        while True:
+            page = self._transport.call(
+                "GET",
+                "/runs",
+                query={
+                    "status": status,
+                    "workflow": workflow,
+                    "workspace": workspace,
+                    "since": None if since is None else print_time(since),
+                    "q": q,
+                    "limit": PAGE_ITEMS,
+                    "cursor": cursor,
+                },
+            ).body
+            for row in page["items"]:
+                yield RunSummary.of(row)
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
+    def events(self, run_id: str, *, after: int = 0) -> Iterator[Event]:
+        """The run's events so far, those after number `after`."""
+        cursor: Optional[str] = str(after)
+        while cursor is not None:
+            page = self._transport.call(
+                "GET", f"/runs/{segment(run_id)}/events", query={"after": cursor, "limit": EVENTS_PAGE_ITEMS}
+            ).body
+            for line in page["items"]:
+                yield Event(line["event"]["type"], run_id, line["seq"], None, line["event"])
+            cursor = page["next_cursor"]
+
+    def approvals(self, *, status: str = "requested", limit: int = 50) -> List[Approval]:
+        """What waits for a decision, or was decided."""
+        page = self._transport.call("GET", "/approvals", query={"status": status, "limit": limit}).body
+        return [Approval.of(row, row["run_id"]) for row in page["items"]]
+
+    # ---- Deciding
+
+    def approve(self, run_id: str, *, approval_id: Optional[str] = None, reason: Optional[str] = None) -> Run:
+        """Approves what the run waits for; `approval_id` when it waits for several."""
+        return self._decide(run_id, "approve", approval_id, reason)
+
+    def reject(self, run_id: str, *, approval_id: Optional[str] = None, reason: Optional[str] = None) -> Run:
+        """Rejects what the run waits for, which ends it as denied."""
+        return self._decide(run_id, "reject", approval_id, reason)
+
+    def answer(self, run_id: str, step: str, answer: Json) -> Run:
+        """Answers a step's question."""
+        return self._post_run(run_id, "answer", {"step": step, "answer": answer})
+
+    def cancel(self, run_id: str, *, reason: Optional[str] = None) -> Run:
+        """Ends a run for good. Workers hear of it with their next heartbeat."""
+        return self._post_run(run_id, "cancel", {"reason": reason}, safe=True)
+
+    def report_status(
+        self, run_id: str, status: str, *, diagnostic: Optional[Mapping[str, Any]] = None, reason: Optional[str] = None
+    ) -> Run:
+        """Reports the status of a run that was started with provider="external"."""
+        return self._post_run(run_id, "status", {"status": status, "diagnostic": diagnostic, "reason": reason})
+
+    def _decide(self, run_id: str, what: str, approval_id: Optional[str], reason: Optional[str]) -> Run:
+        # Without the approval's id a repeat could decide the run's next approval, which nobody has read.
+        body = {"approval_id": approval_id, "reason": reason}
+        return self._post_run(run_id, what, body, safe=approval_id is not None)
+
+    def _post_run(self, run_id: str, verb: str, body: Mapping[str, Any], safe: bool = False) -> Run:
+        given = {name: value for name, value in body.items() if value is not None}
+        return Run.of(self._transport.call("POST", f"/runs/{segment(run_id)}/{verb}", body=given, safe=safe).body)
+
+    # ---- Following
+
+    def wait(self, run_id: str, timeout: Optional[float] = None) -> Run:
+        """Waits until the run has ended and gives it. Raises TimeoutError after `timeout` seconds.
+
+        A run that waits for an approval has not ended: give a timeout, or follow() it, if that may happen.
+        """
+        ends = None if timeout is None else time.monotonic() + timeout
+        look_again = LOOK_AGAIN_FIRST_S
+        while True:
+            window = look_again if ends is None else max(0.0, min(look_again, ends - time.monotonic()))
+            stream = self._open_for_wait(run_id, window)
+            try:
+                # Looked at once the stream is open: what ends it later will be heard.
+                patience = None if ends is None else max(0.0, ends - time.monotonic())
+                run = Run.of(self._transport.call("GET", f"/runs/{segment(run_id)}", patience=patience).body)
+                if run.ended:
+                    return run
+                if ends is not None and time.monotonic() >= ends:
+                    raise TimeoutError(f"{run_id} is {run.status} after {timeout} s")
+                if stream is None:
+                    time.sleep(window)
+                else:
+                    _read_until_end(stream, window)
+            finally:
+                if stream is not None:
+                    stream.close()
+            look_again = min(LOOK_AGAIN_MAX_S, look_again * 2)
+
+    def _open_for_wait(self, run_id: str, window: float) -> Optional[EventStream]:
+        if window <= 0:
+            return None
+        try:
+            return self._transport.open_stream("/events", {"run": run_id}, timeout=window)
+        except PawlError:
+            return None  # then asking now and then has to do; what is really wrong the next request tells
+
+    def follow(self, after: Optional[str] = None, *, run_id: Optional[str] = None) -> Iterator[Event]:
+        """The tenant's events as they happen, or one run's; never ends by itself.
+
+        Begins now, or after a position (an Event's `position`; "0": all that is kept), and reconnects by itself from
+        where it was, without gap or repeat. If the connection is lost before anything was heard, events of the second
+        in which it began may come although they are a little older. Raises PawlError with the code FEED_POSITION_GONE
+        when what follows the position is not kept any more.
+        """
+        position = after
+        begun_ms = 0.0
+        replaying = False
+        failures = 0
+        while True:
+            try:
+                with self._transport.open_stream("/events", {"after": position, "run": run_id}) as stream:
+                    if position is None:
+                        begun_ms = (stream.date or 0.0) * 1000
+                    while True:
+                        for message in stream.read():
+                            position = message.id or position
+                            event = _event_of(message)
+                            if event is None or (replaying and event.data["at"] < begun_ms):
+                                continue
+                            failures, replaying = 0, False
+                            yield event
+            except PawlError as error:
+                if not error.passing:
+                    raise
+                failures += 1
+                if position is None and begun_ms:
+                    # Where it began is not known, and to begin anew now would miss what came in between. So everything
+                    # is read, and what is older than the beginning is left out.
+                    position, replaying = "0", True
+                pause = backoff(failures, error.retry_after)
+            time.sleep(pause)
+
+
+def new_run(
+    workflow: str,
+    input: Json = None,
+    *,
+    version: Optional[int] = None,
+    workspace: Optional[str] = None,
+    trigger_type: Optional[str] = None,
+    trigger_ref: Optional[str] = None,
+    budget_usd: Optional[Money] = None,
+    timeout: Optional[Duration] = None,
+    provider: Optional[str] = None,
+) -> Dict[str, Any]:
+    """The body of a request for a run, without what was not given."""
+    body = {
+        "workflow": workflow,
+        "input": input,
+        "version": version,
+        "workspace": workspace,
+        "trigger_type": trigger_type,
+        "trigger_ref": trigger_ref,
+        "budget_usd": None if budget_usd is None else print_money(budget_usd),
+        "timeout": None if timeout is None else print_duration(timeout),
+        "provider": provider,
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def print_time(at: datetime.datetime) -> str:
+    """RFC 3339 in UTC. A time without a zone is local time, as everywhere in Python."""
+    utc = at.astimezone(datetime.timezone.utc)
+    return utc.strftime("%Y-%m-%dT%H:%M:%S.") + f"{utc.microsecond // 1000:03d}Z"
+
+
+def _read_until_end(stream: EventStream, window: float) -> None:
+    """Returns when the run has ended, when the stream fails, or after the window."""
+    ends = time.monotonic() + window
+    try:
+        while time.monotonic() < ends:
+            for message in stream.read():
+                event = _event_of(message)
+                if event is not None and event.type in ENDING_EVENTS:
+                    return
+    except Unreachable:
+        # Mostly the window's end. If the server is away, the pause is the next request's business.
+        return
+
+
+def _event_of(message: Message) -> Optional[Event]:
+    if message.event != "message" or not message.data:
+        return None
+    data = json.loads(message.data)
+    return Event(data["event"]["type"], data.get("run_id"), data["seq"], data["position"], data["event"])

@@ -1,0 +1,525 @@
+"""The Python SDK against a real server: tools, failures, cancellation, crashes of either side, the feed."""
+import datetime
+import http.client
+import http.server
+import json
+import pathlib
+import signal
+import threading
+import time
+import unittest
+from decimal import Decimal
+
+from sdk_case import SOURCE, TIMEOUT_S, Follower, SdkCase, wait_until  # finds the SDK, so it comes first
+import pawl
+from pawl.leases import Lease, server_now
+from pawl.locate import Locator
+from pawl.model import parse_duration, print_duration
+from pawl.tool import takes_context
+
+
+class Tools(SdkCase):
+    def test_a_decorated_function_completes_steps(self):
+        self.publish(["{id: double, tool: test.double, with: {n: '${{ input.n }}'}}",
+                      "{id: again, tool: double_it, with: {n: '${{ steps.double.output.n }}'}}"])
+        worker = self.worker(concurrency=4)
+        seen = []
+
+        @worker.tool("test.double")
+        def double(value, context):
+            seen.append(context)
+            context.cost("0.25")
+            return {"n": value["n"] * 2}
+
+        @worker.tool
+        def double_it(value):
+            return {"n": value["n"] * 2}
+
+        worker.start()
+        runs = [self.client.start("work", {"n": n}) for n in range(20)]
+        for n, run in enumerate(runs):
+            run = self.finish(run)
+            self.assertEqual(run.step("again").output, {"n": n * 4})
+            self.assertEqual(run.cost_usd, Decimal("0.25"))
+        self.assertEqual({context.run_id for context in seen}, {run.id for run in runs})
+        self.assertEqual({(c.step_id, c.attempt, c.tool) for c in seen}, {("double", 1, "test.double")})
+        self.assertTrue(all(c.idempotency_key == f"{c.run_id}:double" and 590 < c.remaining() <= 600 for c in seen))
+        self.assertEqual(worker.stop(), 0)
+
+    def test_a_retryable_failure_is_tried_again(self):
+        self.publish(["{id: flaky, tool: test.flaky}"])
+        attempts = []
+
+        def flaky(_, context):
+            attempts.append((context.attempt, time.monotonic()))
+            if context.attempt == 1:
+                raise pawl.Retryable("not now", code="SHOP_CLOSED", after="600ms")
+            if context.attempt == 2:
+                raise KeyError("secret")
+            return "done"
+
+        self.start_worker({"test.flaky": flaky})
+        run = self.finish(self.client.start("work"))
+        self.assertEqual([number for number, _ in attempts], [1, 2, 3])
+        self.assertGreater(attempts[1][1] - attempts[0][1], 0.59)
+        failures = [event.data["diagnostic"] for event in self.client.events(run.id)
+                    if event.type == "step.failed_retryable"]
+        self.assertEqual([(f["error_code"], f["message"]) for f in failures],
+                         [("SHOP_CLOSED", "not now"), ("TOOL_FAILED", "KeyError: 'secret'")])
+
+    def test_a_terminal_failure_fails_the_run_with_its_code(self):
+        self.publish(["{id: hopeless, tool: test.hopeless}"])
+
+        def hopeless(_, context):
+            context.cost(2)
+            raise pawl.Terminal("no such part", code="UNKNOWN_PART")
+
+        self.start_worker({"test.hopeless": hopeless})
+        run = self.finish(self.client.start("work"), "failed")
+        self.assertEqual((run.error_code, run.step("hopeless").attempts, run.cost_usd), ("UNKNOWN_PART", 1, Decimal(2)))
+        self.assertFalse(run.succeeded)
+
+    def test_an_output_that_cannot_be_reported_fails_its_step_alone(self):
+        outputs = {"nan": float("nan"), "object": object(), "surrogate": "\ud800", "large": "x" * (1 << 20),
+                   "deep": json.loads("[" * 500 + "]" * 500), "fine": {"ü": [1, None, True]}}
+        codes = {"large": "TOOL_OUTPUT_TOO_LARGE", "fine": None}
+        self.publish(["{id: give, tool: test.give, with: {what: '${{ input.what }}'}}"])
+        together = threading.Barrier(len(outputs))
+
+        def give(value):
+            together.wait(TIMEOUT_S)  # so that they are reported in one batch
+            return outputs[value["what"]]
+
+        self.start_worker({"test.give": give})
+        runs = {what: self.client.start("work", {"what": what}) for what in outputs}
+        for what, run in runs.items():
+            run = self.client.wait(run.id, timeout=TIMEOUT_S)
+            self.assertEqual(run.error_code, codes.get(what, "TOOL_INTERNAL_ERROR"), what)
+            self.assertEqual(run.step("give").attempts, 1)
+        self.assertEqual(self.client.run(runs["fine"].id).step("give").output, outputs["fine"])
+
+    def test_a_cancel_reaches_a_running_tool_through_the_heartbeat(self):
+        self.publish(["{id: long, tool: test.long, lease: 1s}"])
+        begun, ended = threading.Event(), threading.Event()
+
+        def long(_, context):
+            begun.set()
+            try:
+                while True:
+                    context.canceled.wait(TIMEOUT_S)
+                    context.check()
+            finally:
+                ended.set()
+
+        worker = self.start_worker({"test.long": long})
+        run = self.client.start("work")
+        self.assertTrue(begun.wait(TIMEOUT_S))
+        asked = time.monotonic()
+        self.client.cancel(run.id, reason="changed our mind")
+        self.assertTrue(ended.wait(TIMEOUT_S))
+        self.assertLess(time.monotonic() - asked, 10)
+        run = self.finish(run, "canceled")
+        self.assertEqual(worker.stop(), 0)
+        self.assertEqual(self.client.run(run.id).seq, run.seq, "what a canceled tool says changes nothing")
+
+    def test_heartbeats_keep_a_lease_that_is_shorter_than_the_work(self):
+        self.publish(["{id: slow, tool: test.slow, lease: 600ms}"])
+        self.start_worker({"test.slow": lambda _: time.sleep(2.5)})
+        run = self.finish(self.client.start("work"))
+        self.assertEqual(run.step("slow").attempts, 1)
+
+
+class Crashes(SdkCase):
+    def test_a_worker_goes_on_over_a_killed_server_and_nothing_is_lost(self):
+        self.publish(["{id: first, tool: test.first, lease: 2s}", "{id: second, tool: test.second, lease: 2s}"])
+        gate, begun = threading.Event(), []
+
+        def first(value, context):
+            begun.append(context.run_id)
+            gate.wait(TIMEOUT_S)
+            return {"of": context.run_id}
+
+        self.start_worker({"test.first": first, "test.second": lambda _: "done"}, concurrency=6)
+        self.start_worker({"test.first": first, "test.second": lambda _: "done"}, concurrency=6)
+        runs = [self.client.start("work") for _ in range(40)]
+        wait_until(lambda: len(begun) >= 12, "all slots are taken")
+        self.server.kill()
+        gate.set()  # they finish while nobody is there to be told
+        time.sleep(0.5)
+        self.server.start()
+        for number, run in enumerate(runs):
+            if number == 20:
+                self.server.kill()  # and once more, in the middle of reports and polls
+                self.server.start()
+            run = self.finish(run)
+            self.assertEqual(run.step("first").output, {"of": run.id})
+
+    def test_a_stopped_worker_loses_its_step_and_its_answer_is_refused(self):
+        self.publish(["{id: stall, tool: test.stall, lease: 1s}"])
+        script = pathlib.Path(__file__).with_name("stalling_worker.py")
+        first = self.python(script, "first", self.folder)
+        run = self.client.start("work")
+        wait_until((self.folder / "begun-first").exists, "the first worker's tool")
+        first.send_signal(signal.SIGSTOP)
+        second = self.python(script, "second", self.folder)
+        wait_until((self.folder / "begun-second").exists, "the second worker's tool")
+        self.assertEqual((self.folder / "begun-second").read_text(), "2")
+
+        stale = next(e.data["token"] for e in self.client.events(run.id) if e.data.get("worker") == "first")
+        item = {"lease_id": f"{run.id}:stall", "token": stale}
+        before = self.client.run(run.id).seq
+        for results in (self.client.leases.heartbeat([item]),
+                        self.client.leases.complete([{**item, "output": "stale"}]),
+                        self.client.leases.fail([{**item, "error_code": "STALE"}])):
+            self.assertEqual([(r.ok, r.code, r.cancel) for r in results], [(False, "LEASE_LOST", True)])
+        self.assertEqual(self.client.run(run.id).seq, before, "a stale answer changes nothing")
+
+        first.send_signal(signal.SIGCONT)
+        (self.folder / "go").touch()
+        run = self.finish(run)
+        self.assertEqual(run.step("stall").output, {"by": "second"})
+        wait_until((self.folder / "ended-first").exists, "the end of the first worker's tool")
+        for process in (first, second):
+            process.send_signal(signal.SIGTERM)
+        for process in (first, second):
+            self.assertEqual(process.communicate(timeout=TIMEOUT_S)[0], "left 0\n")
+        self.assertEqual(self.client.run(run.id).seq, run.seq)
+
+    def test_a_worker_told_to_stop_finishes_and_takes_nothing_more(self):
+        self.publish(["{id: stall, tool: test.stall}"])
+        process = self.python(pathlib.Path(__file__).with_name("stalling_worker.py"), "only", self.folder)
+        run = self.client.start("work")
+        wait_until((self.folder / "begun-only").exists, "the tool")
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        self.assertIsNone(process.poll(), "it must not end with a step in hand")
+        (self.folder / "go").touch()
+        self.assertEqual(process.communicate(timeout=TIMEOUT_S)[0], "left 0\n")
+        self.assertEqual(process.returncode, 0)
+        self.assertTrue(self.client.run(run.id).succeeded)
+        later = self.client.start("work")
+        self.assertRaises(TimeoutError, self.client.wait, later.id, 0.5)
+        self.assertEqual(self.client.run(later.id).step("stall").attempts, 0)
+
+    def test_a_worker_leaves_what_does_not_end_in_time(self):
+        self.publish(["{id: long, tool: test.long, lease: 1s}"])
+        begun, never = threading.Event(), threading.Event()
+        self.addCleanup(never.set)
+
+        def long(_):
+            begun.set()
+            never.wait(TIMEOUT_S)
+
+        worker = self.start_worker({"test.long": long}, concurrency=1)
+        run = self.client.start("work")
+        self.assertTrue(begun.wait(TIMEOUT_S))
+        self.assertEqual(worker.stop(grace=0.2), 1)
+        self.start_worker({"test.long": lambda _: "by another"})
+        self.assertEqual(self.finish(run).step("long").attempts, 2)
+
+    def test_a_worker_with_a_bad_key_says_so(self):
+        worker = pawl.Worker(pawl.Client(self.server.url, "pawl_0_0"))
+        worker.add("test.any", lambda _: None)
+        with self.assertRaises(pawl.PawlError) as raised:
+            worker.run(signals=False)
+        self.assertEqual((raised.exception.status, raised.exception.code), (401, "UNAUTHORIZED"))
+
+
+class LosingProxy:
+    """Between a client and the server: passes every request on, and swallows the answers while `lose` says so."""
+
+    def __init__(self, server, lose):
+        self.requests = []
+        proxy = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def pass_on(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                proxy.requests.append((self.command, self.path, self.headers.get("Idempotency-Key")))
+                connection = http.client.HTTPConnection(server.listen, timeout=TIMEOUT_S)
+                connection.request(self.command, self.path, body, {k: v for k, v in self.headers.items() if k != "Host"})
+                answer = connection.getresponse()
+                text = answer.read()
+                connection.close()
+                if lose(len(proxy.requests)):
+                    self.close_connection = True
+                    return
+                self.send_response(answer.status)
+                self.send_header("Content-Type", answer.headers["Content-Type"])
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            do_GET = do_POST = do_PUT = pass_on
+
+            def log_message(self, *_):
+                pass
+
+        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.http.server_port}"
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.http.shutdown()
+        self.http.server_close()
+
+
+class Requests(SdkCase):
+    def proxy(self, lose):
+        proxy = LosingProxy(self.server, lose)
+        self.addCleanup(proxy.close)
+        return proxy
+
+    def test_a_start_whose_answer_is_lost_makes_one_run(self):
+        self.publish(["{id: only, tool: noop}"])
+        proxy = self.proxy(lambda number: number <= 2)
+        run = self.new_client(proxy.url).start("work", {"n": 1})
+        self.assertEqual(len(proxy.requests), 3)
+        self.assertEqual(len({key for _, _, key in proxy.requests}), 1)
+        self.assertEqual([row.id for row in self.client.runs()], [run.id])
+
+    def test_a_start_with_the_same_key_gives_the_same_run(self):
+        self.publish(["{id: only, tool: noop}"])
+        runs = {self.client.start("work", {"n": 1}, idempotency_key="order-7").id for _ in range(3)}
+        self.assertEqual(len(runs), 1)
+        with self.assertRaises(pawl.PawlError) as raised:
+            self.client.start("work", {"n": 2}, idempotency_key="order-7")
+        self.assertEqual((raised.exception.status, raised.exception.code), (422, "IDEMPOTENCY_KEY_REUSED"))
+
+    def test_what_must_not_be_done_twice_is_sent_once(self):
+        self.publish(["{id: gate, tool: approval}", "{id: other, tool: approval}"])
+        run = self.client.start("work")
+        proxy = self.proxy(lambda number: number == 1)
+        with self.assertRaises(pawl.Unreachable) as raised:
+            self.new_client(proxy.url).approve(run.id)
+        self.assertTrue(raised.exception.sent)
+        self.assertEqual(len(proxy.requests), 1)
+        self.assertEqual([a.status for a in self.client.run(run.id).approvals], ["approved", "requested"])
+
+    def test_an_approval_by_its_id_may_be_repeated(self):
+        self.publish(["{id: gate, tool: approval}", "{id: other, tool: approval}"])
+        run = self.client.start("work")
+        approval = wait_until(lambda: self.client.approvals(), "the approval")[0]
+        self.assertEqual((approval.run_id, approval.step), (run.id, "gate"))
+        proxy = self.proxy(lambda number: number == 1)
+        self.new_client(proxy.url).approve(run.id, approval_id=approval.id, reason="fine")
+        self.assertEqual([a.status for a in self.client.run(run.id).approvals], ["approved", "requested"])
+        self.assertEqual(self.client.reject(run.id, reason="enough").status, "denied")
+
+    def test_a_client_waits_for_a_server_that_comes_back(self):
+        self.publish(["{id: only, tool: noop}"])
+        self.server.kill()
+        threading.Timer(0.5, self.server.start).start()
+        self.finish(self.client.start("work"))
+
+    def test_a_client_gives_up_when_its_patience_ends(self):
+        client = self.new_client(patience=0.3)
+        self.server.kill()
+        began = time.monotonic()
+        with self.assertRaises(pawl.Unreachable) as raised:
+            client.run("run_00000000000000000000000000")
+        self.assertLess(time.monotonic() - began, 5)
+        self.assertEqual((raised.exception.status, raised.exception.code), (0, "UNREACHABLE"))
+
+    def test_errors_say_what_and_where(self):
+        for call, status, code in (
+            (lambda: self.client.run("run_00000000000000000000000000"), 404, "NOT_FOUND"),
+            (lambda: self.client.run("../keys"), 404, "NOT_FOUND"),
+            (lambda: self.client.start("nothing"), 422, "UNKNOWN_WORKFLOW"),
+            (lambda: self.client.publish("bad", "workflow: bad"), 422, "INVALID_WORKFLOW"),
+            (lambda: next(self.client.runs(status="sideways")), 400, "INVALID_REQUEST"),
+            (lambda: next(self.client.follow("nowhere")), 400, "INVALID_REQUEST"),
+            (lambda: next(self.client.follow("999999999.1")), 410, "FEED_POSITION_GONE"),
+        ):
+            with self.assertRaises(pawl.PawlError) as raised:
+                call()
+            self.assertEqual((raised.exception.status, raised.exception.code), (status, code), raised.exception)
+        with self.assertRaises(pawl.PawlError) as raised:
+            self.client.start("nothing")
+        self.assertEqual(raised.exception.where, "/workflow")
+
+    def test_runs_and_events_come_page_by_page(self):
+        self.publish(["{id: only, tool: noop}"])
+        started = self.client.start_many([{"workflow": "work", "input": {"n": n}} for n in range(450)] +
+                                         [{"workflow": "nothing"}])
+        self.assertEqual((started[-1].status, started[-1].id, started[-1].code), (422, None, "NOT_FOUND"))
+        made = {item.id for item in started[:-1]}
+        self.assertEqual(len(made), 450)
+        for run_id in made:
+            self.finish(self.client.run(run_id))
+        rows = list(self.client.runs(workflow="work", status="success"))
+        self.assertEqual(len(rows), 450)
+        self.assertEqual({row.id for row in rows}, made)
+        events = list(self.client.events(rows[0].id))
+        self.assertEqual([event.seq for event in events], list(range(1, len(events) + 1)))
+        self.assertEqual([event.seq for event in self.client.events(rows[0].id, after=2)], [e.seq for e in events[2:]])
+        self.assertEqual(self.client.run(rows[0].id, at=1).status, "created")
+
+    def test_a_failed_run_is_retried_as_a_new_one(self):
+        self.publish(["{id: only, tool: noop, retry: {max_attempts: 1}, with: {fail_times: 1}}"])
+        run = self.finish(self.client.start("work"), "failed")
+        again = self.client.retry(run.id)
+        self.assertNotEqual(again.id, run.id)
+        self.assertEqual(again.retry_of, run.id)
+
+    def test_an_external_run_is_reported(self):
+        self.publish(["{id: only, tool: noop}"])
+        run = self.client.start("work", provider="external", budget_usd=Decimal("1.5"), timeout="1h")
+        self.assertEqual((run.data["budget_usd"], run.data["timeout"]), ("1.50", "1h"))
+        self.assertEqual(self.client.report_status(run.id, "running").status, "running")
+        run = self.client.report_status(run.id, "failed", diagnostic={"error_code": "THEIRS", "message": "it broke"})
+        self.assertEqual((run.status, run.error_code, run.diagnostic.message), ("failed", "THEIRS", "it broke"))
+
+    def test_wait_ends_soon_after_the_run_and_with_its_time(self):
+        self.publish(["{id: gate, tool: approval}"])
+        run = self.client.start("work")
+        began = time.monotonic()
+        self.assertRaises(TimeoutError, self.client.wait, run.id, 0.3)
+        self.assertLess(time.monotonic() - began, 5)
+        approved = []
+        threading.Timer(1.5, lambda: approved.append((self.client.approve(run.id), time.monotonic()))).start()
+        self.finish(run)
+        done = time.monotonic()
+        self.assertLess(done - wait_until(lambda: approved, "the approval")[0][1], 1)
+
+    def test_many_threads_share_a_client(self):
+        self.publish(["{id: only, tool: noop}"])
+        runs, threads = [], []
+        for _ in range(16):
+            start_ten = lambda: runs.extend([self.client.start("work").id for _ in range(10)])
+            threads.append(threading.Thread(target=start_ten))
+            threads[-1].start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(set(runs)), 160)
+
+
+class TheFeed(SdkCase):
+    def test_following_over_restarts_sees_every_event_once(self):
+        self.publish(["{id: one, tool: noop}", "{id: two, tool: noop}"])
+        self.finish(self.client.start("work"))
+        from_start, from_now = Follower(self.client, after="0"), Follower(self.client)
+        wait_until(lambda: from_start.events, "the first events")
+        # Nothing has been heard by the second follower yet: it has no position to go on from.
+        time.sleep(1.5)
+        runs = []
+        for restart in (self.server.kill, self.server.stop, self.server.kill):
+            restart()
+            self.server.start()
+            runs += [self.client.start("work") for _ in range(25)]
+            for run in runs:
+                self.finish(run)
+        expected = {(run.id, event.seq) for run in runs for event in self.client.events(run.id)}
+
+        def seen(follower):
+            ids = {run.id for run in runs}
+            return [(event.run_id, event.seq) for event in list(follower.events) if event.run_id in ids]
+
+        for follower in (from_start, from_now):
+            wait_until(lambda: len(seen(follower)) >= len(expected), "all events")
+            self.assertEqual(set(seen(follower)), expected)
+            self.assertEqual(len(seen(follower)), len(expected), "an event came twice")
+        whole = [(event.run_id, event.seq) for event in list(from_start.events)]
+        self.assertEqual(len(whole), len(set(whole)))
+
+    def test_following_one_run_shows_no_other(self):
+        self.publish(["{id: gate, tool: approval}"])
+        run, other = self.client.start("work"), self.client.start("work")
+        follower = Follower(self.client, after="0", run_id=run.id)
+        self.client.approve(other.id)
+        self.client.approve(run.id)
+        wait_until(lambda: any(event.type == "run.succeeded" for event in follower.events), "the end")
+        self.assertEqual({event.run_id for event in follower.events}, {run.id})
+
+
+class Finding(SdkCase):
+    def test_the_local_server_is_found_in_its_folder_even_after_it_moved(self):
+        environ = {"PAWL_DATA": str(self.server.data)}
+        locator = Locator(environ=environ)
+        self.assertEqual((locator.find().url, locator.find().key), (self.server.url, self.server.key))
+        self.assertNotIn(self.server.key, repr(locator.find()))
+        self.server.stop()
+        self.assertRaises(pawl.Unreachable, locator.find)
+        self.server.listen = "127.0.0.1:0"
+        self.server.start()
+        self.assertEqual(locator.find().url, self.server.url)
+
+    def test_arguments_go_before_the_environment(self):
+        environ = {"PAWL_SERVER": "http://there:1/", "PAWL_KEY": "theirs"}
+        self.assertEqual(Locator(environ=environ).find().url, "http://there:1")
+        self.assertEqual(Locator("http://here:2", environ=environ).find().key, "theirs")
+        self.assertEqual(Locator("http://here:2", "mine", environ=environ).find().key, "mine")
+
+    def test_the_local_key_is_for_the_local_server_only(self):
+        environ = {"PAWL_DATA": str(self.server.data)}
+        self.assertRaises(ValueError, Locator, "http://elsewhere:1", environ=environ)
+        self.assertEqual(Locator(self.server.url + "/", environ=environ).find().key, self.server.key)
+        self.assertRaises(ValueError, Locator, "elsewhere:1", "key", environ=environ)
+
+
+class Pieces(unittest.TestCase):
+    def test_signatures_say_how_a_tool_is_called(self):
+        def annotated(value, where: pawl.Context = None):
+            pass
+
+        async def coroutine(value):
+            pass
+
+        self.assertFalse(takes_context(lambda value: None))
+        self.assertTrue(takes_context(lambda value, context: None))
+        self.assertFalse(takes_context(lambda value, retries=3: None))
+        self.assertTrue(takes_context(annotated))
+        for wrong in (lambda: None, lambda a, b, c: None, lambda *a: None, lambda a, *, b: None, coroutine):
+            self.assertRaises(TypeError, takes_context, wrong)
+
+    def test_a_wrong_clock_is_corrected_by_the_servers(self):
+        self.assertEqual(server_now(1000.4, 1000.0), 1000.4)
+        self.assertEqual(server_now(1000.4, None), 1000.4)
+        self.assertEqual(server_now(5000.0, 1000.0), 1001.0)
+
+    def test_durations_are_read_and_written_as_the_server_does(self):
+        for text, seconds in (("250ms", 0.25), ("90s", 90), ("1h30m", 5400), ("2d", 172_800), ("0s", 0)):
+            self.assertAlmostEqual(parse_duration(text), seconds)
+            self.assertEqual(print_duration(text), text)
+        for wrong in ("", "soon", "-1s", "1.5s", "30m1h", "10"):
+            self.assertRaises(ValueError, print_duration, wrong)
+        self.assertEqual(print_duration(datetime.timedelta(minutes=1.5)), "90000ms")
+
+    def test_a_cost_is_a_sum_of_exact_amounts(self):
+        context = pawl.Context(Lease("run:step", 1, "run", "step", "tool", None, 1, "key", 60, 30))
+        for amount in ("0.1", 2, Decimal("0.000001")):
+            context.cost(amount)
+        self.assertEqual(context.cost_usd, Decimal("2.100001"))
+        self.assertRaises(TypeError, context.cost, 0.1)
+        for wrong in ("-1", "NaN", "1e30"):
+            self.assertRaises(ValueError, context.cost, wrong)
+
+
+class TheExample(SdkCase):
+    def test_the_example_works_end_to_end(self):
+        example = SOURCE / "examples/python-worker"
+        found = {"PAWL_SERVER": "", "PAWL_KEY": "", "PAWL_DATA": str(self.server.data)}
+        worker = self.python(example / "worker.py", **found)
+        start = self.python(example / "start.py", "gear", "3", **found)
+        out = start.communicate(timeout=TIMEOUT_S)[0]
+        self.assertEqual(start.returncode, 0, out)
+        run = next(self.client.runs())
+        run = self.client.run(run.id)
+        self.assertEqual(run.step("price").output, {"total": "13.50"})
+        self.assertEqual(run.step("charge").attempts, 2)
+        self.assertEqual(run.step("charge").output, {"charged": "13.50", "reference": f"{run.id}:charge"})
+        self.assertEqual(run.cost_usd, Decimal("0.02"))
+        start = self.python(example / "start.py", "spring", "1", **found)
+        out = start.communicate(timeout=TIMEOUT_S)[0]
+        self.assertEqual(start.returncode, 1, out)
+        self.assertIn("UNKNOWN_PART", out)
+        worker.send_signal(signal.SIGINT)
+        out = worker.communicate(timeout=TIMEOUT_S)[0]
+        self.assertEqual(worker.returncode, 0, out)
+
+
+if __name__ == "__main__":
+    unittest.main()
