@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -96,7 +97,7 @@ std::vector<Block> all_blocks() {
   return out;
 }
 
-std::string path_of(const std::string& page) { return std::string(PAWL_SOURCE_DIR) + "/" + page; }
+std::filesystem::path path_of(const std::string& page) { return std::filesystem::path(PAWL_SOURCE_DIR) / page; }
 
 std::string read_page(const std::string& page) {
   std::ifstream in(path_of(page), std::ios::binary);

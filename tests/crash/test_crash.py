@@ -118,6 +118,10 @@ class Crash(unittest.TestCase):
             child = self.with_failing_disk(FAIL_SPACE=str(self.chance.randint(1, 400)))
             self.assert_stopped(child, "pawl: ", "full")
             self.check()
+        # Also while it starts, when the log's shared memory is made.
+        for moment in range(1, 30):
+            self.assert_stopped(self.with_failing_disk(FAIL_SPACE=str(moment)), "pawl: ", "full")
+        self.check()
         self.work_for_a_while()
         self.check()
 

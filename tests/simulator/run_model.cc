@@ -10,7 +10,7 @@
 namespace pawl::simulator {
 namespace {
 
-std::string quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
+std::string in_quotes(std::string_view text) { return "\"" + std::string(text) + "\""; }
 
 // The world's workers put their token into everything they report, so the journal itself shows a stale one.
 std::optional<std::uint64_t> token_in(std::string_view text) {
@@ -43,11 +43,11 @@ struct RunModel::Rules {
 
   StepModel& move(const StepId& id, StepTrigger trigger) const {
     auto index = run.workflow->find(id);
-    check(index && *index < run.steps.size(), "only tabled transitions", "no step " + quoted(id.text));
+    check(index && *index < run.steps.size(), "only tabled transitions", "no step " + in_quotes(id.text));
     StepModel& step = run.steps[*index];
     auto to = next(step_table, step.status, trigger);
     check(to.has_value(), "only tabled transitions",
-          "step " + quoted(id.text) + " " + std::string(to_string(step.status)) + " cannot " +
+          "step " + in_quotes(id.text) + " " + std::string(to_string(step.status)) + " cannot " +
               std::string(to_string(trigger)));
     step.status = *to;
     return step;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -166,8 +167,12 @@ Connection::Checkpoint Connection::checkpoint(int mode) {
 void Connection::fail(std::string_view what) const {
   int code = sqlite3_extended_errcode(handle_);
   std::string reason = sqlite3_errmsg(handle_);
-  if (int system = sqlite3_system_errno(handle_); system != 0) reason += fmt::format(", {}", std::strerror(system));
-  throw StoreFailure(fmt::format("{}: {} (code {}) while: {}. {}", path_, reason, code, what, advice(code)));
+  int system = sqlite3_system_errno(handle_);
+  if (system != 0) reason += fmt::format(", {}", std::strerror(system));
+  // Where it extends the log's shared memory, SQLite calls a full disk an error of the disk.
+  bool full = system == ENOSPC || system == EDQUOT;
+  throw StoreFailure(
+      fmt::format("{}: {} (code {}) while: {}. {}", path_, reason, code, what, advice(full ? SQLITE_FULL : code)));
 }
 
 Cursor::~Cursor() { sqlite3_reset(statement_.raw_); }
