@@ -124,7 +124,15 @@ void Feed::work() {
     changed_.wait_for(lock, std::chrono::seconds(10),
                       [&] { return ending_ || !arrived_.empty() || (last_ != seen && !subscribers.empty()); });
     if (ending_) return;
-    for (Subscriber& subscriber : arrived_) subscribers.push_back(std::move(subscriber));
+    for (Subscriber& subscriber : arrived_) {
+      // Where it begins, for a client that is cut off before anything happens.
+      auto begin = std::make_shared<Channel::Message>();
+      begin->id = subscriber.after.event == FeedPosition::whole_frame
+                      ? FeedPosition{subscriber.after.frame + 1, 0}.str()
+                      : subscriber.after.str();
+      subscriber.channel->push(std::move(begin));
+      subscribers.push_back(std::move(subscriber));
+    }
     arrived_.clear();
     seen = last_;
     lock.unlock();

@@ -38,7 +38,7 @@ std::string leases_text(const std::vector<Lease>& leases) {
     out += ",\"run_id\":\"" + lease.run.str() + "\",\"step_id\":\"" + lease.step.text + "\",\"tool\":\"" + lease.tool.text;
     out += "\",\"input\":" + lease.input + ",\"attempt\":" + std::to_string(lease.attempt) + ",\"idempotency_key\":";
     append_json_string(out, lease.idempotency_key);
-    out += ",\"expires_at\":\"" + print_time(lease.expires_at) + "\",\"timeout\":\"" + print_duration(lease.timeout) + "\"}";
+    out += ",\"expires_at\":\"" + print_time(lease.expires_at) + "\",\"lease\":\"" + print_duration(lease.term) + "\",\"timeout\":\"" + print_duration(lease.timeout) + "\"}";
   }
   return out + "]}";
 }
@@ -84,6 +84,7 @@ struct Item {
   std::uint64_t token = 0;
   std::variant<Completed, Failed> outcome;
   std::string_view code;  // why not; empty = ok
+  std::string detail;
 };
 using Items = std::shared_ptr<std::vector<Item>>;
 
@@ -96,8 +97,13 @@ void answer_items(Call& call, const std::vector<Item>& items) {
     if (item.code.empty())
       out += ",\"ok\":true}";
     else
-      // A lease that is lost is work to drop, whatever took it away: cancel, time-out or another worker.
-      out += ",\"ok\":false,\"code\":\"" + std::string(item.code) + "\",\"cancel\":true}";
+      out += ",\"ok\":false,\"code\":\"" + std::string(item.code) + "\"";
+    if (!item.detail.empty()) {
+      out += ",\"detail\":";
+      append_json_string(out, item.detail);
+    }
+    // A lease that is lost is work to drop, whatever took it away: cancel, time-out or another worker.
+    if (!item.code.empty()) out += item.detail.empty() ? ",\"cancel\":true}" : "}";
   }
   out += "]}";
   call.respond({.status = 200, .content_type = "application/json", .body = std::move(out), .headers = {}, .stream = {}});
@@ -116,7 +122,12 @@ Items read_items(const Call& call, ReadOutcome read_outcome) {
     auto token = in.number("token", 0, INT64_MAX);
     if (!token) in.refuse("token", "is missing");
     item.token = static_cast<std::uint64_t>(*token);
-    read_outcome(in, item);
+    try {
+      read_outcome(in, item);
+    } catch (const Problem& problem) {  // harms no other item
+      item.code = "INVALID_REQUEST";
+      item.detail = problem.detail;
+    }
   });
   return items;
 }
@@ -124,10 +135,8 @@ Items read_items(const Call& call, ReadOutcome read_outcome) {
 void report(CallPtr call, Items items) {
   call->api.runtime().post([call, items](Engine& engine) {
     for (Item& item : *items) {
-      if (!item.lease) {
-        item.code = "LEASE_LOST";
-        continue;
-      }
+      if (!item.lease && item.code.empty()) item.code = "LEASE_LOST";
+      if (!item.code.empty()) continue;
       StepReport report{call->who.tenant, item.lease->run, item.lease->step, item.token, std::move(item.outcome)};
       engine.report(report, [&item, items](std::expected<RunAnswer, Refusal> answer) {
         if (!answer) item.code = to_string(answer.error().code);
@@ -168,7 +177,7 @@ void heartbeat(CallPtr call) {
   auto items = read_items(*call, [](const Input& in, Item&) { in.only({"lease_id", "token"}); });
   call->api.runtime().post_urgent([call, items](Engine& engine) {
     for (Item& item : *items)
-      if (!item.lease || !engine.heartbeat(call->who.tenant, item.lease->run, item.lease->step, item.token))
+      if (item.code.empty() && (!item.lease || !engine.heartbeat(call->who.tenant, item.lease->run, item.lease->step, item.token)))
         item.code = "LEASE_LOST";
     call->api.background().post([call, items] { answer_items(*call, *items); });
   });

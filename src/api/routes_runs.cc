@@ -20,9 +20,14 @@ constexpr std::size_t rows_looked_at_max = 20'000;
 
 // ---- Creating
 
-NewRun read_new_run(const Input& input, const Principal& who) {
-  input.only({"workflow", "version", "input", "workspace", "trigger_type", "trigger_ref", "budget_usd", "timeout",
-              "provider"});
+// In a batch each item may bring its own idempotency key, as a single request does in a header.
+NewRun read_new_run(const Input& input, const Principal& who, bool in_batch) {
+  if (in_batch)
+    input.only({"workflow", "version", "input", "workspace", "trigger_type", "trigger_ref", "budget_usd", "timeout",
+                "provider", "idempotency_key"});
+  else
+    input.only({"workflow", "version", "input", "workspace", "trigger_type", "trigger_ref", "budget_usd", "timeout",
+                "provider"});
   NewRun out;
   out.tenant = who.tenant;
   out.by = who.actor();
@@ -40,6 +45,9 @@ NewRun read_new_run(const Input& input, const Principal& who) {
   if (provider != Provider::native && provider != Provider::external)
     input.refuse("provider", "must be native or external");
   out.provider = provider;
+  if (in_batch && input.has("idempotency_key"))
+    out.idempotency = std::make_shared<const Idempotency>(
+        Idempotency{who.key.str(), input.text("idempotency_key", 255), sha256(input.canonical_text()).hex()});
   return out;
 }
 
@@ -52,10 +60,18 @@ void take_idempotency_key(NewRun& run, const Request& request, const Principal& 
   run.idempotency = std::make_shared<const Idempotency>(Idempotency{who.key.str(), std::string(key), digest});
 }
 
+Problem creation_problem(const Refusal& refusal) {
+  if (refusal.code != RefusalCode::not_found) return problem_of(refusal);
+  return {.status = 422,
+          .code = "UNKNOWN_WORKFLOW",
+          .detail = "There is no such workflow, or not that version of it.",
+          .where = "/workflow"};
+}
+
 void create_run(CallPtr call) {
   call->query.only({"vocabulary"});
   call->vocabulary();
-  NewRun run = read_new_run(Input::parse(call->request), call->who);
+  NewRun run = read_new_run(Input::parse(call->request), call->who, false);
   take_idempotency_key(run, call->request, call->who);
   call->api.runtime().post([call, run = std::move(run)](Engine& engine) mutable {
     auto is_new = std::make_shared<bool>(false);
@@ -63,12 +79,7 @@ void create_run(CallPtr call) {
       if (answer)
         *is_new = answer->is_new;
       else
-        call->answer(answer.error().code == RefusalCode::not_found
-                         ? Problem{.status = 422,
-                                   .code = "UNKNOWN_WORKFLOW",
-                                   .detail = "There is no such workflow, or not that version of it.",
-                                   .where = "/workflow"}
-                         : problem_of(answer.error()));
+        call->answer(creation_problem(answer.error()));
     });
     if (!id) return;
     engine.inspect(call->who.tenant, *id, [call, is_new](std::expected<std::shared_ptr<const Run>, Refusal> made) {
@@ -95,7 +106,7 @@ void create_batch(CallPtr call) {
   input.each("items", batch_items_max, [&](const Input& item) {
     Item& out = items->emplace_back();
     try {
-      out.run = read_new_run(item, call->who);
+      out.run = read_new_run(item, call->who, true);
     } catch (const Problem& problem) {
       out.result = {{"status", problem.status}, {"code", problem.code}, {"detail", problem.detail}, {"where", problem.where}};
     }
@@ -109,10 +120,8 @@ void create_batch(CallPtr call) {
                          {"id", answer->run.str()},
                          {"run_status", to_string(answer->status)}};
         } else {
-          Problem problem = problem_of(answer.error());
-          item.result = {{"status", problem.status == 404 ? 422 : problem.status},
-                         {"code", problem.code},
-                         {"detail", answer.error().message}};
+          Problem problem = creation_problem(answer.error());
+          item.result = {{"status", problem.status}, {"code", problem.code}, {"detail", problem.detail}};
         }
       });
     }

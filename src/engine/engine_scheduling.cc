@@ -134,6 +134,7 @@ std::optional<Lease> Engine::claim(const WorkerName& worker, const Scheduler::Ti
                .attempt = step.attempts,
                .idempotency_key = std::move(*key),
                .expires_at = step.lease_expires_at,
+               .term = definition.lease,
                .timeout = definition.timeout};
 }
 

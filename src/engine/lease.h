@@ -28,6 +28,7 @@ struct Lease {
   int attempt = 0;
   std::string idempotency_key;
   Instant expires_at;
+  Duration term{};     // how long the lease is good, and each heartbeat extends it
   Duration timeout{};  // of this attempt
 };
 

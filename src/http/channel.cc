@@ -92,13 +92,14 @@ void Outbox::close() {
 }
 
 void append_message(std::string& out, Framing framing, const Channel::Message& message) {
+  if (framing == Framing::websocket && message.data.empty()) return;
   if (framing == Framing::websocket) return append_text_frame(out, message.data);
   if (!message.id.empty()) {
     out += "id: ";
     append_one_line(out, message.id);
     out += '\n';
   }
-  append_data(out, message.data);
+  if (!message.data.empty()) append_data(out, message.data);
   out += '\n';
 }
 

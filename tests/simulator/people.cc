@@ -200,7 +200,10 @@ void World::meddle() {
     demand(!answer && answer.error().code == RefusalCode::not_found && answer.error().message == "there is no such run",
            "no tenant sees another's", answer ? "it was accepted" : answer.error().message);
   };
-  if (dice_.percent(25)) return engine_->retry(tenant, id, anyone(), expect<RunAnswer>(refused));
+  if (dice_.percent(25)) {
+    engine_->retry(tenant, id, anyone(), expect<RunAnswer>(refused));
+    return;
+  }
   if (dice_.percent(25)) return engine_->inspect(tenant, id, expect<std::shared_ptr<const Run>>(refused));
   engine_->command(tenant, id, any_command(), expect<RunAnswer>(refused));
 }
