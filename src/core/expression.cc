@@ -375,7 +375,9 @@ std::expected<std::vector<PlacedExpression>, ExpressionError> find_expressions(s
   std::vector<PlacedExpression> out;
   auto failure = scan(
       text, [](std::string_view) {},
-      [&](Expression expression, std::size_t offset) { out.push_back({std::move(expression), offset}); });
+      [&](Expression expression, std::size_t offset) {
+        out.push_back({std::move(expression), offset});
+      });
   if (failure) return std::unexpected(std::move(*failure));
   return out;
 }

@@ -77,17 +77,20 @@ constexpr std::array refusal_advice{
                   "The worker's lease is over: it expired, the step was given to another, or the run has ended.",
                   "Drop the work and report nothing more under this token. A worker that hears this often needs more "
                   "frequent heartbeats, or the step a longer `lease`."},
-    RefusalAdvice{RefusalCode::not_claimable,
-                  "The step is not there to be taken: it is not ready, it is an approval, or someone else's lease on it "
-                  "is live.",
-                  "Take another step; this one is offered again when it can run."},
+    RefusalAdvice{
+        RefusalCode::not_claimable,
+        "The step is not there to be taken: it is not ready, it is an approval, or someone else's lease on it "
+        "is live.",
+        "Take another step; this one is offered again when it can run."},
     RefusalAdvice{RefusalCode::nothing_waiting, "The run has no open approval, or the step no open question.",
                   "Look at the run as it is now: it may have gone on, or not have come so far."},
-    RefusalAdvice{RefusalCode::already_resolved,
-                  "That approval was decided otherwise before, has expired, or was canceled with its run. A decision is "
-                  "final.",
-                  "Read in the run's events who decided and why. To have it decided again, start a new run."},
-    RefusalAdvice{RefusalCode::ambiguous_approval, "Several approvals of this run are open, and the request names none.",
+    RefusalAdvice{
+        RefusalCode::already_resolved,
+        "That approval was decided otherwise before, has expired, or was canceled with its run. A decision is "
+        "final.",
+        "Read in the run's events who decided and why. To have it decided again, start a new run."},
+    RefusalAdvice{RefusalCode::ambiguous_approval,
+                  "Several approvals of this run are open, and the request names none.",
                   "Name one: `--approval ID` on the command line. The message lists the first of them, `pawl show RUN` "
                   "all."},
     RefusalAdvice{RefusalCode::unknown_approval, "This run has no approval of that id.",
@@ -95,17 +98,18 @@ constexpr std::array refusal_advice{
     RefusalAdvice{RefusalCode::self_approval,
                   "The approval wants two people (`two_person`), neither of them the one who started the run.",
                   "Ask somebody else to decide. Nobody can decide on what they asked for themselves."},
-    RefusalAdvice{RefusalCode::run_ended, "The run has ended, and what has ended never changes.",
-                  "Nothing, when that is the end you wanted. Otherwise retry a run that went badly, or start a new one."},
+    RefusalAdvice{
+        RefusalCode::run_ended, "The run has ended, and what has ended never changes.",
+        "Nothing, when that is the end you wanted. Otherwise retry a run that went badly, or start a new one."},
     RefusalAdvice{RefusalCode::run_not_ended, "Only a run that has ended can be retried, and this one goes on.",
                   "Wait for its end, or cancel it first."},
-    RefusalAdvice{RefusalCode::invalid_transition,
-                  "An implementation reported a move that contract v1 does not have, or a bad end without its "
-                  "diagnostic. The run was failed for it.",
-                  "Correct whoever reported it: the run's events name the move and the state the run was in. Then retry "
-                  "as a new run."},
-    RefusalAdvice{RefusalCode::not_external,
-                  "Someone reported the status of a run that pawl carries out itself.",
+    RefusalAdvice{
+        RefusalCode::invalid_transition,
+        "An implementation reported a move that contract v1 does not have, or a bad end without its "
+        "diagnostic. The run was failed for it.",
+        "Correct whoever reported it: the run's events name the move and the state the run was in. Then retry "
+        "as a new run."},
+    RefusalAdvice{RefusalCode::not_external, "Someone reported the status of a run that pawl carries out itself.",
                   "Report only on runs whose provider is another orchestrator. To end this one, cancel it."},
     RefusalAdvice{RefusalCode::not_found,
                   "There is no such run, workflow or tenant here. Those of other tenants look the same as none.",

@@ -70,9 +70,9 @@ struct StepDefinition {
 
 struct Workflow {
   WorkflowName name;
-  int version = 0;      // 0 until published
-  std::string digest;   // sha256 of the source text, hex
-  std::string source;   // what the author wrote
+  int version = 0;          // 0 until published
+  std::string digest;       // sha256 of the source text, hex
+  std::string source;       // what the author wrote
   std::string description;  // for people; may be empty
   std::optional<Duration> timeout;
   std::optional<Money> budget;
