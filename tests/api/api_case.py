@@ -122,6 +122,80 @@ def with_query(path, query):
     return path + ("?" + urllib.parse.urlencode(query) if query else "")
 
 
+class Feed:
+    """Server-sent events, read by hand."""
+
+    def __init__(self, server, key, headers=None, receive_bytes=None, **query):
+        self.last_id = None
+        self.resume_at = None  # what the server's last words were, when it ended the stream itself
+        self.buffer = b""
+        self.sock = server.connect(receive_bytes=receive_bytes)
+        lines = [f"GET {with_query('/events', query)} HTTP/1.1", "Host: pawl", "Accept: text/event-stream",
+                 *(f"{name}: {value}" for name, value in (headers or {}).items())]
+        if key:
+            lines.append("Authorization: Bearer " + key)
+        self.sock.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
+        head = self.take_until(b"\r\n\r\n").decode()
+        self.status = int(head.split()[1])
+        self.head = head
+
+    def take_until(self, mark):
+        """None when the stream ended before the mark came."""
+        while mark not in self.buffer:
+            more = self.sock.recv(1 << 16)
+            if not more:
+                return None
+            self.buffer += more
+        taken, self.buffer = self.buffer.split(mark, 1)
+        return taken
+
+    def next(self):
+        """The next event; None at the end of the stream."""
+        while True:
+            block = self.take_until(b"\n\n")
+            if block is None:
+                return None
+            fields = dict(line.split(": ", 1) for line in block.decode().split("\n") if not line.startswith(":"))
+            if fields.get("event") == "resume":
+                self.resume_at = fields["data"]
+            elif fields:
+                self.last_id = fields["id"]
+                return json.loads(fields["data"])
+
+    def take(self, count):
+        return [self.next() for _ in range(count)]
+
+    def until(self, holds):
+        """All events up to the first for which this holds."""
+        events = []
+        while not events or not holds(events[-1]):
+            event = self.next()
+            if event is None:
+                raise AssertionError(f"the feed ended after {events}")
+            events.append(event)
+        return events
+
+    def rest(self):
+        events = []
+        while (event := self.next()) is not None:
+            events.append(event)
+        return events
+
+    def wait_for_nothing(self, seconds=0.3):
+        """What came within this time."""
+        self.sock.settimeout(seconds)
+        try:
+            while more := self.sock.recv(1 << 16):
+                self.buffer += more
+        except TimeoutError:
+            pass
+        self.sock.settimeout(TIMEOUT_S)
+        return self.buffer
+
+    def close(self):
+        self.sock.close()
+
+
 class Server:
     """pawl serve on a data folder. Can be killed and started again on the same one."""
 
@@ -235,6 +309,11 @@ class ApiCase(unittest.TestCase):
         client = Client(self.server, key)
         self.clients.append(client)
         return client
+
+    def feed(self, who=None, **more):
+        feed = Feed(self.server, (who or self.admin).key, **more)
+        self.addCleanup(feed.close)
+        return feed
 
     def make_key(self, role, tenant=None, **more):
         """The text of a new key."""
