@@ -21,7 +21,28 @@ std::vector<std::string_view> segments(std::string_view path) {
   return out;
 }
 
+std::string_view name_of(Method method) {
+  switch (method) {
+    case Method::get: return "GET";
+    case Method::head: return "HEAD";
+    case Method::post: return "POST";
+    case Method::put: return "PUT";
+    case Method::patch: return "PATCH";
+    case Method::delete_: return "DELETE";
+    case Method::options: return "OPTIONS";
+  }
+  return "";
+}
+
 bool is_variable(std::string_view segment) { return segment.starts_with('{'); }
+
+// The scheme's name, in whatever case.
+bool starts_with_word(std::string_view text, std::string_view word) {
+  return text.size() >= word.size() && std::ranges::equal(text.substr(0, word.size()), word, [](char a, char b) {
+           auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+           return lower(a) == lower(b);
+         });
+}
 
 Problem unauthorized() {
   return {.status = 401,
@@ -102,6 +123,7 @@ Api::Match Api::find(Method method, std::string_view path) const {
     });
     if (!fits) continue;
     match.other_method = true;
+    match.allowed += (match.allowed.empty() ? "" : ", ") + std::string(name_of(route->method));
     bool same = route->method == method || (method == Method::head && route->method == Method::get);
     // /leases/complete is not the lease called "complete".
     auto variables = [](const Route* r) { return std::ranges::count(r->pattern, '{'); };
@@ -125,13 +147,15 @@ void Api::handle(Request request, Responder respond) {
     if (!match.other_method) return respond(to_response(not_found()));
     return respond(to_response({.status = 405,
                                 .code = "METHOD_NOT_ALLOWED",
-                                .detail = "This path is there, but not for this method; see /openapi.json."}));
+                                .detail = "This path is there, but not for this method; see /openapi.json.",
+                                .where = {},
+                                .headers = {{"Allow", match.allowed}}}));
   }
   const Route& route = *match.route;
   Principal who;
   if (route.access != Access::open) {
     std::string_view header = request.header("authorization");
-    if (!header.starts_with(bearer)) return respond(to_response(unauthorized()));
+    if (!starts_with_word(header, bearer)) return respond(to_response(unauthorized()));
     auto known = keys().authenticate(header.substr(bearer.size()), clock().now());
     if (!known) return respond(to_response(unauthorized()));
     if (!may(known->role, route.access))
@@ -195,6 +219,8 @@ void in_background(CallPtr call, std::move_only_function<void(Call&)> work) {
       work(*call);
     } catch (const Problem& problem) {
       call->answer(problem);
+    } catch (const std::exception& error) {  // a table that cannot be read; commits go on, or stop by themselves
+      call->answer({.status = 500, .code = "INTERNAL", .detail = error.what()});
     }
   });
 }

@@ -102,6 +102,7 @@ class Api final : public Handler {
     const Route* route = nullptr;
     std::vector<std::string> path;
     bool other_method = false;  // the path is there, for another method
+    std::string allowed;        // for which
   };
   Match find(Method method, std::string_view path) const;
   void admit(CallPtr call, const Route& route);

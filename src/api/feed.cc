@@ -74,10 +74,12 @@ bool Feed::can_resume(std::optional<FeedPosition> after) {
   return next && next->first == after->done() + 1;
 }
 
-void Feed::subscribe(FeedFilter filter, std::optional<FeedPosition> after, std::shared_ptr<Channel> channel) {
+void Feed::subscribe(FeedFilter filter, std::optional<FeedPosition> after, std::shared_ptr<Channel> channel,
+                     std::function<bool()> allowed) {
   {
     std::lock_guard lock(mutex_);
-    arrived_.push_back({filter, after.value_or(FeedPosition{last_, FeedPosition::whole_frame}), std::move(channel)});
+    arrived_.push_back({filter, after.value_or(FeedPosition{last_, FeedPosition::whole_frame}), std::move(channel),
+                        std::move(allowed)});
     ++subscribers_;
   }
   changed_.notify_one();
@@ -124,20 +126,12 @@ void Feed::work() {
     changed_.wait_for(lock, std::chrono::seconds(10),
                       [&] { return ending_ || !arrived_.empty() || (last_ != seen && !subscribers.empty()); });
     if (ending_) return;
-    for (Subscriber& subscriber : arrived_) {
-      // Where it begins, for a client that is cut off before anything happens.
-      auto begin = std::make_shared<Channel::Message>();
-      begin->id = subscriber.after.event == FeedPosition::whole_frame
-                      ? FeedPosition{subscriber.after.frame + 1, 0}.str()
-                      : subscriber.after.str();
-      subscriber.channel->push(std::move(begin));
-      subscribers.push_back(std::move(subscriber));
-    }
+    for (Subscriber& subscriber : arrived_) subscribers.push_back(std::move(subscriber));
     arrived_.clear();
     seen = last_;
     lock.unlock();
     std::erase_if(subscribers, [&](Subscriber& subscriber) {
-      if (!subscriber.channel->is_open()) return true;
+      if (!subscriber.channel->is_open() || !subscriber.allowed()) return true;
       // Up to what was there when this round began: one that is far behind must not hold up the others for long.
       while (subscriber.after.done() < seen) {
         Position wanted = subscriber.after.done() + 1;

@@ -7,6 +7,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -53,7 +54,9 @@ class Feed {
 
   // False when what follows `after` is not kept any more. Absent: from now on.
   bool can_resume(std::optional<FeedPosition> after);
-  void subscribe(FeedFilter filter, std::optional<FeedPosition> after, std::shared_ptr<Channel> channel);
+  // `allowed` is asked again and again: a key that is revoked ends what was opened with it.
+  void subscribe(FeedFilter filter, std::optional<FeedPosition> after, std::shared_ptr<Channel> channel,
+                 std::function<bool()> allowed);
 
   std::size_t subscribers();
 
@@ -62,6 +65,7 @@ class Feed {
     FeedFilter filter;
     FeedPosition after;
     std::shared_ptr<Channel> channel;
+    std::function<bool()> allowed;
   };
   using Bytes = std::shared_ptr<const std::string>;
 

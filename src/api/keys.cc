@@ -58,6 +58,12 @@ void KeyRing::update(const Tenant& tenant) {
     keys_[id] = {{tenant.id, tenant.name, id, key.name, key.role}, key.secret_hash, key.expires_at};
 }
 
+bool KeyRing::is_good(KeyId key, Instant now) const {
+  std::shared_lock lock(mutex_);
+  auto found = keys_.find(key);
+  return found != keys_.end() && found->second.expires_at > now;
+}
+
 std::optional<Principal> KeyRing::authenticate(std::string_view text, Instant now) const {
   if (text.size() != key_chars || !text.starts_with(prefix)) return std::nullopt;
   text.remove_prefix(prefix.size());

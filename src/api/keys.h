@@ -44,6 +44,7 @@ class KeyRing {
   NewKey make(Instant now) const;
   void update(const Tenant& tenant);
   // Nothing when the key is malformed, unknown, wrong, or past its time: the asker learns no more than that.
+  bool is_good(KeyId key, Instant now) const;
   std::optional<Principal> authenticate(std::string_view text, Instant now) const;
 
  private:

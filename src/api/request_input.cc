@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/characters.h"
+
 namespace pawl::api {
 namespace {
 
@@ -51,7 +53,7 @@ Query::Query(std::string_view text) {
     std::ranges::replace(raw, '+', ' ');
     auto key = percent_decode(pair.substr(0, equals));
     auto value = percent_decode(raw);
-    if (!key || !value) refuse_input("query", "The query has a % that is not followed by two hexadecimal digits.");
+    if (!key || !value || find_invalid_utf8(*key) || find_invalid_utf8(*value)) refuse_input("query", "The query must be UTF-8, with two hexadecimal digits after each %.");
     if (!values_.emplace(*key, *value).second) refuse_input(*key, "The parameter is given twice.");
   }
 }
@@ -161,7 +163,8 @@ std::optional<Instant> Input::moment(std::string_view key) const {
   return value;
 }
 
-void Input::each(std::string_view key, std::size_t count_max, const std::function<void(const Input&)>& visit) const {
+void Input::each(std::string_view key, std::size_t count_max, const std::function<void(const Input&)>& visit,
+                 const std::function<void(const Problem&)>& no_object) const {
   const Json* value = find(key);
   if (!value) refuse(key, "is missing");
   if (!value->is_array()) refuse(key, "must be a list");
@@ -169,8 +172,12 @@ void Input::each(std::string_view key, std::size_t count_max, const std::functio
   if (items.size() > count_max) refuse(key, "has more than " + std::to_string(count_max) + " items");
   for (std::size_t i = 0; i < items.size(); ++i) {
     std::string place = place_ + "/" + std::string(key) + "/" + std::to_string(i);
-    if (!items[i].is_object()) refuse_input(place, "Each item must be an object.");
-    visit(Input(items[i].get_object(), std::move(place)));
+    if (items[i].is_object())
+      visit(Input(items[i].get_object(), std::move(place)));
+    else if (no_object)
+      no_object({.status = 400, .code = "INVALID_REQUEST", .detail = "Each item must be an object.", .where = place});
+    else
+      refuse_input(place, "Each item must be an object.");
   }
 }
 

@@ -68,8 +68,9 @@ class Input {
     if (!value) refuse(key, "is not an id like " + AnyId{}.str());
     return *value;
   }
-  // Each element must be an object.
-  void each(std::string_view key, std::size_t count_max, const std::function<void(const Input&)>& visit) const;
+  // Each element must be an object; `no_object` is told of those that are none, and without it all is refused.
+  void each(std::string_view key, std::size_t count_max, const std::function<void(const Input&)>& visit,
+            const std::function<void(const Problem&)>& no_object = {}) const;
   [[noreturn]] void refuse(std::string_view key, std::string_view why) const;
 
  private:

@@ -22,6 +22,7 @@ object row_object(const ApprovalRow& row) {
 
 void list_approvals(CallPtr call) {
   call->query.only({"status", "limit", "vocabulary"});
+  call->vocabulary();
   ApprovalStatus status = ApprovalStatus::requested;
   if (const auto* word = call->query.find("status")) {
     auto known = parse_enum<ApprovalStatus>(*word);

@@ -5,6 +5,7 @@ namespace {
 
 void follow(CallPtr call) {
   call->query.only({"after", "run", "vocabulary"});
+  call->vocabulary();
   FeedFilter filter{call->who.tenant, std::nullopt, call->who.role == Role::admin};
   if (const auto* run = call->query.find("run")) {
     filter.run = RunId::parse(*run);
@@ -29,8 +30,10 @@ void follow(CallPtr call) {
                .content_type = "text/event-stream",
                .body = {},
                .headers = {},
-               .stream = [&feed, filter, position](std::shared_ptr<Channel> channel) {
-                 feed.subscribe(filter, position, std::move(channel));
+               .stream = [&api = c.api, filter, position, key = c.who.key](std::shared_ptr<Channel> channel) {
+                 api.feed().subscribe(filter, position, std::move(channel), [&keys = api.keys(), &clock = api.clock(), key] {
+                   return keys.is_good(key, clock.now());
+                 });
                }});
   });
 }

@@ -84,7 +84,6 @@ struct Item {
   std::uint64_t token = 0;
   std::variant<Completed, Failed> outcome;
   std::string_view code;  // why not; empty = ok
-  std::string detail;
 };
 using Items = std::shared_ptr<std::vector<Item>>;
 
@@ -97,13 +96,8 @@ void answer_items(Call& call, const std::vector<Item>& items) {
     if (item.code.empty())
       out += ",\"ok\":true}";
     else
-      out += ",\"ok\":false,\"code\":\"" + std::string(item.code) + "\"";
-    if (!item.detail.empty()) {
-      out += ",\"detail\":";
-      append_json_string(out, item.detail);
-    }
-    // A lease that is lost is work to drop, whatever took it away: cancel, time-out or another worker.
-    if (!item.code.empty()) out += item.detail.empty() ? ",\"cancel\":true}" : "}";
+      // A lease that is lost is work to drop, whatever took it away: cancel, time-out or another worker.
+      out += ",\"ok\":false,\"code\":\"" + std::string(item.code) + "\",\"cancel\":true}";
   }
   out += "]}";
   call.respond({.status = 200, .content_type = "application/json", .body = std::move(out), .headers = {}, .stream = {}});
@@ -122,12 +116,7 @@ Items read_items(const Call& call, ReadOutcome read_outcome) {
     auto token = in.number("token", 0, INT64_MAX);
     if (!token) in.refuse("token", "is missing");
     item.token = static_cast<std::uint64_t>(*token);
-    try {
-      read_outcome(in, item);
-    } catch (const Problem& problem) {  // harms no other item
-      item.code = "INVALID_REQUEST";
-      item.detail = problem.detail;
-    }
+    read_outcome(in, item);
   });
   return items;
 }

@@ -54,7 +54,9 @@ NewRun read_new_run(const Input& input, const Principal& who, bool in_batch) {
 void take_idempotency_key(NewRun& run, const Request& request, const Principal& who) {
   std::string_view key = request.header("idempotency-key");
   if (key.empty()) return;
-  if (key.size() > 255) refuse_input("idempotency-key", "The key is longer than 255 characters.");
+  bool printable = std::ranges::all_of(key, [](char c) { return c >= 0x20 && c < 0x7f; });
+  if (key.size() > 255 || !printable)
+    refuse_input("idempotency-key", "The key must be 1 to 255 visible ASCII characters.");
   auto body = parse_json(request.body);
   std::string digest = sha256(body ? canonical(*body) : request.body).hex();
   run.idempotency = std::make_shared<const Idempotency>(Idempotency{who.key.str(), std::string(key), digest});
@@ -103,14 +105,20 @@ void create_batch(CallPtr call) {
     object result;
   };
   auto items = std::make_shared<std::vector<Item>>();
-  input.each("items", batch_items_max, [&](const Input& item) {
-    Item& out = items->emplace_back();
-    try {
-      out.run = read_new_run(item, call->who, true);
-    } catch (const Problem& problem) {
-      out.result = {{"status", problem.status}, {"code", problem.code}, {"detail", problem.detail}, {"where", problem.where}};
-    }
-  });
+  auto refused = [](const Problem& problem) {
+    return object{{"status", problem.status}, {"code", problem.code}, {"detail", problem.detail}, {"where", problem.where}};
+  };
+  input.each(
+      "items", batch_items_max,
+      [&](const Input& item) {
+        Item& out = items->emplace_back();
+        try {
+          out.run = read_new_run(item, call->who, true);
+        } catch (const Problem& problem) {
+          out.result = refused(problem);
+        }
+      },
+      [&](const Problem& problem) { items->emplace_back().result = refused(problem); });
   call->api.runtime().post([call, items](Engine& engine) {
     for (Item& item : *items) {
       if (!item.run) continue;
@@ -168,6 +176,7 @@ void get_run(CallPtr call) {
 
 void get_events(CallPtr call) {
   call->query.only({"after", "limit", "at", "vocabulary"});
+  call->vocabulary();
   RunId id = run_of(*call);
   std::uint64_t after = call->query.find("after") && *call->query.find("after") == "0"
                             ? 0
@@ -317,6 +326,7 @@ void retry_run(CallPtr call) {
 
 void answer_question(CallPtr call) {
   call->query.only({"vocabulary"});
+  call->vocabulary();
   Input input = Input::parse(call->request);
   input.only({"step", "answer"});
   StepId step{input.name("step")};

@@ -444,9 +444,8 @@ void Engine::report_status(TenantId tenant, RunId run, StatusReport report, Repl
   std::optional<RunTrigger> trigger;
   for (const auto& row : run_table)
     if (row.to == report.status && (!trigger || row.from == resident->run.status)) trigger = row.trigger;
-  if (!trigger)
-    return answer_with<RunAnswer>(
-        reply, std::unexpected(Refusal{RefusalCode::invalid, "no transition leads to the status created"}));
+  // Nothing leads to created: to say so is as wrong as a start of what has started, and treated as that.
+  if (!trigger) trigger = resident->run.status == RunStatus::created ? RunTrigger::resume : RunTrigger::start;
   command(tenant, run, ReportRun{*trigger, std::move(report.by), std::move(report.diagnostic), std::move(report.reason)},
           std::move(reply));
 }

@@ -53,6 +53,10 @@ void Scheduler::set_limits(TenantId id, const TenantLimits& limits) {
   tenant.weight = limits.weight;
   tenant.meter.caps = limits.caps;
   release(tenant);
+  // Those that wait for the clock go by the new pace; a wakeup that still comes finds nothing to do.
+  for (auto& [name, tool] : tools_)
+    if (auto queue = tool.tenants.find(id); queue != tool.tenants.end() && !queue->second.ring.empty())
+      enter(queue->second);
 }
 
 void Scheduler::set_workspace_weight(TenantId id, const WorkspaceName& workspace, int weight) {

@@ -92,14 +92,13 @@ void Outbox::close() {
 }
 
 void append_message(std::string& out, Framing framing, const Channel::Message& message) {
-  if (framing == Framing::websocket && message.data.empty()) return;
   if (framing == Framing::websocket) return append_text_frame(out, message.data);
   if (!message.id.empty()) {
     out += "id: ";
     append_one_line(out, message.id);
     out += '\n';
   }
-  if (!message.data.empty()) append_data(out, message.data);
+  append_data(out, message.data);
   out += '\n';
 }
 

@@ -1,0 +1,529 @@
+"""Whatever comes in, the server answers it, lives, stays quick for everyone else, and stays small."""
+import contextlib
+import json
+import os
+import random
+import re
+import socket
+import struct
+import threading
+import time
+import unittest
+
+from api_case import GATED, REMOTE, TIMEOUT_S, ApiCase
+
+# Sanitizers make everything slower and larger; whoever runs with them says so.
+SLACK = float(os.environ.get("API_SLACK", "1"))
+ANSWER_S_MAX = 1 * SLACK
+RSS_MIB_MAX = 300 * SLACK
+
+# Where a JSON body goes. {run} is a run that waits, {approval} its approval, {key} somebody's key.
+JSON_ROUTES = ["POST /runs", "POST /runs/batch", "POST /runs/{run}/approve", "POST /runs/{run}/reject",
+               "POST /runs/{run}/answer", "POST /runs/{run}/cancel", "POST /runs/{run}/retry", "POST /runs/{run}/status",
+               "POST /approvals/{approval}/approve", "POST /approvals/{approval}/reject", "POST /leases",
+               "POST /leases/complete", "POST /leases/fail", "POST /leases/heartbeat", "PUT /tenant/caps",
+               "PUT /workspaces/lab", "POST /tenants", "POST /keys", "POST /keys/{key}/rotate"]
+
+OTHER_ROUTES = ["GET /runs", "GET /runs/{run}", "GET /runs/{run}/events", "GET /approvals", "GET /workflows",
+                "GET /workflows/gated", "GET /tenant", "GET /workspaces", "GET /tenants", "GET /keys", "GET /events",
+                "PUT /workflows/gated", "DELETE /keys/{key}"]
+
+
+class BadInputCase(ApiCase):
+    def setUp(self):
+        super().setUp()
+        self.watching = threading.Event()
+        self.slowest_s = 0
+        self.largest_mib = 0
+        self.failure = None
+        self.watch = threading.Thread(target=self.keep_watch)
+        self.watch.start()
+        self.addCleanup(self.end_watch)
+
+    def keep_watch(self):
+        """Asks for the server's health as long as the test lasts, on a fresh connection each time."""
+        while not self.watching.wait(0.02):
+            begin = time.monotonic()
+            try:
+                with contextlib.closing(self.server.connect()) as sock:
+                    sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                    answer = sock.recv(4096)
+                self.largest_mib = max(self.largest_mib, self.server.rss_mib())
+            except OSError as error:
+                answer = repr(error).encode()
+            if not answer.startswith(b"HTTP/1.1 200"):
+                self.failure = self.failure or answer
+            self.slowest_s = max(self.slowest_s, time.monotonic() - begin)
+
+    def end_watch(self):
+        self.watching.set()
+        self.watch.join()
+
+    def tearDown(self):
+        self.end_watch()
+        super().tearDown()
+        self.assertTrue(self.server.is_alive(), f"the server ended with {self.server.process.returncode}")
+        self.assertIsNone(self.failure, "while this was going on, /healthz did not answer")
+        self.assertLess(self.slowest_s, ANSWER_S_MAX)
+        self.assertLess(self.largest_mib, RSS_MIB_MAX)
+
+    def things(self):
+        run = self.run_status(self.start(GATED)["id"], "waiting")
+        key = self.ok(self.admin.post("/keys", {"role": "viewer"}), 201).json["id"]
+        return {"run": run["id"], "approval": run["approvals"][0]["id"], "key": key}
+
+    def unharmed(self, things):
+        self.assertEqual(self.get_run(things["run"])["status"], "waiting")
+
+    def head(self, line, *headers):
+        lines = [line, "Host: x", "Authorization: Bearer " + self.admin.key, *headers]
+        return b"\r\n".join(part if isinstance(part, bytes) else part.encode() for part in lines) + b"\r\n\r\n"
+
+    def exchange(self, data, timeout=TIMEOUT_S):
+        """Sends the bytes and reads until the other side ends; gives all that came."""
+        with contextlib.closing(self.server.connect(timeout)) as sock:
+            with contextlib.suppress(ConnectionError):
+                sock.sendall(data)
+            received = b""
+            with contextlib.suppress(ConnectionError, TimeoutError):
+                while more := sock.recv(1 << 16):
+                    received += more
+            return received
+
+    def status_of(self, received):
+        self.assertTrue(received.startswith(b"HTTP/1.1 "), received[:200])
+        return int(received.split()[1])
+
+
+class Bodies(BadInputCase):
+    def test_what_is_not_json_is_refused_with_its_place(self):
+        things = self.things()
+        for route in JSON_ROUTES:
+            method, path = route.format(**things).split()
+            for body in (b"{", b"}", b'{"a":}', b"{'a':1}", b"{a:1}", b'{"a":1,}', b"nope", b"\xef\xbb\xbf{}", b"{}{}",
+                         b'{"a":1,"a":2}', b'"\n"', b"\x00", b"[1", b"{}x", b'{"a":01}', b'{"a":+1}', b'{"a":.5}', b" "):
+                with self.subTest(route=route, body=body):
+                    answer = self.refused(self.admin.request(method, path, body), 400, "INVALID_JSON")
+                    self.assertRegex(answer.json["detail"], r"offset \d+|incomplete")
+        self.unharmed(things)
+
+    def test_what_is_not_an_object_is_refused(self):
+        things = self.things()
+        for route in JSON_ROUTES:
+            method, path = route.format(**things).split()
+            for body in (b"[]", b"7", b'"x"', b"null", b"true", b"[{}]"):
+                with self.subTest(route=route, body=body):
+                    self.refused(self.admin.request(method, path, body), 400, "INVALID_REQUEST")
+        self.unharmed(things)
+
+    def test_unknown_keys_are_refused_with_their_place(self):
+        things = self.things()
+        for route in JSON_ROUTES:
+            method, path = route.format(**things).split()
+            with self.subTest(route=route):
+                answer = self.refused(self.admin.request(method, path, {"unheard_of": 1}), 400, "INVALID_REQUEST")
+                self.assertEqual(answer.json["where"], "/unheard_of")
+        self.unharmed(things)
+
+    def test_unknown_parameters_are_refused(self):
+        things = self.things()
+        for route in JSON_ROUTES + OTHER_ROUTES:
+            method, path = route.format(**things).split()
+            with self.subTest(route=route):
+                answer = self.refused(self.admin.request(method, path + "?unheard_of=1"), 400, "INVALID_REQUEST")
+                self.assertEqual(answer.json["where"], "unheard_of")
+        self.unharmed(things)
+
+    def test_a_hundred_thousand_brackets_are_refused(self):
+        things = self.things()
+        for route in ("POST /runs", "POST /runs/batch", "POST /leases", "POST /leases/complete", "POST /keys",
+                      "POST /runs/{run}/answer"):
+            method, path = route.format(**things).split()
+            for body in ("[" * 100_000, '{"a":' * 100_000, '{"input":' + "[" * 50_000 + "]" * 50_000 + "}"):
+                with self.subTest(route=route, body=body[:12]):
+                    self.refused(self.admin.request(method, path, body), 400, "INVALID_JSON")
+        for body in ("[" * 100_000, "{a: " * 50_000, "- " * 100_000, "? " * 100_000, "&a " * 100_000, "!" * 100_000):
+            with self.subTest(yaml=body[:4]):
+                self.refused(self.admin.put("/workflows/deep", body), 422, "INVALID_WORKFLOW")
+        self.unharmed(things)
+
+    def test_a_definition_that_multiplies_itself_is_refused(self):
+        bomb = "a: &a [x, x, x, x, x, x, x, x, x]\n"
+        bomb += "".join(f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join(['*' + chr(97 + n)] * 9)}]\n" for n in range(9))
+        self.refused(self.admin.put("/workflows/bomb", bomb), 422, "INVALID_WORKFLOW")
+        self.refused(self.admin.put("/workflows/bomb", "x" * 2_000_000), 422, "INVALID_WORKFLOW")
+        steps = ", ".join(f"{{id: s{n}, tool: noop}}" for n in range(1001))
+        self.refused(self.admin.put("/workflows/bomb", f"{{workflow: bomb, steps: [{steps}]}}"), 422, "INVALID_WORKFLOW")
+
+    def test_values_of_the_wrong_kind_are_refused_with_their_place(self):
+        things = self.things()
+        cases = [("POST /runs", "workflow"), ("POST /runs", "workspace"), ("POST /runs", "timeout"),
+                 ("POST /runs", "budget_usd"), ("POST /runs", "trigger_type"), ("POST /runs", "trigger_ref"),
+                 ("POST /runs", "provider"), ("POST /runs/batch", "items"), ("POST /runs/{run}/approve", "reason"),
+                 ("POST /runs/{run}/approve", "approval_id"), ("POST /runs/{run}/cancel", "reason"),
+                 ("POST /runs/{run}/answer", "step"), ("POST /runs/{run}/status", "status"), ("POST /leases", "worker"),
+                 ("POST /leases/complete", "items"), ("POST /leases/fail", "items"), ("POST /leases/heartbeat", "items"),
+                 ("POST /tenants", "name"), ("POST /keys", "role"), ("POST /keys/{key}/rotate", "overlap")]
+        rest = {"workflow": "gated"}
+        for route, key in cases:
+            method, path = route.format(**things).split()
+            for value in (7, -1, 1.5, True, [], {}, [7], {"a": 1}):
+                with self.subTest(route=route, key=key, value=value):
+                    if key == "items" and value == []:
+                        continue
+                    body = {**(rest if path == "/runs" else {}), key: value}
+                    answer = self.refused(self.admin.request(method, path, body), 400, "INVALID_REQUEST")
+                    self.assertTrue(answer.json["where"].startswith("/" + key), answer)
+        for key in ("weight", "max_concurrency", "max_runs_per_min", "max_writes_per_run"):
+            for value in ("7", 0, -1, 1.5, True, [], {}, 2**63, 2**64, 1e300):
+                with self.subTest(key=key, value=value):
+                    self.refused(self.admin.put("/tenant/caps", {key: value}), 400, "INVALID_REQUEST")
+        self.unharmed(things)
+        self.assertEqual(self.ok(self.admin.get("/tenant")).json["caps"]["max_concurrency"], None)
+
+    def test_texts_that_are_too_long_are_refused(self):
+        things = self.things()
+        run = things["run"]
+        for path, body in ((f"/runs/{run}/approve", {"reason": "x" * 2001}), (f"/runs/{run}/cancel", {"reason": "x" * 2001}),
+                           ("/runs", {"workflow": "x" * 65}), ("/runs", {"workflow": "gated", "workspace": "x" * 65}),
+                           ("/runs", {"workflow": "gated", "trigger_type": "x" * 65}),
+                           ("/runs", {"workflow": "gated", "trigger_ref": "x" * 513}),
+                           ("/leases", {"worker": "x" * 65, "tools": ["a"]}), ("/tenants", {"name": "x" * 65}),
+                           ("/keys", {"role": "viewer", "name": "x" * 65}), ("/runs", {"workflow": "x" * 1_000_000}),
+                           ("/leases/fail", {"items": [{"lease_id": "x", "token": 1, "message": "x" * 2001}]}),
+                           ("/leases/fail", {"items": [{"lease_id": "x", "token": 1, "error_code": "x" * 81}]}),
+                           ("/leases/complete", {"items": [{"lease_id": "x" * 257, "token": 1}]})):
+            with self.subTest(path=path, body=str(body)[:60]):
+                self.refused(self.admin.post(path, body), 400, "INVALID_REQUEST")
+        self.unharmed(things)
+
+    def test_numbers_at_and_over_the_edge(self):
+        self.publish(REMOTE)
+        for text, value in (("9007199254740993", 9007199254740993), ("-9223372036854775808", -2**63),
+                            ("1e308", 1e308), ("5e-324", 5e-324), ("0.1", 0.1), ("1E+2", 100), ("-0.0", 0)):
+            with self.subTest(text=text):
+                run = self.ok(self.admin.post("/runs", '{"workflow":"remote","input":%s}' % text), 201).json
+                self.assertEqual(run["input"], value)
+        for text in ("1e309", "-1e309", "1" * 400, "NaN", "Infinity", "0x10", "1e", "1e99999999999"):
+            with self.subTest(text=text[:20]):
+                self.refused(self.admin.post("/runs", '{"workflow":"remote","input":%s}' % text), 400, "INVALID_JSON")
+        for version in ("0", "-1", "2147483648", "9223372036854775808", "1.5", "1e3"):
+            with self.subTest(version=version):
+                answer = self.admin.post("/runs", '{"workflow":"remote","version":%s}' % version)
+                self.refused(answer, 400, "INVALID_REQUEST")
+        for query in ("limit=18446744073709551616", "limit=1e3", "limit=+1", "limit= 1", "limit=-1", "limit="):
+            with self.subTest(query=query):
+                self.refused(self.admin.get("/runs?" + query.replace(" ", "%20")), 400, "INVALID_REQUEST")
+        for duration in ("99999999999999999999h", "9223372036854775807ms", "-1s", "1", "1y", "s", "1.5s", ""):
+            with self.subTest(duration=duration):
+                self.refused(self.admin.post("/runs", {"workflow": "remote", "timeout": duration}), 400, "INVALID_REQUEST")
+        for money in ("1000000000.000001", "1e3", "0.0000001", "-1", ".5", "1.", "", "9" * 100):
+            with self.subTest(money=money):
+                self.refused(self.admin.post("/runs", {"workflow": "remote", "budget_usd": money}), 400, "INVALID_REQUEST")
+
+    def test_costs_at_the_edge_add_up_without_going_round(self):
+        run = self.start("""
+workflow: rich
+retry: {max_attempts: 20, base: 0s, jitter: 0}
+steps:
+  - {id: a, tool: test.work}
+""")["id"]
+        for _ in range(12):
+            self.report("fail", self.lease_one(), retryable=True, cost_usd="1000000000")
+        self.assertEqual(self.get_run(run)["cost_usd"], "12000000000.00")
+
+
+class Text(BadInputCase):
+    def test_bytes_that_are_not_utf_8_are_refused_in_a_body(self):
+        self.publish(REMOTE)
+        for bad in (b"\xff", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf5\x80\x80\x80", b"\xe2\x82", b"\x80"):
+            with self.subTest(bad=bad):
+                answer = self.admin.post("/runs", b'{"workflow":"remote","input":"' + bad + b'"}')
+                self.refused(answer, 400, "INVALID_JSON")
+                source = b"workflow: x\ndescription: '" + bad + b"'\nsteps:\n  - {id: a, tool: noop}\n"
+                answer = self.refused(self.admin.put("/workflows/x", source), 422, "INVALID_WORKFLOW")
+                self.assertIn("x:2:", answer.json["detail"])
+        for bad in ('"\\ud800"', '"\\udc00\\ud800"', '"\\ud83d"'):
+            self.refused(self.admin.post("/runs", '{"workflow":"remote","input":%s}' % bad), 400, "INVALID_JSON")
+
+    def test_every_character_there_is_comes_back_as_it_went_in(self):
+        text = "".join(map(chr, range(0x20))) + '"\\/\x7f\x80ü€\u2028\u2029\ufeff\uffff😀\U0010ffff'
+        run = self.start(REMOTE, input={text: text}, trigger_ref=text)
+        self.assertEqual((run["input"], run["trigger_ref"]), ({text: text}, text))
+        self.complete(self.lease_one(), output=text)
+        self.end_watch()
+        self.restart(kill=True)
+        seen = self.get_run(run["id"], at=2)
+        self.assertEqual((seen["input"], seen["trigger_ref"]), ({text: text}, text))
+        self.assertEqual(self.step(run["id"], "only")["output"], text)
+
+    def test_bytes_that_are_not_utf_8_are_refused_in_a_path(self):
+        for path in (b"/runs/\xff", b"/runs/%ff", b"/runs/%00", b"/runs/%", b"/runs/%f", b"/runs/%zz", b"/workflows/%ff%fe",
+                     b"/approvals/%c0%af/approve", b"/\xff\xfe", b"/%2e%2e/runs", b"/runs/../keys", b"//runs", b"/runs//"):
+            for method in (b"GET", b"POST", b"PUT", b"DELETE"):
+                with self.subTest(method=method, path=path):
+                    received = self.exchange(self.head(method + b" " + path + b" HTTP/1.1", "Connection: close"))
+                    self.assertIn(self.status_of(received), (400, 404, 405))
+                    self.readable(received)
+
+    def test_a_workspace_has_a_name_that_can_be_read(self):
+        for name in ("%ff", "%00", "a%20b", "%2e", "x" * 65, "%c3%bc"):
+            answer = self.admin.put(f"/workspaces/{name}", {})
+            self.assertIn(answer.status, (400, 422), answer)
+        self.assertEqual(self.ok(self.admin.get("/workspaces")).json["items"], [])
+
+    def readable(self, received):
+        body = received.split(b"\r\n\r\n", 1)[1]
+        return json.loads(body.decode()) if body else None
+
+    def test_a_query_of_any_bytes_gets_an_answer(self):
+        for query in (b"status=%ff", b"workflow=%ff", b"q=%ff%00", b"cursor=%ff", b"since=%ff", b"%", b"a=%", b"=", b"&&&",
+                      b"q=" + b"x" * 10_000, b"q=a&q=b", b"vocabulary=%ff", b"limit=%31"):
+            with self.subTest(query=query[:30]):
+                received = self.exchange(self.head(b"GET /runs?" + query + b" HTTP/1.1", "Connection: close"))
+                self.assertIn(self.status_of(received), (200, 400))
+                self.readable(received)
+
+    def test_a_parameter_whose_name_is_not_utf_8_is_refused_in_readable_words(self):
+        for query in (b"%ff=1", b"%ff=1&%ff=2"):
+            received = self.exchange(self.head(b"GET /runs?" + query + b" HTTP/1.1", "Connection: close"))
+            self.assertEqual(self.status_of(received), 400)
+            self.readable(received)
+
+
+class Http(BadInputCase):
+    def test_what_is_no_request_is_refused_and_the_connection_ends(self):
+        ok = b"GET /healthz HTTP/1.1\r\n"
+        for name, data in (("words", b"hello there\r\n\r\n"), ("no version", b"GET /healthz\r\n\r\n"),
+                           ("http/2", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), ("tls", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n"),
+                           ("no host", ok + b"\r\n"), ("two hosts", ok + b"Host: a\r\nHost: b\r\n\r\n"),
+                           ("space in a name", ok + b"Host : a\r\n\r\n"), ("no colon", ok + b"Host: a\r\nnonsense\r\n\r\n"),
+                           ("control in a header", ok + b"Host: a\r\nX: \x01\r\n\r\n"),
+                           ("NUL in a header", ok + b"Host: a\r\nX: a\x00b\r\n\r\n"),
+                           ("unknown method", b"FROB /healthz HTTP/1.1\r\nHost: a\r\n\r\n"),
+                           ("a long method", b"G" * 9000 + b" / HTTP/1.1\r\nHost: a\r\n\r\n"),
+                           ("no path", b"GET  HTTP/1.1\r\nHost: a\r\n\r\n"), ("relative", b"GET healthz HTTP/1.1\r\nHost: a\r\n\r\n")):
+            with self.subTest(name):
+                status = self.status_of(self.exchange(data))
+                self.assertIn(status, (400, 404, 501, 505))
+
+    def test_bodies_whose_length_is_doubtful_are_refused(self):
+        """Two readers of such a request could see two different ones."""
+        for name, headers in (("negative", ["Content-Length: -1"]), ("words", ["Content-Length: many"]),
+                              ("two", ["Content-Length: 2", "Content-Length: 3"]), ("huge", ["Content-Length: 99999999999999999999"]),
+                              ("both", ["Content-Length: 2", "Transfer-Encoding: chunked"]),
+                              ("gzip", ["Transfer-Encoding: gzip"]), ("chunked twice", ["Transfer-Encoding: chunked, chunked"]),
+                              ("odd case", ["Transfer-Encoding: xchunked"]), ("plus", ["Content-Length: +2"])):
+            with self.subTest(name):
+                received = self.exchange(self.head("POST /runs HTTP/1.1", *headers) + b"{}\r\n0\r\n\r\n")
+                self.assertIn(self.status_of(received), (400, 413, 501))
+                self.assertEqual(len(re.findall(rb"HTTP/1\.1 \d\d\d ", received)), 1)
+
+    def test_chunks_that_are_wrong_are_refused(self):
+        head = self.head("POST /runs HTTP/1.1", "Transfer-Encoding: chunked")
+        for chunks in (b"zz\r\n{}\r\n0\r\n\r\n", b"-1\r\n", b"ffffffffffffffffff\r\n", b"2\r\n{}x\r\n0\r\n\r\n",
+                       b"2;" + b"x" * 100_000 + b"\r\n{}\r\n0\r\n\r\n"):
+            with self.subTest(chunks=chunks[:20]):
+                self.assertIn(self.status_of(self.exchange(head + chunks)), (400, 413))
+
+    def test_headers_over_the_limit_are_refused(self):
+        for headers in (["X: " + "a" * 20_000], [f"X{n}: a" for n in range(500)], ["X: " + "a" * 1_000_000]):
+            with self.subTest(headers=headers[0][:20]):
+                self.assertEqual(self.status_of(self.exchange(self.head("GET /tenant HTTP/1.1", *headers))), 431)
+        self.assertEqual(self.status_of(self.exchange(self.head("GET /runs?q=" + "a" * 20_000 + " HTTP/1.1"))), 431)
+
+    def test_requests_in_one_piece_are_answered_one_by_one(self):
+        request = self.head("GET /tenant HTTP/1.1")
+        last = self.head("GET /tenant HTTP/1.1", "Connection: close")
+        received = self.exchange(request * 200 + last)
+        self.assertEqual(received.count(b"HTTP/1.1 200"), 201)
+
+    def test_a_request_that_comes_byte_by_byte_is_understood(self):
+        self.publish(REMOTE)
+        body = b'{"workflow":"remote"}'
+        with contextlib.closing(self.server.connect()) as sock:
+            for byte in self.head("POST /runs HTTP/1.1", f"Content-Length: {len(body)}") + body:
+                sock.sendall(bytes([byte]))
+            self.assertTrue(sock.recv(4096).startswith(b"HTTP/1.1 201"))
+
+    def test_a_method_that_a_path_does_not_have_is_refused(self):
+        for method, path in (("DELETE", "/runs"), ("PATCH", "/tenant"), ("PUT", "/runs"), ("POST", "/healthz"),
+                             ("OPTIONS", "/runs")):
+            self.refused(self.admin.request(method, path), 405, "METHOD_NOT_ALLOWED")
+
+    def test_a_method_that_is_refused_is_told_which_there_are(self):
+        allowed = self.admin.request("DELETE", "/runs").headers["Allow"] or ""
+        self.assertEqual({"GET", "POST"} - set(re.split(r",\s*", allowed)), set())
+
+    def test_head_is_get_without_a_body(self):
+        run = self.start(REMOTE)["id"]
+        for path in (f"/runs/{run}", "/runs", "/tenant", "/healthz"):
+            answer = self.ok(self.admin.request("HEAD", path))
+            self.assertEqual(answer.body, b"")
+            self.assertEqual(int(answer.headers["Content-Length"]), len(self.admin.get(path).body))
+        self.refused(self.admin.get("/nowhere"), 404, "NOT_FOUND")
+
+    def test_random_bytes_and_broken_requests_do_no_harm(self):
+        things = self.things()
+        seed = random.randrange(2**32)
+        dice = random.Random(seed)
+        requests = [self.head("POST /runs HTTP/1.1", "Content-Length: 20") + b'{"workflow":"gated"}',
+                    self.head(f"GET /runs/{things['run']}?at=1&vocabulary=runtime HTTP/1.1"),
+                    self.head("POST /leases HTTP/1.1", "Transfer-Encoding: chunked") + b"5\r\n{\"a\":\r\n1\r\n}\r\n0\r\n\r\n",
+                    self.head("PUT /workflows/gated HTTP/1.1", f"Content-Length: {len(GATED)}") + GATED.encode(),
+                    self.head("GET /events?after=0 HTTP/1.1", "Connection: Upgrade", "Upgrade: websocket",
+                              "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: " + "A" * 22 + "==") + b"\x81\x80abcd"]
+        with self.subTest(seed=seed):
+            for _ in range(400):
+                data = bytearray(dice.choice(requests) if dice.random() < 0.9 else dice.randbytes(200))
+                for _ in range(dice.randrange(1, 6)):
+                    at = dice.randrange(len(data))
+                    how = dice.randrange(3)
+                    if how == 0:
+                        data[at] = dice.randrange(256)
+                    elif how == 1:
+                        del data[at:at + dice.randrange(1, 20)]
+                    else:
+                        data[at:at] = dice.randbytes(dice.randrange(1, 20))
+                    if not data:
+                        break
+                with contextlib.closing(self.server.connect()) as sock, contextlib.suppress(OSError):
+                    sock.sendall(data)
+                    if dice.random() < 0.3:
+                        sock.settimeout(0.02)
+                        sock.recv(4096)
+            self.assertIn(self.get_run(things["run"])["status"], ("waiting", "success", "denied", "canceled"))
+
+
+class Masses(BadInputCase):
+    def test_a_hundred_megabytes_are_refused_without_being_held(self):
+        received = self.exchange(self.head("POST /runs HTTP/1.1", "Content-Length: 104857600") + b"{")
+        self.assertEqual(self.status_of(received), 413)
+        piece = b"10000\r\n" + b"x" * 65536 + b"\r\n"
+        for head, part in ((self.head("POST /runs HTTP/1.1", "Content-Length: 104857600"), b"x" * 65536),
+                           (self.head("POST /runs HTTP/1.1", "Transfer-Encoding: chunked"), piece)):
+            with contextlib.closing(self.server.connect()) as sock:
+                received = b""
+                with contextlib.suppress(ConnectionError):
+                    sock.sendall(head)
+                    for _ in range(1600):
+                        sock.sendall(part)
+                with contextlib.suppress(ConnectionError):
+                    received = sock.recv(4096)
+                # Who goes on sending after the refusal may find the connection gone before having read it.
+                if received:
+                    self.assertEqual(self.status_of(received), 413)
+
+    def test_a_hundred_megabytes_are_refused_before_they_are_sent(self):
+        head = self.head("POST /runs HTTP/1.1", "Content-Length: 104857600", "Expect: 100-continue")
+        self.assertEqual(self.status_of(self.exchange(head)), 413)
+
+    def test_bodies_that_never_end_are_held_only_so_far(self):
+        """Thirty clients that each send most of a large body and then nothing."""
+        socks = []
+        for _ in range(30):
+            sock = self.server.connect()
+            self.addCleanup(sock.close)
+            sock.sendall(self.head("POST /runs HTTP/1.1", "Content-Length: 6000000") + b"{" + b" " * 5_000_000)
+            socks.append(sock)
+        self.publish(REMOTE)
+        self.create("remote")
+        time.sleep(0.5)  # for the watch to see it
+
+    def test_large_values_are_taken_and_given_back(self):
+        self.publish(REMOTE)
+        big = {"text": "x" * 3_000_000, "list": list(range(100_000))}
+        run = self.create("remote", input=big)["id"]
+        self.assertEqual(self.get_run(run)["input"], big)
+        lease = self.lease_one()
+        self.complete(lease, output="y" * 1_000_000)
+        self.assertEqual(len(self.step(run, "only")["output"]), 1_000_000)
+
+    def test_many_idle_connections_are_no_burden(self):
+        for _ in range(600):
+            sock = self.server.connect()
+            self.addCleanup(sock.close)
+        keeping = [self.client(self.admin.key) for _ in range(100)]
+        for client in keeping:
+            self.ok(client.get("/tenant"))
+        self.publish(REMOTE)
+        begin = time.monotonic()
+        for client in keeping:
+            self.ok(client.post("/runs", {"workflow": "remote"}), 201)
+        self.assertLess(time.monotonic() - begin, 10 * SLACK)
+
+    def test_who_sends_a_byte_now_and_then_is_cut_off(self):
+        request = self.head("GET /runs?" + "q" * 2000 + "=1 HTTP/1.1")
+        socks = [self.server.connect() for _ in range(50)]
+        for sock in socks:
+            self.addCleanup(sock.close)
+        open_socks, cut_off, sent = set(socks), 0, 0
+        begin = time.monotonic()
+        while open_socks:
+            self.assertLess(time.monotonic() - begin, 25 * SLACK, f"{len(open_socks)} are still held")
+            for sock in list(open_socks):
+                try:
+                    sock.sendall(request[sent:sent + 1])
+                    sock.setblocking(False)
+                    answer = sock.recv(4096)
+                    if answer:
+                        self.assertEqual(self.status_of(answer), 408)
+                        cut_off += 1
+                    open_socks.discard(sock)
+                except BlockingIOError:
+                    pass
+                except ConnectionError:
+                    open_socks.discard(sock)
+                finally:
+                    sock.settimeout(TIMEOUT_S)
+            sent += 1
+            time.sleep(0.1)
+        self.assertGreater(cut_off, 0)
+        self.assertLess(sent, len(request))
+
+    def test_connections_that_are_half_open_or_cut_are_let_go(self):
+        self.publish(REMOTE)
+        body = b'{"workflow":"remote"}'
+        whole = self.head("POST /runs HTTP/1.1", f"Content-Length: {len(body)}") + body
+        for turn in range(60):
+            sock = self.server.connect()
+            sock.sendall(whole[:turn * len(whole) // 60])
+            if turn % 3 == 0:
+                sock.shutdown(socket.SHUT_WR)
+                self.addCleanup(sock.close)
+            else:
+                if turn % 3 == 1:  # a reset instead of a goodbye
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                sock.close()
+        self.assertEqual(self.ok(self.admin.get("/runs")).json["items"], [])
+
+    def test_who_says_all_there_is_to_say_still_gets_an_answer(self):
+        with contextlib.closing(self.server.connect()) as sock:
+            sock.sendall(self.head("GET /tenant HTTP/1.1"))
+            sock.shutdown(socket.SHUT_WR)
+            self.assertTrue(sock.recv(4096).startswith(b"HTTP/1.1 200"))
+
+    def test_who_never_reads_the_answers_holds_up_nobody(self):
+        self.publish(REMOTE)
+        run = self.create("remote", input="x" * 2_000_000)["id"]
+        for _ in range(20):
+            sock = self.server.connect(receive_bytes=4096)
+            self.addCleanup(sock.close)
+            sock.sendall(self.head(f"GET /runs/{run} HTTP/1.1") * 20)
+        for _ in range(20):
+            self.ok(self.admin.get("/tenant"))
+        time.sleep(0.5)  # for the watch to see it
+
+    def test_polls_that_are_given_up_are_no_burden(self):
+        body = b'{"worker":"w","tools":["nobody.has"],"wait":"60s"}'
+        for _ in range(300):
+            sock = self.server.connect()
+            sock.sendall(self.head("POST /leases HTTP/1.1", f"Content-Length: {len(body)}") + body)
+            sock.close()
+        self.publish(REMOTE)
+        self.create("remote")
+        self.lease_one()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,824 @@
+"""Workflows and runs through the API: made, found, read, decided, reported."""
+import hashlib
+import itertools
+import json
+import threading
+import time
+import unittest
+
+from api_case import GATED, INSTANT, REMOTE, TERMINAL, ApiCase, retrying
+
+TWO_GATES = """
+workflow: gates
+steps:
+  - {id: left, tool: approval, needs: []}
+  - {id: right, tool: approval, needs: []}
+"""
+
+TWO_PEOPLE = """
+workflow: pair
+steps:
+  - {id: gate, tool: approval, two_person: true}
+"""
+
+QUICK_EXPIRY = """
+workflow: hasty
+steps:
+  - {id: gate, tool: approval, expires: 30ms}
+"""
+
+NEVER_WAS = "run_01kaw3v9m8f2hr4x6q0t7c5ezy"
+NO_APPROVAL = "apr_01kaw3v9m8f2hr4x6q0t7c5ezy"
+
+
+class Workflows(ApiCase):
+    def test_a_new_definition_is_a_new_version_and_the_same_content_the_same_version(self):
+        first = self.ok(self.admin.put("/workflows/instant", INSTANT), 201)
+        self.assertEqual(first.json, {"name": "instant", "version": 1})
+        again = self.ok(self.admin.put("/workflows/instant", INSTANT), 200)
+        self.assertEqual(again.json, first.json)
+        second = self.ok(self.admin.put("/workflows/instant", INSTANT + "# changed\n"), 201)
+        self.assertEqual(second.json["version"], 2)
+
+    def test_a_version_can_be_read_back_as_it_was_written(self):
+        self.publish(INSTANT)
+        self.publish(INSTANT + "# changed\n")
+        old = self.ok(self.admin.get("/workflows/instant", version=1)).json
+        self.assertEqual(old["source"], INSTANT)
+        self.assertEqual(old["digest"], hashlib.sha256(INSTANT.encode()).hexdigest())
+        self.assertEqual(self.ok(self.admin.get("/workflows/instant")).json["version"], 2)
+        listed = self.ok(self.admin.get("/workflows")).json["items"]
+        self.assertEqual([(w["name"], w["version"]) for w in listed], [("instant", 2)])
+
+    def test_json_is_as_good_as_yaml(self):
+        source = json.dumps({"workflow": "j", "steps": [{"id": "a", "tool": "noop", "with": {"output": "ü😀"}}]})
+        self.ok(self.admin.put("/workflows/j", source), 201)
+        run = self.create("j")
+        self.assertEqual(self.run_status(run["id"], "success")["steps"][0]["output"], "ü😀")
+
+    def test_an_invalid_definition_is_refused_with_file_line_and_reason(self):
+        answer = self.admin.put("/workflows/bad", "workflow: bad\nsteps:\n  - {id: a, tool: noop}\n  - {id: a, tool: noop}\n")
+        self.refused(answer, 422, "INVALID_WORKFLOW")
+        self.assertRegex(answer.json["detail"], r"^bad:4:\d+: step `a` is already defined in line 3")
+        self.refused(self.admin.get("/workflows/bad"), 404, "NOT_FOUND")
+
+    def test_every_error_of_a_definition_is_named(self):
+        source = "workflow: bad\nsteps:\n  - {id: a, tool: noop, wiht: {}}\n  - {id: b, tool: noop, timeout: soon}\n"
+        detail = self.refused(self.admin.put("/workflows/bad", source), 422, "INVALID_WORKFLOW").json["detail"]
+        self.assertEqual([line.split(":")[:2] for line in detail.splitlines()], [["bad", "3"], ["bad", "4"]])
+
+    def test_a_definition_of_another_name_is_refused(self):
+        answer = self.refused(self.admin.put("/workflows/other", INSTANT), 422, "INVALID_WORKFLOW")
+        self.assertIn("instant", answer.json["detail"])
+        self.assertIn("other", answer.json["detail"])
+
+    def test_an_empty_definition_and_an_impossible_name_are_refused(self):
+        self.refused(self.admin.put("/workflows/instant", ""), 400, "INVALID_REQUEST")
+        self.refused(self.admin.put("/workflows/-x", INSTANT), 400, "INVALID_REQUEST")
+
+    def test_a_version_that_never_was_is_not_found(self):
+        self.publish(INSTANT)
+        self.refused(self.admin.get("/workflows/instant", version=2), 404, "NOT_FOUND")
+        self.refused(self.admin.get("/workflows/instant", version=0), 400, "INVALID_REQUEST")
+
+
+class Creation(ApiCase):
+    def test_a_run_says_all_that_it_was_asked_for(self):
+        self.publish(REMOTE)
+        answer = self.ok(self.admin.post("/runs", {
+            "workflow": "remote", "version": 1, "input": {"a": [1, None, "ü"]}, "workspace": "lab",
+            "trigger_type": "webhook", "trigger_ref": "delivery-1", "budget_usd": "2.50", "timeout": "15m"}), 201)
+        run = answer.json
+        self.assertEqual(answer.headers["Location"], "/runs/" + run["id"])
+        self.assertRegex(run["id"], r"^run_[0-9a-z]{26}$")
+        wanted = {"workflow": "remote", "version": 1, "input": {"a": [1, None, "ü"]}, "workspace": "lab",
+                  "trigger_type": "webhook", "trigger_ref": "delivery-1", "budget_usd": "2.50", "timeout": "15m",
+                  "provider": "native", "status": "created", "sub_state": None, "retry_of": None, "error_code": None,
+                  "retryable": None, "started_at": None, "finished_at": None, "diagnostic": None, "cost_usd": "0.00"}
+        self.assertEqual({key: run[key] for key in wanted}, wanted)
+        self.assertTrue(run["created_by"].startswith("key:"))
+        self.assertEqual(self.get_run(run["id"]), run)
+
+    def test_a_run_takes_the_latest_version_unless_it_names_one(self):
+        self.publish(INSTANT)
+        self.publish(INSTANT + "# changed\n")
+        self.assertEqual(self.create("instant")["version"], 2)
+        self.assertEqual(self.create("instant", version=1)["version"], 1)
+
+    def test_a_run_keeps_its_version_when_a_newer_one_is_published(self):
+        run = self.start(REMOTE)
+        self.publish(REMOTE.replace("only", "renamed"))
+        self.complete(self.lease_one())
+        self.assertEqual([s["id"] for s in self.run_status(run["id"], "success")["steps"]], ["only"])
+
+    def test_a_workflow_or_version_that_is_not_there_is_refused(self):
+        self.publish(INSTANT)
+        for body in ({"workflow": "nope"}, {"workflow": "instant", "version": 2}):
+            self.refused(self.admin.post("/runs", body), 422, "UNKNOWN_WORKFLOW")
+
+    def test_what_is_wrong_in_a_request_is_named_with_its_place(self):
+        self.publish(INSTANT)
+        for key, value in [("workflow", 7), ("version", 0), ("version", "1"), ("workspace", "a b"), ("timeout", "soon"),
+                           ("budget_usd", 2.5), ("budget_usd", "-1"), ("provider", "restate"), ("provider", "x"),
+                           ("trigger_type", "retry"), ("trigger_ref", "x" * 513), ("unheard_of", 1)]:
+            with self.subTest(key=key, value=value):
+                answer = self.refused(self.admin.post("/runs", {"workflow": "instant", key: value}), 400, "INVALID_REQUEST")
+                self.assertEqual(answer.json["where"], "/" + key)
+        self.assertEqual(self.ok(self.admin.get("/runs")).json["items"], [])
+
+    def test_the_prefix_api_is_optional(self):
+        self.ok(self.admin.put("/api/workflows/instant", INSTANT), 201)
+        run = self.ok(self.admin.post("/api/runs", {"workflow": "instant"}), 201).json
+        self.assertEqual(self.ok(self.admin.get("/api/runs/" + run["id"])).json["id"], run["id"])
+        self.ok(self.client().get("/api/healthz"))
+
+    def test_steps_pass_their_outputs_on(self):
+        run = self.start("""
+workflow: chain
+steps:
+  - {id: first, tool: noop, with: {output: {n: "${{ input.n }}"}}}
+  - {id: second, tool: noop, with: {output: "got ${{ steps.first.output.n }}"}}
+""", input={"n": 42})
+        steps = self.run_status(run["id"], "success")["steps"]
+        self.assertEqual([s["output"] for s in steps], [{"n": 42}, "got 42"])
+
+
+class Batches(ApiCase):
+    def test_a_bad_item_harms_no_other(self):
+        self.publish(INSTANT)
+        items = [{"workflow": "instant"}, {"workflow": "instant", "timeout": "soon"}, {"workflow": "nope"},
+                 {"workflow": "instant", "input": {"n": 2}}, {"workfow": "instant"}]
+        results = self.ok(self.admin.post("/runs/batch", {"items": items})).json["items"]
+        self.assertEqual([r["status"] for r in results], [201, 400, 422, 201, 400])
+        self.assertEqual(results[1]["where"], "/items/1/timeout")
+        for index in (0, 3):
+            self.run_status(results[index]["id"], "success")
+        self.assertEqual(len(self.ok(self.admin.get("/runs")).json["items"]), 2)
+
+    def test_an_item_is_refused_with_the_code_that_a_single_request_would_get(self):
+        results = self.ok(self.admin.post("/runs/batch", {"items": [{"workflow": "nope"}]})).json["items"]
+        self.assertEqual(results[0]["code"], "UNKNOWN_WORKFLOW")
+
+    def test_an_item_that_is_no_object_harms_no_other(self):
+        self.publish(INSTANT)
+        answer = self.ok(self.admin.post("/runs/batch", {"items": [{"workflow": "instant"}, 7]}))
+        self.assertEqual([r["status"] for r in answer.json["items"]], [201, 400])
+
+    def test_items_with_the_same_trigger_are_one_run(self):
+        self.publish(INSTANT)
+        item = {"workflow": "instant", "trigger_type": "cron", "trigger_ref": "2026-01-01"}
+        first, second = self.ok(self.admin.post("/runs/batch", {"items": [item, item]})).json["items"]
+        self.assertEqual((first["status"], second["status"]), (201, 200))
+        self.assertEqual(first["id"], second["id"])
+
+    def test_a_batch_of_many_is_made_whole(self):
+        self.publish(INSTANT)
+        results = self.ok(self.admin.post("/runs/batch", {"items": [{"workflow": "instant"}] * 2000})).json["items"]
+        self.assertEqual({r["status"] for r in results}, {201})
+        self.assertEqual(len({r["id"] for r in results}), 2000)
+
+    def test_a_batch_over_its_limit_is_refused_whole(self):
+        self.publish(INSTANT)
+        answer = self.admin.post("/runs/batch", {"items": [{"workflow": "instant"}] * 10_001})
+        self.refused(answer, 400, "INVALID_REQUEST")
+        self.assertEqual(self.ok(self.admin.get("/runs")).json["items"], [])
+
+
+class Lists(ApiCase):
+    def listed(self, **query):
+        return self.ok(self.admin.get("/runs", **query)).json["items"]
+
+    def ids(self, **query):
+        return [item["id"] for item in self.listed(**query)]
+
+    def pages(self, **query):
+        """Every item of every page."""
+        items, cursor = [], None
+        while True:
+            page = self.ok(self.admin.get("/runs", **query, **({"cursor": cursor} if cursor else {}))).json
+            items += page["items"]
+            cursor = page["next_cursor"]
+            if not cursor:
+                return items
+
+    def batch(self, count, **item):
+        items = self.ok(self.admin.post("/runs/batch", {"items": [item] * count})).json["items"]
+        return [i["id"] for i in items]
+
+    def test_newest_come_first(self):
+        self.publish(REMOTE)
+        made = [self.create("remote")["id"] for _ in range(5)]
+        self.assertEqual(self.ids(), made[::-1])
+
+    def test_each_filter_shows_what_fits_and_nothing_else(self):
+        self.publish(REMOTE)
+        self.publish(GATED)
+        self.publish(INSTANT)
+        plain = self.create("remote")["id"]
+        lab = self.create("remote", workspace="lab")["id"]
+        waiting = self.run_status(self.create("gated")["id"], "waiting")["id"]
+        done = self.run_status(self.create("instant")["id"], "success")["id"]
+        canceled = self.create("remote")["id"]
+        self.ok(self.admin.post(f"/runs/{canceled}/cancel"))
+        failed = self.create("remote", provider="external")["id"]
+        self.refused(self.admin.post(f"/runs/{failed}/status", {"status": "success"}), 409, "INVALID_STATE_TRANSITION")
+        for query, wanted in [({"status": "created"}, {plain, lab}),
+                              ({"status": "waiting"}, {waiting}),
+                              ({"status": "success"}, {done}),
+                              ({"status": "canceled"}, {canceled}),
+                              ({"status": "failed"}, {failed}),
+                              ({"status": "running"}, set()),
+                              ({"workflow": "remote"}, {plain, lab, canceled, failed}),
+                              ({"workflow": "nope"}, set()),
+                              ({"workspace": "lab"}, {lab}),
+                              ({"workspace": "default", "workflow": "remote", "status": "created"}, {plain}),
+                              ({"q": "INVALID_STATE"}, {failed}),
+                              ({"q": "gat"}, {waiting}),
+                              ({"q": done}, {done}),
+                              ({"q": "remote", "status": "canceled"}, {canceled}),
+                              ({"vocabulary": "state-machine", "status": "PENDING"}, {plain, lab}),
+                              ({"vocabulary": "state-machine", "status": "FAILED"}, {failed}),
+                              ({"vocabulary": "runtime", "status": "waiting_approval"}, {waiting})]:
+            with self.subTest(query=query):
+                self.assertEqual(set(self.ids(**query)), wanted)
+
+    def test_since_is_the_moment_of_creation(self):
+        self.publish(REMOTE)
+        before = self.create("remote")
+        time.sleep(0.005)  # times have milliseconds
+        after = self.create("remote")
+        self.assertEqual(self.ids(since=after["created_at"]), [after["id"]])
+        self.assertEqual(self.ids(since=before["created_at"]), [after["id"], before["id"]])
+        self.assertEqual(self.ids(since="2999-01-01T00:00:00Z"), [])
+
+    def test_a_filter_that_is_misspelt_or_malformed_is_refused(self):
+        for query in ({"stauts": "running"}, {"status": "RUNNING"}, {"status": ""}, {"since": "yesterday"},
+                      {"limit": 0}, {"limit": 501}, {"limit": "x"}, {"limit": "-1"}, {"cursor": "x"},
+                      {"cursor": "ten_01kaw3v9m8f2hr4x6q0t7c5ezy"}, {"vocabulary": "klingon"}):
+            with self.subTest(query=query):
+                self.refused(self.admin.get("/runs", **query), 400, "INVALID_REQUEST")
+        self.refused(self.admin.get("/runs?limit=1&limit=2"), 400, "INVALID_REQUEST")
+
+    def test_pages_have_no_gap_and_no_repeat_while_runs_are_being_added(self):
+        self.publish(REMOTE)
+        made = self.batch(200, workflow="remote")
+        stop = threading.Event()
+        adding = self.client(self.admin.key)
+
+        def add():
+            while not stop.is_set():
+                adding.post("/runs", {"workflow": "remote"})
+
+        thread = threading.Thread(target=add)
+        thread.start()
+        try:
+            seen = [item["id"] for item in self.pages(limit=7)]
+        finally:
+            stop.set()
+            thread.join()
+        self.assertEqual(len(seen), len(set(seen)))
+        self.assertEqual(seen, sorted(seen, reverse=True))
+        self.assertEqual([id for id in seen if id in set(made)], made[::-1])
+
+    def test_pages_of_a_filtered_list_are_whole_too(self):
+        self.publish(REMOTE)
+        self.publish(INSTANT)
+        made = []
+        for _ in range(6):
+            made += self.batch(5, workflow="remote", workspace="lab")
+            self.batch(3, workflow="remote")
+        for query in ({"workspace": "lab"}, {"q": "remote", "workspace": "lab"},
+                      {"status": "created", "workspace": "lab"},
+                      {"status": "created", "q": "rem", "workspace": "lab"}):
+            for limit in (1, 5, 7, 30, 100):
+                with self.subTest(query=query, limit=limit):
+                    self.assertEqual([i["id"] for i in self.pages(limit=limit, **query)], made[::-1])
+
+    def test_a_last_page_says_that_it_is_the_last(self):
+        self.publish(REMOTE)
+        self.batch(4, workflow="remote")
+        self.assertIsNone(self.ok(self.admin.get("/runs", limit=4)).json["next_cursor"])
+        self.assertIsNotNone(self.ok(self.admin.get("/runs", limit=3)).json["next_cursor"])
+
+    def test_a_list_shows_what_the_last_answer_said(self):
+        self.publish(GATED)
+        for _ in range(20):
+            run = self.run_status(self.create("gated")["id"], "waiting")
+            self.ok(self.admin.post(f"/runs/{run['id']}/approve"))
+            self.assertIn(run["id"], self.ids(status="success", limit=5))
+
+    # A row of the list does not know whether its run is backing off: the word is computed from the status alone, so a
+    # run that GET /runs/{id} calls failed_retryable is listed as running, under the filter failed_retryable too, and
+    # that filter also shows runs that are not backing off at all (list_runs() and read_filter() in routes_runs.cc).
+    @unittest.expectedFailure
+    def test_a_list_and_a_run_use_the_same_word(self):
+        run = self.start(retrying(base="1h"))
+        other = self.start(REMOTE)
+        leases = self.lease(max=2, wait="5s")
+        lease = next(lease for lease in leases if lease["run_id"] == run["id"])
+        self.report("fail", lease, retryable=True)
+        self.assertEqual(self.get_run(run["id"], vocabulary="runtime")["status"], "failed_retryable")
+        words = {i["id"]: i["status"] for i in self.listed(vocabulary="runtime")}
+        self.assertEqual(words[run["id"]], "failed_retryable")
+        self.assertNotIn(other["id"], self.ids(vocabulary="runtime", status="failed_retryable"))
+
+
+class Streams(ApiCase):
+    def a_run_with_a_past(self):
+        run = self.start("""
+workflow: past
+retry: {max_attempts: 3, base: 1ms, jitter: 0}
+steps:
+  - {id: work, tool: test.work}
+  - {id: gate, tool: approval, prompt: "Größe “ok”? 😀"}
+  - {id: end, tool: noop, with: {output: {"z": 1.5, "a": "ü\\n\\u0001", "é": [true, null]}}}
+""", input={"b": "ü😀", "a": 1e21})["id"]
+        self.report("fail", self.lease_one(), message="first\nnot this time", retryable=True, cost_usd="0.01")
+        self.complete(self.lease_one(), output={"ok": "ß"}, cost_usd="0.02")
+        self.run_status(run, "waiting")
+        self.ok(self.admin.post(f"/runs/{run}/approve", {"reason": "looks “fine”"}))
+        self.run_status(run, "success")
+        return run
+
+    def test_every_event_is_chained_to_the_one_before(self):
+        run = self.a_run_with_a_past()
+        tenant = self.ok(self.admin.get("/tenant")).json["id"]
+        items = self.events(run)
+        self.assertEqual([i["seq"] for i in items], list(range(1, len(items) + 1)))
+        head = hashlib.sha256(f"pawl stream v1\n{tenant}\n{run}".encode()).digest()
+        for item in items:
+            text = json.dumps(item["event"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+            head = hashlib.sha256(head + text.encode()).digest()
+            self.assertEqual(item["hash"], head.hex(), item)
+
+    def test_a_stream_can_be_read_in_pieces(self):
+        run = self.a_run_with_a_past()
+        whole = self.events(run)
+        pieces, after = [], 0
+        while True:
+            page = self.ok(self.admin.get(f"/runs/{run}/events", after=after, limit=3)).json
+            self.assertLessEqual(len(page["items"]), 3)
+            pieces += page["items"]
+            if not page["next_cursor"]:
+                break
+            after = page["next_cursor"]
+        self.assertEqual(pieces, whole)
+        self.assertEqual(self.ok(self.admin.get(f"/runs/{run}/events", after=len(whole))).json["items"], [])
+        self.assertEqual(self.ok(self.admin.get(f"/runs/{run}/events", at=4)).json["items"], whole[:4])
+
+    def test_a_run_can_be_seen_as_it_was_after_every_event(self):
+        run = self.a_run_with_a_past()
+        events = self.events(run)
+        statuses = []
+        for item in events:
+            then = self.get_run(run, at=item["seq"])
+            self.assertEqual(then["seq"], item["seq"])
+            self.assertEqual(then.pop("head"), item["hash"])
+            statuses.append(then["status"])
+        self.assertEqual([s for s, _ in itertools.groupby(statuses)],
+                         ["created", "running", "waiting", "running", "success"])
+        self.assertEqual(then, self.get_run(run))
+
+    def test_the_past_does_not_change_when_the_run_goes_on(self):
+        run = self.start(GATED)["id"]
+        waiting = self.run_status(run, "waiting")
+        self.ok(self.admin.post(f"/runs/{run}/approve"))
+        then = self.get_run(run, at=waiting["seq"])
+        del then["head"]
+        self.assertEqual(then, waiting)
+
+    def test_a_moment_that_never_was_is_refused(self):
+        run = self.start(GATED)["id"]
+        self.run_status(run, "waiting")
+        last = len(self.events(run))
+        for at in (0, last + 1, -1, "x", 2**64):
+            with self.subTest(at=at):
+                self.refused(self.admin.get(f"/runs/{run}", at=at), 400, "INVALID_REQUEST")
+
+    def test_streams_and_the_past_survive_a_kill(self):
+        run = self.a_run_with_a_past()
+        before = self.events(run), self.get_run(run), self.get_run(run, at=5)
+        self.restart(kill=True)
+        self.assertEqual((self.events(run), self.get_run(run), self.get_run(run, at=5)), before)
+
+    def test_an_invalid_report_is_audited_in_the_stream(self):
+        run = self.start(REMOTE)["id"]
+        self.refused(self.admin.post(f"/runs/{run}/approve"), 409, "NOTHING_WAITING")
+        last = self.events(run)[-1]["event"]
+        self.assertEqual((last["type"], last["requested"], last["code"]), ("transition.refused", "approve", "NOTHING_WAITING"))
+
+
+class Vocabularies(ApiCase):
+    WORDS = {"created": ("PENDING", "queued"), "running": ("RUNNING", "running"),
+             "waiting": ("WAITING_APPROVAL", "waiting_approval"), "success": ("SUCCEEDED", "succeeded"),
+             "failed": ("FAILED", "failed_terminal"), "denied": ("FAILED", "failed_terminal"),
+             "timeout": ("FAILED", "failed_terminal"), "canceled": ("CANCELED", "canceled")}
+
+    def check(self, run, status):
+        machine, runtime = self.WORDS[status]
+        for words, wanted in (("contract-v1", status), ("state-machine", machine), ("runtime", runtime)):
+            self.assertEqual(self.get_run(run, vocabulary=words)["status"], wanted)
+            listed = self.ok(self.admin.get("/runs", vocabulary=words)).json["items"]
+            self.assertEqual([i["status"] for i in listed if i["id"] == run], [wanted])
+            found = self.ok(self.admin.get("/runs", vocabulary=words, status=wanted)).json["items"]
+            self.assertIn(run, [i["id"] for i in found])
+        self.assertEqual(self.get_run(run)["status"], status)
+
+    def test_every_status_has_its_words(self):
+        self.publish(REMOTE)
+        paths = {"created": [], "running": ["running"], "waiting": ["running", "waiting"],
+                 **{end: ["running", end] for end in ("success", "failed", "denied", "timeout", "canceled")}}
+        for status, path in paths.items():
+            with self.subTest(status=status):
+                run = self.create("remote", provider="external")["id"]
+                for word in path:
+                    body = {"status": word}
+                    if word in ("failed", "denied", "timeout"):
+                        body["diagnostic"] = {"error_code": "X", "message": "y"}
+                    self.ok(self.admin.post(f"/runs/{run}/status", body))
+                self.check(run, status)
+
+    def test_every_answer_with_a_run_takes_a_vocabulary(self):
+        self.publish(GATED)
+        self.publish(REMOTE)
+        words = {"vocabulary": "state-machine"}
+        run = self.ok(self.admin.post("/runs", {"workflow": "gated"}, **words), 201).json
+        self.assertEqual(run["status"], "PENDING")
+        waiting = self.run_status(run["id"], "WAITING_APPROVAL", **words)
+        self.assertEqual(waiting["steps"][0]["status"], "WAITING_APPROVAL")
+        self.assertEqual(self.get_run(run["id"], at=1, **words)["status"], "PENDING")
+        done = self.ok(self.admin.post(f"/runs/{run['id']}/approve", **words)).json
+        self.assertEqual((done["status"], done["steps"][0]["status"]), ("SUCCEEDED", "SUCCEEDED"))
+        other = self.create("remote")["id"]
+        self.assertEqual(self.ok(self.admin.post(f"/runs/{other}/cancel", **words)).json["status"], "CANCELED")
+        self.assertEqual(self.ok(self.admin.post(f"/runs/{other}/retry", **words), 201).json["status"], "PENDING")
+        self.ok(self.admin.get(f"/runs/{other}/events", **words))
+        self.ok(self.admin.get("/approvals", **words))
+
+    def test_a_step_that_backs_off_has_its_words(self):
+        run = self.start(retrying(base="1h"))["id"]
+        self.report("fail", self.lease_one(), retryable=True)
+        self.assertEqual([(self.get_run(run, vocabulary=v)["status"], self.step(run, "only", vocabulary=v)["status"])
+                          for v in ("contract-v1", "state-machine", "runtime")],
+                         [("running", "failed_retryable"), ("RUNNING", "PENDING"), ("failed_retryable", "failed_retryable")])
+        self.assertEqual(self.get_run(run)["sub_state"], "backing-off")
+
+    def test_an_unknown_vocabulary_is_refused_before_anything_is_done(self):
+        self.publish(GATED)
+        run = self.create("gated")["id"]
+        self.run_status(run, "waiting")
+        odd = {"vocabulary": "klingon"}
+        for answer in (self.admin.get("/runs", **odd), self.admin.get(f"/runs/{run}", **odd),
+                       self.admin.get(f"/runs/{run}", at=1, **odd), self.admin.post("/runs", {"workflow": "gated"}, **odd),
+                       self.admin.post(f"/runs/{run}/approve", **odd), self.admin.post(f"/runs/{run}/reject", **odd),
+                       self.admin.post(f"/runs/{run}/cancel", **odd), self.admin.post(f"/runs/{run}/retry", **odd),
+                       self.admin.post(f"/runs/{run}/status", {"status": "running"}, **odd)):
+            self.refused(answer, 400, "INVALID_REQUEST")
+        self.assertEqual(self.get_run(run)["status"], "waiting")
+        self.assertEqual(len(self.ok(self.admin.get("/runs")).json["items"]), 1)
+
+    def test_an_unknown_vocabulary_is_refused_where_it_changes_nothing(self):
+        run = self.start(GATED)["id"]
+        for path in (f"/runs/{run}/events", "/approvals"):
+            with self.subTest(path=path):
+                self.refused(self.admin.get(path, vocabulary="klingon"), 400, "INVALID_REQUEST")
+
+    def test_an_answer_in_an_unknown_vocabulary_is_refused_and_the_server_lives(self):
+        run = self.start(REMOTE)["id"]
+        try:
+            answer = self.admin.post(f"/runs/{run}/answer", {"step": "only", "answer": 1}, vocabulary="klingon")
+        except ConnectionError:
+            answer = None
+        self.assertTrue(answer and answer.status == 400 and self.server.is_alive(), answer)
+
+
+class Approvals(ApiCase):
+    def waiting(self, source, who=None):
+        run = self.start(source, who)["id"]
+        return self.run_status(run, "waiting")
+
+    def test_an_approval_lets_the_run_go_on(self):
+        run = self.waiting(GATED)
+        approval = run["approvals"][0]
+        self.assertEqual((approval["status"], approval["tier"], approval["step"]), ("requested", "med", "gate"))
+        done = self.ok(self.admin.post(f"/runs/{run['id']}/approve", {"reason": "fine"})).json
+        self.assertEqual(done["status"], "success")
+        self.assertEqual(done["approvals"][0]["status"], "approved")
+        self.assertEqual(done["approvals"][0]["reason"], "fine")
+        self.assertTrue(done["approvals"][0]["resolved_by"].startswith("key:"))
+
+    def test_approving_again_is_the_same_answer_and_appends_nothing(self):
+        run = self.waiting(GATED)["id"]
+        first = self.ok(self.admin.post(f"/runs/{run}/approve"))
+        events = self.events(run)
+        again = self.ok(self.admin.post(f"/runs/{run}/approve"))
+        self.assertEqual(again.body, first.body)
+        self.assertEqual(self.events(run), events)
+
+    def test_a_rejection_denies_the_run_with_a_diagnostic(self):
+        run = self.waiting(GATED)["id"]
+        denied = self.ok(self.admin.post(f"/runs/{run}/reject", {"reason": "not today"})).json
+        self.assertEqual((denied["status"], denied["error_code"], denied["retryable"]), ("denied", "APPROVAL_REJECTED", False))
+        for field in ("error_code", "category", "message", "likely_cause", "suggested_fix", "retryable", "severity"):
+            self.assertIn(field, denied["diagnostic"])
+        self.assertIn("not today", denied["diagnostic"]["message"])
+        self.assertEqual(self.ok(self.admin.post(f"/runs/{run}/reject")).json["status"], "denied")
+
+    def test_a_decided_approval_cannot_be_decided_otherwise(self):
+        approved, rejected = self.waiting(GATED)["id"], self.waiting(GATED)["id"]
+        self.ok(self.admin.post(f"/runs/{approved}/approve"))
+        self.ok(self.admin.post(f"/runs/{rejected}/reject"))
+        for run, verb in ((approved, "reject"), (rejected, "approve")):
+            events = self.events(run)
+            self.refused(self.admin.post(f"/runs/{run}/{verb}"), 409, "ALREADY_RESOLVED")
+            self.assertEqual(self.events(run), events)
+
+    def test_nothing_waiting_is_refused_and_moves_nothing(self):
+        run = self.start(REMOTE)["id"]
+        before = self.get_run(run)
+        for verb in ("approve", "reject"):
+            self.refused(self.admin.post(f"/runs/{run}/{verb}"), 409, "NOTHING_WAITING")
+        after = self.get_run(run)
+        self.assertEqual((after["status"], after["steps"]), (before["status"], before["steps"]))
+
+    def test_a_canceled_run_cannot_be_approved(self):
+        run = self.waiting(GATED)["id"]
+        self.ok(self.admin.post(f"/runs/{run}/cancel"))
+        self.refused(self.admin.post(f"/runs/{run}/approve"), 409, "ALREADY_RESOLVED")
+        self.assertEqual(self.get_run(run)["status"], "canceled")
+
+    def test_of_several_open_approvals_one_must_be_named(self):
+        run = self.waiting(TWO_GATES)
+        self.refused(self.admin.post(f"/runs/{run['id']}/approve"), 409, "AMBIGUOUS_APPROVAL")
+        left, right = (a["id"] for a in run["approvals"])
+        still = self.ok(self.admin.post(f"/runs/{run['id']}/approve", {"approval_id": left})).json
+        self.assertEqual(still["status"], "waiting")
+        done = self.ok(self.admin.post(f"/runs/{run['id']}/approve", {"approval_id": right})).json
+        self.assertEqual(done["status"], "success")
+
+    def test_an_approval_of_another_run_is_not_found_in_this_one(self):
+        one, two = self.waiting(GATED), self.waiting(GATED)
+        for approval in (two["approvals"][0]["id"], NO_APPROVAL):
+            answer = self.admin.post(f"/runs/{one['id']}/approve", {"approval_id": approval})
+            self.refused(answer, 404, "NOT_FOUND")
+        self.refused(self.admin.post(f"/runs/{one['id']}/approve", {"approval_id": "x"}), 400, "INVALID_REQUEST")
+        self.assertEqual([self.get_run(r["id"])["status"] for r in (one, two)], ["waiting", "waiting"])
+
+    def test_two_people_are_two_keys_and_neither_is_the_one_who_asked(self):
+        run = self.waiting(TWO_PEOPLE)["id"]
+        ada, bob = self.as_role("approver"), self.as_role("approver")
+        self.refused(self.admin.post(f"/runs/{run}/approve"), 403, "SELF_APPROVAL")
+        self.refused(self.admin.post(f"/runs/{run}/reject"), 403, "SELF_APPROVAL")
+        for _ in range(2):
+            once = self.ok(ada.post(f"/runs/{run}/approve")).json
+            self.assertEqual((once["status"], len(once["approvals"][0]["votes"])), ("waiting", 1))
+        self.assertEqual(self.ok(bob.post(f"/runs/{run}/approve")).json["status"], "success")
+
+    def test_one_of_two_people_can_reject(self):
+        run = self.waiting(TWO_PEOPLE)["id"]
+        self.ok(self.as_role("approver").post(f"/runs/{run}/approve"))
+        self.assertEqual(self.ok(self.as_role("approver").post(f"/runs/{run}/reject")).json["status"], "denied")
+
+    def test_an_approval_that_nobody_gives_expires_and_denies_the_run(self):
+        run = self.start(QUICK_EXPIRY)["id"]
+        denied = self.run_status(run, "denied")
+        self.assertEqual((denied["error_code"], denied["retryable"]), ("APPROVAL_EXPIRED", True))
+        self.assertEqual(denied["approvals"][0]["status"], "expired")
+        self.refused(self.admin.post(f"/runs/{run}/approve"), 409, "ALREADY_RESOLVED")
+        self.assertEqual(self.types(run)[-2:], ["run.resumed", "run.denied"])
+
+    def test_the_inbox_shows_what_waits_and_decides_it(self):
+        run = self.waiting(GATED)
+        items = self.ok(self.admin.get("/approvals")).json["items"]
+        self.assertEqual([(i["run_id"], i["status"]) for i in items], [(run["id"], "requested")])
+        done = self.ok(self.admin.post(f"/approvals/{items[0]['id']}/approve", {"reason": "ok"})).json
+        self.assertEqual((done["id"], done["status"]), (run["id"], "success"))
+        self.assertEqual(self.ok(self.admin.get("/approvals")).json["items"], [])
+        approved = self.ok(self.admin.get("/approvals", status="approved")).json["items"]
+        self.assertEqual([i["id"] for i in approved], [items[0]["id"]])
+        self.ok(self.admin.post(f"/approvals/{items[0]['id']}/approve"))
+        self.refused(self.admin.post(f"/approvals/{items[0]['id']}/reject"), 409, "ALREADY_RESOLVED")
+        self.refused(self.admin.post(f"/approvals/{NO_APPROVAL}/approve"), 404, "NOT_FOUND")
+        self.refused(self.admin.get("/approvals", status="open"), 400, "INVALID_REQUEST")
+
+    # GET /approvals stops at `limit` with next_cursor null, and takes no cursor: what lies beyond cannot be had
+    # (list_approvals() in routes_approvals.cc; 500 at most).
+    @unittest.expectedFailure
+    def test_the_inbox_has_pages(self):
+        self.waiting(TWO_GATES)
+        page = self.ok(self.admin.get("/approvals", limit=1)).json
+        self.assertEqual(len(page["items"]), 1)
+        rest = self.ok(self.admin.get("/approvals", limit=1, cursor=page["next_cursor"])).json
+        self.assertNotEqual(rest["items"][0]["id"], page["items"][0]["id"])
+
+    def test_looking_decides_nothing(self):
+        run = self.waiting(GATED)
+        self.refused(self.admin.get(f"/runs/{run['id']}/approve"), 405, "METHOD_NOT_ALLOWED")
+        self.refused(self.admin.get(f"/approvals/{run['approvals'][0]['id']}/approve"), 405, "METHOD_NOT_ALLOWED")
+        self.assertEqual(self.get_run(run["id"])["status"], "waiting")
+
+
+class Decisions(ApiCase):
+    def test_a_created_run_can_be_canceled_along_legal_transitions(self):
+        run = self.start(REMOTE)["id"]
+        canceled = self.ok(self.admin.post(f"/runs/{run}/cancel", {"reason": "a mistake"})).json
+        self.assertEqual((canceled["status"], canceled["steps"][0]["status"]), ("canceled", "canceled"))
+        self.assertEqual(self.types(run)[-2:], ["run.started", "run.canceled"])
+        self.assertEqual(self.events(run)[-1]["event"]["reason"], "a mistake")
+        self.assertEqual(self.lease(), [])
+
+    def test_canceling_again_is_the_same_answer(self):
+        run = self.start(REMOTE)["id"]
+        first = self.ok(self.admin.post(f"/runs/{run}/cancel"))
+        self.assertEqual(self.ok(self.admin.post(f"/runs/{run}/cancel")).body, first.body)
+
+    def test_a_finished_run_cannot_be_canceled(self):
+        run = self.run_status(self.start(INSTANT)["id"], "success")
+        self.refused(self.admin.post(f"/runs/{run['id']}/cancel"), 409, "RUN_ENDED")
+        self.assertEqual(self.get_run(run["id"]), run)
+
+    def test_cancel_against_completion_has_one_winner_and_both_see_it(self):
+        self.publish(REMOTE)
+        canceler, worker = self.client(self.admin.key), self.client(self.admin.key)
+        for _ in range(30):
+            run = self.create("remote")["id"]
+            lease = self.lease_one()
+            answers = {}
+            threads = [
+                threading.Thread(target=lambda: answers.update(cancel=canceler.post(f"/runs/{run}/cancel"))),
+                threading.Thread(target=lambda: answers.update(done=worker.post(
+                    "/leases/complete", {"items": [{"lease_id": lease["lease_id"], "token": lease["token"]}]})))]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            ended = self.get_run(run)["status"]
+            completed = answers["done"].json["items"][0]["ok"]
+            self.assertEqual((ended, answers["cancel"].status), ("success", 409) if completed else ("canceled", 200))
+
+    def test_a_retry_is_a_new_run_that_names_its_predecessor(self):
+        run = self.start(GATED, input={"n": 1}, workspace="lab", timeout="1h")["id"]
+        self.run_status(run, "waiting")
+        self.ok(self.admin.post(f"/runs/{run}/reject"))
+        answer = self.ok(self.admin.post(f"/runs/{run}/retry"), 201)
+        again = answer.json
+        self.assertEqual(answer.headers["Location"], "/runs/" + again["id"])
+        self.assertNotEqual(again["id"], run)
+        wanted = {"retry_of": run, "input": {"n": 1}, "workspace": "lab", "timeout": "1h", "trigger_type": "retry",
+                  "version": 1, "status": "created"}
+        self.assertEqual({key: again[key] for key in wanted}, wanted)
+        self.assertEqual(self.get_run(run)["status"], "denied")
+        self.assertNotEqual(self.ok(self.admin.post(f"/runs/{run}/retry"), 201).json["id"], again["id"])
+
+    def test_only_a_run_that_ended_badly_can_be_retried(self):
+        live = self.start(REMOTE)["id"]
+        self.refused(self.admin.post(f"/runs/{live}/retry"), 409, "RUN_NOT_ENDED")
+        done = self.start(INSTANT)["id"]
+        self.run_status(done, "success")
+        self.refused(self.admin.post(f"/runs/{done}/retry"), 409, "RUN_ENDED")
+        self.ok(self.admin.post(f"/runs/{live}/cancel"))
+        self.ok(self.admin.post(f"/runs/{live}/retry"), 201)
+
+    def test_an_answer_before_its_question_is_kept(self):
+        run = self.start(REMOTE)["id"]
+        answered = self.ok(self.admin.post(f"/runs/{run}/answer", {"step": "only", "answer": {"yes": True}})).json
+        self.assertEqual((answered["status"], answered["steps"][0]["answer"]), ("created", {"yes": True}))
+        self.assertTrue(self.events(run)[-1]["event"]["early"])
+
+    def test_an_answer_that_fits_nowhere_is_refused(self):
+        run = self.start(GATED)["id"]
+        self.run_status(run, "waiting")
+        self.refused(self.admin.post(f"/runs/{run}/answer", {"step": "gate", "answer": 1}), 409, "NOTHING_WAITING")
+        self.refused(self.admin.post(f"/runs/{run}/answer", {"step": "nope", "answer": 1}), 404, "NOT_FOUND")
+        self.refused(self.admin.post(f"/runs/{run}/answer", {"step": "gate"}), 400, "INVALID_REQUEST")
+        self.refused(self.admin.post(f"/runs/{run}/answer", {"answer": 1}), 400, "INVALID_REQUEST")
+        done = self.start(INSTANT)["id"]
+        self.run_status(done, "success")
+        self.refused(self.admin.post(f"/runs/{done}/answer", {"step": "only", "answer": 1}), 409, "NOTHING_WAITING")
+
+    def test_what_never_was_cannot_be_decided(self):
+        for verb, body in (("approve", None), ("reject", None), ("cancel", None), ("retry", None),
+                           ("answer", {"step": "a", "answer": 1}), ("status", {"status": "running"})):
+            for run in (NEVER_WAS, "garbage"):
+                self.refused(self.admin.post(f"/runs/{run}/{verb}", body), 404, "NOT_FOUND")
+
+    def test_unknown_keys_are_refused(self):
+        run = self.start(GATED)["id"]
+        self.run_status(run, "waiting")
+        for verb in ("approve", "reject", "cancel", "retry"):
+            self.refused(self.admin.post(f"/runs/{run}/{verb}", {"resaon": "x"}), 400, "INVALID_REQUEST")
+        self.assertEqual(self.get_run(run)["status"], "waiting")
+
+    def test_a_run_over_its_time_ends_as_timeout_with_a_diagnostic(self):
+        run = self.start(GATED, timeout="50ms")["id"]
+        ended = self.run_status(run, "timeout")
+        self.assertEqual((ended["error_code"], ended["retryable"]), ("RUN_TIMEOUT", True))
+        self.assertEqual(self.types(run)[-2:], ["run.resumed", "run.timed_out"])
+
+
+class ExternalRuns(ApiCase):
+    """Some other orchestrator carries the run and reports; contract v1 is enforced on it."""
+
+    STATUSES = ["created", "running", "waiting", "success", "failed", "denied", "timeout", "canceled"]
+    LEGAL = {("created", "running"), ("running", "waiting"), ("waiting", "running"), ("running", "success"),
+             ("running", "failed"), ("running", "denied"), ("running", "timeout"), ("running", "canceled"),
+             ("waiting", "canceled")}
+    DIAGNOSTIC = {"error_code": "SORRY", "category": "dependency", "message": "it broke", "likely_cause": "rust",
+                  "suggested_fix": "oil", "retryable": True, "severity": "high"}
+
+    def setUp(self):
+        super().setUp()
+        self.publish(REMOTE)
+
+    def say(self, run, status, **more):
+        if status in ("failed", "denied", "timeout"):
+            more.setdefault("diagnostic", self.DIAGNOSTIC)
+        return self.admin.post(f"/runs/{run}/status", {"status": status, **more})
+
+    def run_in(self, status):
+        run = self.create("remote", provider="external")["id"]
+        path = {"created": [], "running": ["running"], "waiting": ["running", "waiting"]}.get(status, ["running", status])
+        for word in path:
+            self.ok(self.say(run, word))
+        return run
+
+    def test_an_external_run_is_given_to_no_worker(self):
+        self.run_in("created")
+        self.run_in("running")
+        self.assertEqual(self.lease(), [])
+
+    def test_every_legal_transition_is_taken_and_is_one_event(self):
+        for before, after in sorted(self.LEGAL):
+            with self.subTest(before=before, after=after):
+                run = self.run_in(before)
+                events = len(self.events(run))
+                moved = self.ok(self.say(run, after)).json
+                self.assertEqual(moved["status"], after)
+                self.assertEqual(len(self.events(run)), events + 1)
+                if after in ("failed", "denied", "timeout"):
+                    seen = {key: moved["diagnostic"][key] for key in self.DIAGNOSTIC}
+                    self.assertEqual(seen, self.DIAGNOSTIC)
+                    self.assertEqual((moved["error_code"], moved["retryable"]), ("SORRY", True))
+                else:
+                    self.assertIsNone(moved["error_code"])
+
+    def check_illegal(self, before, after):
+        run = self.run_in(before)
+        answer = self.say(run, after)
+        if before in TERMINAL:
+            self.refused(answer, 409, "RUN_ENDED")
+            self.assertEqual(self.get_run(run)["status"], before)
+            return
+        self.refused(answer, 409, "INVALID_STATE_TRANSITION")
+        failed = self.get_run(run)
+        self.assertEqual((failed["status"], failed["error_code"]), ("failed", "INVALID_STATE_TRANSITION"))
+        refused = [e["event"] for e in self.events(run) if e["event"]["type"] == "transition.refused"]
+        self.assertEqual([(e["state"], e["code"]) for e in refused], [(before, "INVALID_STATE_TRANSITION")])
+
+    def test_every_illegal_transition_is_rejected_audited_and_fails_the_run(self):
+        for before, after in itertools.product(self.STATUSES, self.STATUSES):
+            if (before, after) in self.LEGAL or after == "created":
+                continue
+            with self.subTest(before=before, after=after):
+                self.check_illegal(before, after)
+
+    def test_a_run_that_is_reported_as_created_again_fails_too(self):
+        for before in self.STATUSES:
+            with self.subTest(before=before):
+                self.check_illegal(before, "created")
+
+    def test_a_failure_without_a_diagnostic_is_an_invalid_report(self):
+        for status in ("failed", "denied", "timeout"):
+            with self.subTest(status=status):
+                run = self.run_in("running")
+                answer = self.admin.post(f"/runs/{run}/status", {"status": status})
+                self.refused(answer, 409, "INVALID_STATE_TRANSITION")
+                self.assertEqual(self.get_run(run)["error_code"], "INVALID_STATE_TRANSITION")
+
+    def test_a_diagnostic_that_is_incomplete_is_refused_and_harms_nothing(self):
+        run = self.run_in("running")
+        for diagnostic in ({"message": "x"}, {"error_code": "X"}, {**self.DIAGNOSTIC, "category": "weather"},
+                           {**self.DIAGNOSTIC, "retryable": "yes"}, {**self.DIAGNOSTIC, "extra": 1}, "broken"):
+            with self.subTest(diagnostic=diagnostic):
+                self.refused(self.say(run, "failed", diagnostic=diagnostic), 400, "INVALID_REQUEST")
+        self.assertEqual(self.get_run(run)["status"], "running")
+
+    def test_a_status_that_is_no_word_is_refused_and_harms_nothing(self):
+        run = self.run_in("running")
+        for status in ("finished", "RUNNING", "", 7, None):
+            self.refused(self.admin.post(f"/runs/{run}/status", {"status": status}), 400, "INVALID_REQUEST")
+        self.assertEqual(self.get_run(run)["status"], "running")
+
+    def test_nobody_reports_on_a_run_that_the_engine_carries(self):
+        run = self.create("remote")["id"]
+        self.refused(self.admin.post(f"/runs/{run}/status", {"status": "running"}), 409, "NOT_EXTERNAL")
+        self.assertEqual(self.get_run(run)["status"], "created")
+
+    def test_an_external_run_can_be_canceled_here(self):
+        run = self.run_in("waiting")
+        self.assertEqual(self.ok(self.admin.post(f"/runs/{run}/cancel")).json["status"], "canceled")
+        self.refused(self.say(run, "success"), 409, "RUN_ENDED")
+
+
+if __name__ == "__main__":
+    unittest.main()
