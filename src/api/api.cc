@@ -4,6 +4,8 @@
 #include <boost/json/serialize.hpp>
 #include <iterator>
 
+#include "api/openapi.h"
+
 namespace pawl::api {
 namespace {
 
@@ -103,6 +105,7 @@ Vocabulary Call::vocabulary() const {
 }
 
 Api::Api(Parts parts, ApiOptions options) : parts_(parts), options_(options), routes_(all_routes()) {
+  openapi_document();  // stops here and now when a route was not described
   for (const Route& route : routes_) by_first_[std::string(segments(route.pattern).front())].push_back(&route);
 }
 

@@ -1,4 +1,5 @@
 #include "api/api.h"
+#include "api/openapi.h"
 
 namespace pawl::api {
 namespace {
@@ -28,12 +29,17 @@ void metrics(CallPtr call) {
   });
 }
 
+void describe(CallPtr call) {
+  call->respond({.status = 200, .content_type = "application/json", .body = openapi_document(), .headers = {}, .stream = {}});
+}
+
 }  // namespace
 
 std::vector<Route> operation_routes() {
   return {{Method::get, "/healthz", Access::open, healthz, "Whether this process lives"},
           {Method::get, "/readyz", Access::open, readyz, "Whether it takes work"},
-          {Method::get, "/metrics", Access::admin, metrics, "Figures for Prometheus (admins of the tenant default)"}};
+          {Method::get, "/metrics", Access::admin, metrics, "Figures for Prometheus (admins of the tenant default)"},
+          {Method::get, "/openapi.json", Access::open, describe, "This API, described for programs (OpenAPI 3.1)"}};
 }
 
 }  // namespace pawl::api

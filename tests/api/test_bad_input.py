@@ -169,8 +169,8 @@ class Bodies(BadInputCase):
             method, path = route.format(**things).split()
             for value in (7, -1, 1.5, True, [], {}, [7], {"a": 1}):
                 with self.subTest(route=route, key=key, value=value):
-                    if key == "items" and value == []:
-                        continue
+                    if key == "items" and (value == [] or (path == "/runs/batch" and value == [7])):
+                        continue  # nothing to do; or wrong in one item, which harms no other
                     body = {**(rest if path == "/runs" else {}), key: value}
                     answer = self.refused(self.admin.request(method, path, body), 400, "INVALID_REQUEST")
                     self.assertTrue(answer.json["where"].startswith("/" + key), answer)

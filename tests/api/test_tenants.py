@@ -22,6 +22,8 @@ NO_KEY = "key_01kaw3v9m8f2hr4x6q0t7c5ezy"
 ROUTES = {
     ("GET", "/healthz"): None,
     ("GET", "/readyz"): None,
+    ("GET", "/openapi.json"): None,
+    ("GET", "/metrics"): ADMIN,
     ("POST", "/runs"): OPERATE,
     ("POST", "/runs/batch"): OPERATE,
     ("GET", "/runs"): ALL,

@@ -1,0 +1,476 @@
+// What requests and answers look like: one order on its way through a small workflow, as a server gave it.
+#include "api/openapi_parts.h"
+#include "core/invariant.h"
+#include "core/json.h"
+
+namespace pawl::api::openapi {
+namespace {
+
+using boost::json::object;
+
+struct ExampleDoc {
+  std::string_view name;
+  std::string_view text;
+};
+
+std::vector<ExampleDoc> run_examples() {
+  return {
+      {"RunStarted",
+       R"({
+  "id": "run_01m7hm5kk9e00a16va1g5nvbxh", "workflow": "ship-order", "version": 1, "workspace": "default",
+  "provider": "native", "status": "created", "sub_state": null, "error_code": null, "retryable": null,
+  "input": {"order": 17}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
+  "trigger_ref": "", "retry_of": null, "budget_usd": "2.50", "timeout": "4h",
+  "created_at": "2026-11-16T07:29:28.681Z", "started_at": null, "finished_at": null, "cost_usd": "0.00",
+  "seq": 2,
+  "steps": [
+    {
+      "id": "pack", "tool": "warehouse.pack", "needs": [], "status": "ready", "attempts": 0, "max_attempts": 3,
+      "started_at": null, "finished_at": null, "next_eligible_at": null, "lease_owner": null,
+      "cost_usd": "0.00", "output": null, "question": null, "answer": null, "last_error": null
+    },
+    {
+      "id": "sign-off", "tool": "approval", "needs": ["pack"], "status": "pending", "attempts": 0,
+      "max_attempts": 3, "started_at": null, "finished_at": null, "next_eligible_at": null, "lease_owner": null,
+      "cost_usd": "0.00", "output": null, "question": null, "answer": null, "last_error": null
+    }
+  ],
+  "approvals": [], "diagnostic": null
+})"},
+      {"Run",
+       R"({
+  "id": "run_01m7hm5kk9e00a16va1g5nvbxh", "workflow": "ship-order", "version": 1, "workspace": "default",
+  "provider": "native", "status": "waiting", "sub_state": "waiting", "error_code": null, "retryable": null,
+  "input": {"order": 17}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
+  "trigger_ref": "", "retry_of": null, "budget_usd": "2.50", "timeout": "4h",
+  "created_at": "2026-11-16T07:29:28.681Z", "started_at": "2026-11-16T07:29:29.885Z", "finished_at": null,
+  "cost_usd": "0.10", "seq": 8,
+  "steps": [
+    {
+      "id": "pack", "tool": "warehouse.pack", "needs": [], "status": "succeeded", "attempts": 1,
+      "max_attempts": 3, "started_at": "2026-11-16T07:29:29.885Z", "finished_at": "2026-11-16T07:29:31.989Z",
+      "next_eligible_at": null, "lease_owner": "packer-1", "cost_usd": "0.10", "output": {"boxes": 2},
+      "question": null, "answer": null, "last_error": null
+    },
+    {
+      "id": "sign-off", "tool": "approval", "needs": ["pack"], "status": "waiting_approval", "attempts": 0,
+      "max_attempts": 3, "started_at": null, "finished_at": null, "next_eligible_at": null, "lease_owner": null,
+      "cost_usd": "0.00", "output": null, "question": null, "answer": null, "last_error": null
+    }
+  ],
+  "approvals": [
+    {
+      "id": "apr_01m7hm5kk9e00atssh0jsk99j4", "step": "sign-off", "status": "requested", "tier": "med",
+      "two_person": false, "quorum": 1, "prompt": "Ship order 17?", "requested_at": "2026-11-16T07:29:31.989Z",
+      "expires_at": "2026-11-16T08:29:31.989Z", "resolved_at": null, "resolved_by": null, "reason": "",
+      "votes": []
+    }
+  ],
+  "diagnostic": null
+})"},
+      {"RunEnded",
+       R"({
+  "id": "run_01m7hm5kk9e00a16va1g5nvbxh", "workflow": "ship-order", "version": 1, "workspace": "default",
+  "provider": "native", "status": "success", "sub_state": "succeeded", "error_code": null, "retryable": null,
+  "input": {"order": 17}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
+  "trigger_ref": "", "retry_of": null, "budget_usd": "2.50", "timeout": "4h",
+  "created_at": "2026-11-16T07:29:28.681Z", "started_at": "2026-11-16T07:29:29.885Z",
+  "finished_at": "2026-11-16T07:29:33.398Z", "cost_usd": "0.10", "seq": 12,
+  "steps": [
+    {
+      "id": "pack", "tool": "warehouse.pack", "needs": [], "status": "succeeded", "attempts": 1,
+      "max_attempts": 3, "started_at": "2026-11-16T07:29:29.885Z", "finished_at": "2026-11-16T07:29:31.989Z",
+      "next_eligible_at": null, "lease_owner": "packer-1", "cost_usd": "0.10", "output": {"boxes": 2},
+      "question": null, "answer": null, "last_error": null
+    },
+    {
+      "id": "sign-off", "tool": "approval", "needs": ["pack"], "status": "succeeded", "attempts": 0,
+      "max_attempts": 3, "started_at": null, "finished_at": "2026-11-16T07:29:33.398Z",
+      "next_eligible_at": null, "lease_owner": null, "cost_usd": "0.00", "output": null, "question": null,
+      "answer": null, "last_error": null
+    }
+  ],
+  "approvals": [
+    {
+      "id": "apr_01m7hm5kk9e00atssh0jsk99j4", "step": "sign-off", "status": "approved", "tier": "med",
+      "two_person": false, "quorum": 1, "prompt": "Ship order 17?", "requested_at": "2026-11-16T07:29:31.989Z",
+      "expires_at": "2026-11-16T08:29:31.989Z", "resolved_at": "2026-11-16T07:29:33.398Z",
+      "resolved_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "reason": "address checked",
+      "votes": [{"by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "at": "2026-11-16T07:29:33.398Z"}]
+    }
+  ],
+  "diagnostic": null
+})"},
+      {"RunDenied",
+       R"({
+  "id": "run_01m7hm5r6ye008df4ffwm630dx", "workflow": "ship-order", "version": 1, "workspace": "default",
+  "provider": "native", "status": "denied", "sub_state": "failed", "error_code": "APPROVAL_REJECTED",
+  "retryable": false, "input": {"order": 18}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp",
+  "trigger_type": "api", "trigger_ref": "", "retry_of": null, "budget_usd": "2.50", "timeout": "4h",
+  "created_at": "2026-11-16T07:29:33.406Z", "started_at": "2026-11-16T07:29:33.408Z",
+  "finished_at": "2026-11-16T07:29:34.530Z", "cost_usd": "0.10", "seq": 12,
+  "steps": [
+    {
+      "id": "pack", "tool": "warehouse.pack", "needs": [], "status": "succeeded", "attempts": 1,
+      "max_attempts": 3, "started_at": "2026-11-16T07:29:33.408Z", "finished_at": "2026-11-16T07:29:33.814Z",
+      "next_eligible_at": null, "lease_owner": "packer-1", "cost_usd": "0.10", "output": {"boxes": 2},
+      "question": null, "answer": null, "last_error": null
+    },
+    {
+      "id": "sign-off", "tool": "approval", "needs": ["pack"], "status": "failed_terminal", "attempts": 0,
+      "max_attempts": 3, "started_at": null, "finished_at": "2026-11-16T07:29:34.530Z",
+      "next_eligible_at": null, "lease_owner": null, "cost_usd": "0.00", "output": null, "question": null,
+      "answer": null,
+      "last_error": {
+        "error_code": "APPROVAL_REJECTED", "category": "approval",
+        "message": "rejected by key:01m7hm5hw6f0a8f126pnfvmmbp: no such address",
+        "likely_cause": "a person said no", "suggested_fix": "read the reason; change what is asked for",
+        "retryable": false, "severity": "medium", "step_id": "sign-off", "attempt": null,
+        "occurred_at": "2026-11-16T07:29:34.530Z", "cause": null
+      }
+    }
+  ],
+  "approvals": [
+    {
+      "id": "apr_01m7hm5r6ye00b7ry18xa559p2", "step": "sign-off", "status": "rejected", "tier": "med",
+      "two_person": false, "quorum": 1, "prompt": "Ship order 18?", "requested_at": "2026-11-16T07:29:33.814Z",
+      "expires_at": "2026-11-16T08:29:33.814Z", "resolved_at": "2026-11-16T07:29:34.530Z",
+      "resolved_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "reason": "no such address", "votes": []
+    }
+  ],
+  "diagnostic": {
+    "error_code": "APPROVAL_REJECTED", "category": "approval",
+    "message": "step sign-off: rejected by key:01m7hm5hw6f0a8f126pnfvmmbp: no such address",
+    "likely_cause": "a person said no", "suggested_fix": "read the reason; change what is asked for",
+    "retryable": false, "severity": "medium", "step_id": "sign-off", "attempt": null,
+    "occurred_at": "2026-11-16T07:29:34.530Z",
+    "cause": {
+      "error_code": "APPROVAL_REJECTED", "category": "approval",
+      "message": "rejected by key:01m7hm5hw6f0a8f126pnfvmmbp: no such address",
+      "likely_cause": "a person said no", "suggested_fix": "read the reason; change what is asked for",
+      "retryable": false, "severity": "medium", "step_id": "sign-off", "attempt": null,
+      "occurred_at": "2026-11-16T07:29:34.530Z", "cause": null
+    }
+  }
+})"},
+      {"RunCanceled",
+       R"({
+  "id": "run_01m7hm5sa4e00brfm1qkqcte6d", "workflow": "ship-order", "version": 1, "workspace": "default",
+  "provider": "native", "status": "canceled", "sub_state": "failed", "error_code": null, "retryable": null,
+  "input": {"order": 19}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
+  "trigger_ref": "", "retry_of": null, "budget_usd": "2.50", "timeout": "4h",
+  "created_at": "2026-11-16T07:29:34.532Z", "started_at": "2026-11-16T07:29:35.041Z",
+  "finished_at": "2026-11-16T07:29:35.041Z", "cost_usd": "0.00", "seq": 6,
+  "steps": [
+    {
+      "id": "pack", "tool": "warehouse.pack", "needs": [], "status": "canceled", "attempts": 0,
+      "max_attempts": 3, "started_at": null, "finished_at": "2026-11-16T07:29:35.041Z",
+      "next_eligible_at": null, "lease_owner": null, "cost_usd": "0.00", "output": null, "question": null,
+      "answer": null, "last_error": null
+    },
+    {
+      "id": "sign-off", "tool": "approval", "needs": ["pack"], "status": "canceled", "attempts": 0,
+      "max_attempts": 3, "started_at": null, "finished_at": "2026-11-16T07:29:35.041Z",
+      "next_eligible_at": null, "lease_owner": null, "cost_usd": "0.00", "output": null, "question": null,
+      "answer": null, "last_error": null
+    }
+  ],
+  "approvals": [], "diagnostic": null
+})"},
+      {"RunExternal",
+       R"({
+  "id": "run_01m7hm5st4e00aj4np4nz5r5s5", "workflow": "ship-order", "version": 1, "workspace": "default",
+  "provider": "external", "status": "failed", "sub_state": "failed", "error_code": "TOOL_DEPENDENCY_DOWN",
+  "retryable": true, "input": {}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
+  "trigger_ref": "", "retry_of": null, "budget_usd": null, "timeout": "4h",
+  "created_at": "2026-11-16T07:29:35.044Z", "started_at": "2026-11-16T07:29:35.147Z",
+  "finished_at": "2026-11-16T07:29:35.956Z", "cost_usd": "0.00", "seq": 3, "steps": [], "approvals": [],
+  "diagnostic": {
+    "error_code": "TOOL_DEPENDENCY_DOWN", "category": "dependency", "message": "the carrier does not answer",
+    "likely_cause": "what the tool calls is unreachable or failing",
+    "suggested_fix": "check the dependency's health, then retry", "retryable": true, "severity": "medium",
+    "step_id": null, "attempt": null, "occurred_at": "2026-11-16T07:29:35.956Z", "cause": null
+  }
+})"},
+  };
+}
+
+std::vector<ExampleDoc> answer_examples() {
+  return {
+      {"PublishedVersion", R"({"name": "ship-order", "version": 1})"},
+      {"WorkflowPage",
+       R"({
+  "items": [
+    {
+      "name": "ship-order", "version": 1,
+      "digest": "8d29a1b1eb9a13fec1dd1459cdfd0f004f04498644d533f268837dd4c63f4565"
+    }
+  ],
+  "next_cursor": null
+})"},
+      {"Workflow",
+       R"({
+  "name": "ship-order", "version": 1,
+  "digest": "8d29a1b1eb9a13fec1dd1459cdfd0f004f04498644d533f268837dd4c63f4565",
+  "source": "workflow: ship-order\nsteps:\n  - {id: pack, tool: warehouse.pack}\n"
+})"},
+      {"Leases",
+       R"({
+  "leases": [
+    {
+      "lease_id": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "token": 1, "run_id": "run_01m7hm5kk9e00a16va1g5nvbxh",
+      "step_id": "pack", "tool": "warehouse.pack", "input": {"order": 17}, "attempt": 1,
+      "idempotency_key": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "expires_at": "2026-11-16T07:29:59.885Z",
+      "timeout": "10m"
+    }
+  ]
+})"},
+      {"RunPage",
+       R"({
+  "items": [
+    {
+      "id": "run_01m7hm5kk9e00a16va1g5nvbxh", "workflow": "ship-order", "version": 1, "workspace": "default",
+      "status": "waiting", "error_code": null, "created_at": "2026-11-16T07:29:28.681Z",
+      "updated_at": "2026-11-16T07:29:31.989Z", "seq": 8
+    }
+  ],
+  "next_cursor": null
+})"},
+      {"ApprovalPage",
+       R"({
+  "items": [
+    {
+      "id": "apr_01m7hm5kk9e00atssh0jsk99j4", "run_id": "run_01m7hm5kk9e00a16va1g5nvbxh", "step": "sign-off",
+      "status": "requested", "tier": "med", "requested_at": "2026-11-16T07:29:31.989Z",
+      "expires_at": "2026-11-16T08:29:31.989Z"
+    }
+  ],
+  "next_cursor": null
+})"},
+      {"RunEventPage",
+       R"({
+  "items": [
+    {
+      "seq": 1, "hash": "3d5458e7fd729af8f093c5314a8272f84268e3776cb65f7a3ccc79322f8af5a7",
+      "event": {
+        "at": 1794814168681, "budget_usd": "2.50", "by": "key:01m7hm5hw6f0a8f126pnfvmmbp",
+        "input": "{\"order\":17}", "provider": "native", "timeout_ms": 14400000, "trigger_type": "api",
+        "type": "run.created", "v": 1, "version": 1, "workflow": "ship-order",
+        "workflow_digest": "8d29a1b1eb9a13fec1dd1459cdfd0f004f04498644d533f268837dd4c63f4565",
+        "workspace": "default"
+      }
+    },
+    {
+      "seq": 2, "hash": "4464d2c9af8acab3fca93538f7cd041b0eca3931373847a3263da6b6687ed95d",
+      "event": {"at": 1794814168681, "step": "pack", "type": "step.unblocked", "v": 1}
+    },
+    {
+      "seq": 3, "hash": "ba2552d6f9f4b5cb9afe28231d53733abffaf71d01db920b1ab118e5b5f7fc0c",
+      "event": {"at": 1794814169885, "type": "run.started", "v": 1}
+    }
+  ],
+  "next_cursor": "3"
+})"},
+      {"BatchResults",
+       R"({
+  "items": [
+    {"status": 201, "id": "run_01m7hm5tq9e009ajq168x6cecq", "run_status": "created"},
+    {
+      "status": 400, "code": "INVALID_REQUEST",
+      "detail": "There is no such key here; there are: workflow, version, input, workspace, trigger_type, trigger_ref, budget_usd, timeout, provider.",
+      "where": "/items/1/budget"
+    }
+  ]
+})"},
+      {"Tenant",
+       R"({
+  "id": "ten_01m7hm5hw0e00bfv2yb36eqv7g", "name": "default", "weight": 2,
+  "caps": {"max_concurrency": 20, "max_runs_per_min": null, "max_writes_per_run": null},
+  "workspaces": [{"name": "europe", "weight": 3}]
+})"},
+      {"TenantPage",
+       R"({
+  "items": [
+    {
+      "id": "ten_01m7hm5hw0e00bfv2yb36eqv7g", "name": "default", "weight": 2,
+      "caps": {"max_concurrency": 20, "max_runs_per_min": null, "max_writes_per_run": null},
+      "workspaces": [{"name": "europe", "weight": 3}]
+    }
+  ],
+  "next_cursor": null
+})"},
+      {"WorkspacePage", R"({"items": [{"name": "europe", "weight": 3}], "next_cursor": null})"},
+      {"MadeKey",
+       R"({
+  "id": "key_01m7hm5ts0f9qr9xzz1k3h8nr7",
+  "key": "pawl_01m7hm5ts0f9qr9xzz1k3h8nr7_00000000000000000000000000000000000000", "name": "packer",
+  "role": "worker", "expires_at": "2026-12-16T07:29:36.032Z"
+})"},
+      {"KeyPage",
+       R"({
+  "items": [
+    {
+      "id": "key_01m7hm5hw6f0a8f126pnfvmmbp", "name": "admin", "role": "admin",
+      "created_at": "2026-11-16T07:29:26.918Z", "created_by": "engine", "expires_at": null, "active": true
+    },
+    {
+      "id": "key_01m7hm5ts0f9qr9xzz1k3h8nr7", "name": "packer", "role": "worker",
+      "created_at": "2026-11-16T07:29:36.032Z", "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp",
+      "expires_at": "2026-12-16T07:29:36.032Z", "active": true
+    }
+  ],
+  "next_cursor": null
+})"},
+      {"KeyRevoked",
+       R"({
+  "id": "key_01m7hm5ts0f9qr9xzz1k3h8nr7", "name": "packer", "role": "worker",
+  "created_at": "2026-11-16T07:29:36.032Z", "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp",
+  "expires_at": "2026-11-16T07:29:36.036Z", "active": false
+})"},
+      {"LeaseResults",
+       R"({
+  "items": [
+    {"lease_id": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "ok": true},
+    {"lease_id": "run_01m7hm5sa4e00brfm1qkqcte6d:pack", "ok": false, "code": "LEASE_LOST", "cancel": true}
+  ]
+})"},
+      {"Health", R"({"status": "ok"})"},
+      {"Ready", R"({"status": "ready"})"},
+      {"FeedStream",
+       R"("id: 6.1\ndata: {\"position\":\"6.1\",\"run_id\":\"run_01m7hm5kk9e00a16va1g5nvbxh\",\"seq\":3,\"event\":{\"at\":1794814169885,\"type\":\"run.started\",\"v\":1}}\n\n")"},
+      {"Figures",
+       R"("# HELP pawl_frames_total Journal frames committed\n# TYPE pawl_frames_total counter\npawl_frames_total 12\n")"},
+      {"OpenApi", R"({"openapi": "3.1.0", "info": {"title": "pawl", "version": "0.1.0"}, "paths": {}})"},
+  };
+}
+
+std::vector<ExampleDoc> request_examples() {
+  return {
+      {"NewRun", R"({"workflow": "ship-order", "input": {"order": 17}, "budget_usd": "2.50"})"},
+      {"NewRuns",
+       R"({
+  "items": [
+    {"workflow": "ship-order", "input": {"order": 20}, "trigger_type": "order", "trigger_ref": "20"},
+    {"workflow": "ship-order", "input": {"order": 21}, "trigger_type": "order", "trigger_ref": "21"}
+  ]
+})"},
+      {"Decision", R"({"reason": "address checked"})"},
+      {"Reason", R"({"reason": "the customer withdrew"})"},
+      {"Answer", R"({"step": "pack", "answer": "in one box"})"},
+      {"StatusReport",
+       R"({
+  "status": "failed",
+  "diagnostic": {"error_code": "TOOL_DEPENDENCY_DOWN", "message": "the carrier does not answer"}
+})"},
+      {"LeaseRequest", R"({"worker": "packer-1", "tools": ["warehouse.pack"], "max": 10, "wait": "30s"})"},
+      {"CompletedLeases",
+       R"({
+  "items": [{"lease_id": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "token": 1, "output": {"boxes": 2}, "cost_usd": "0.10"}]
+})"},
+      {"FailedLeases",
+       R"({
+  "items": [
+    {
+      "lease_id": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "token": 1, "error_code": "TOOL_DEPENDENCY_DOWN",
+      "message": "the warehouse does not answer", "retry_after": "2m"
+    }
+  ]
+})"},
+      {"KeptLeases", R"({"items": [{"lease_id": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "token": 1}]})"},
+      {"WorkflowDefinition",
+       R"({
+  "workflow": "ship-order", "timeout": "4h",
+  "steps": [
+    {"id": "pack", "tool": "warehouse.pack", "with": {"order": "${{ input.order }}"}},
+    {
+      "id": "sign-off", "tool": "approval", "tier": "med", "expires": "1h",
+      "prompt": "Ship order ${{ input.order }}?"
+    }
+  ]
+})"},
+      {"Definition",
+       R"("workflow: ship-order\ntimeout: 4h\nsteps:\n  - id: pack\n    tool: warehouse.pack\n    with: {order: \"${{ input.order }}\"}\n  - id: sign-off\n    tool: approval\n    tier: med\n    expires: 1h\n    prompt: Ship order ${{ input.order }}?\n")"},
+      {"Limits", R"({"weight": 2, "max_concurrency": 20})"},
+      {"WorkspaceWeight", R"({"weight": 3})"},
+      {"NewTenant", R"({"name": "acme"})"},
+      {"NewKey", R"({"name": "packer", "role": "worker", "expires_in": "30d"})"},
+      {"KeyRotation", R"({"overlap": "1h"})"},
+  };
+}
+
+}  // namespace
+
+std::vector<ProblemDoc> problem_docs() {
+  const Headers soon{{"Retry-After", "1"}};
+  return {
+      {"INVALID_REQUEST", {400, "INVALID_REQUEST", "`workflow` is missing.", "/workflow", {}}},
+      {"INVALID_REQUEST.422",
+       {422, "INVALID_REQUEST", "a workspace has a name and a weight between 1 and 1000", "", {}}},
+      {"INVALID_JSON", {400, "INVALID_JSON", "The body is not JSON: unexpected character at offset 17.", "", {}}},
+      {"UNAUTHORIZED",
+       {401,
+        "UNAUTHORIZED",
+        "Send a key that is known here and has not expired: Authorization: Bearer pawl_...",
+        "authorization",
+        {{"WWW-Authenticate", "Bearer"}}}},
+      {"FORBIDDEN", {403, "FORBIDDEN", "A key with the role viewer may not do this.", "", {}}},
+      {"SELF_APPROVAL",
+       problem_of({RefusalCode::self_approval, "two people other than the one who asked must decide this"})},
+      {"NOT_FOUND", not_found()},
+      {"NOTHING_WAITING", problem_of({RefusalCode::nothing_waiting, "nothing waits for an approval in this run"})},
+      {"ALREADY_RESOLVED", problem_of({RefusalCode::already_resolved, "the approval is already rejected"})},
+      {"AMBIGUOUS_APPROVAL",
+       problem_of({RefusalCode::ambiguous_approval,
+                   "several approvals are open: name one (apr_01m7hm5kk9e00atssh0jsk99j4, ...)"})},
+      {"RUN_ENDED", problem_of({RefusalCode::run_ended, "the run has ended: success"})},
+      {"RUN_NOT_ENDED", problem_of({RefusalCode::run_not_ended, "the run is still running"})},
+      {"NOT_EXTERNAL", problem_of({RefusalCode::not_external,
+                                   "this run is carried by pawl itself; nobody else may report its status"})},
+      {"INVALID_STATE_TRANSITION",
+       problem_of({RefusalCode::invalid_transition, "reported succeed while the run is created"})},
+      {"FEED_POSITION_GONE",
+       {410,
+        "FEED_POSITION_GONE",
+        "What follows this position is not kept any more. Read the runs, then follow without it.",
+        "after",
+        {}}},
+      {"BODY_TOO_LARGE", {413, "BODY_TOO_LARGE", "the request's body is too large", "", {}}},
+      {"UNKNOWN_WORKFLOW",
+       {422, "UNKNOWN_WORKFLOW", "There is no such workflow, or not that version of it.", "/workflow", {}}},
+      {"INVALID_WORKFLOW",
+       {422,
+        "INVALID_WORKFLOW",
+        "ship-order:3:5: this step has no `tool`; add one, such as `tool: http.request`",
+        "",
+        {}}},
+      {"IDEMPOTENCY_KEY_REUSED",
+       problem_of({RefusalCode::idempotency_conflict,
+                   "this Idempotency-Key was used for another request, which made run_01m7hm5kk9e00a16va1g5nvbxh"})},
+      {"OVERLOADED",
+       {503, "OVERLOADED", "More requests are waiting than can be served soon. Try again in a moment.", "", soon}},
+      {"STOPPING", {503, "STOPPING", "This server is stopping.", "", soon}},
+  };
+}
+
+object examples() {
+  object out;
+  for (const auto& docs : {run_examples(), answer_examples(), request_examples()})
+    for (const ExampleDoc& doc : docs) {
+      auto value = parse_json(doc.text);
+      invariant(value.has_value(), "an example in openapi_examples.cc is not JSON");
+      out[doc.name] = object{{"value", std::move(*value)}};
+    }
+
+  object retried = out.at("RunStarted").as_object();
+  object& again = retried.at("value").as_object();
+  again["trigger_type"] = "retry";
+  again["retry_of"] = out.at("RunDenied").at("value").at("id");
+  out["RunRetried"] = std::move(retried);
+
+  object answered = out.at("RunStarted").as_object();
+  answered.at("value").at("steps").at(0).as_object()["answer"] = out.at("Answer").at("value").at("answer");
+  out["RunAnswered"] = std::move(answered);
+  return out;
+}
+
+}  // namespace pawl::api::openapi

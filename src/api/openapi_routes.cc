@@ -1,0 +1,410 @@
+// What is said about each route beyond its summary and its role, which stand in the router's own table.
+#include "api/openapi_parts.h"
+
+namespace pawl::api::openapi {
+namespace {
+
+using enum Method;
+
+// ---- What many of them share
+
+const Field vocabulary{"vocabulary", "Vocabulary",
+                       "In which words statuses are said; contract-v1 unless told. Approvals and events have the same "
+                       "words in all of them."};
+const Field run_id{"id", "RunId", "The run's id."};
+const Field approval_id{"id", "ApprovalId", "The approval's id."};
+const Field key_id{"id", "KeyId", "The key's id."};
+const Field workflow_name{"name", "Name", "The workflow's name."};
+
+Answer run_after(std::string_view says, std::string_view example) { return {200, says, {{"Run", example}}}; }
+
+// ---- By resource, in the router's order
+
+std::vector<RouteDoc> runs() {
+  return {
+      {.method = post,
+       .pattern = "/runs",
+       .operation_id = "create_run",
+       .tag = "runs",
+       .says =
+           "Answers once the run is durable. A repeat with the same Idempotency-Key, or with the same trigger_type and "
+           "trigger_ref, answers with the run that the first request made.",
+       .query = {vocabulary},
+       .headers =
+           {{"Idempotency-Key", "text/255",
+             "Makes a repeat safe: the same key with the same body makes no second run. Keys are the API key's own, "
+             "and do not expire."}},
+       .bodies = {{"NewRun"}},
+       .answers = {{201, "The run was made.", {{"Run", "RunStarted"}}, {"Location"}},
+                   {200,
+                    "The run that an earlier request made.",
+                    {{"Run", "RunStarted"}},
+                    {"Location", "Idempotency-Replayed"}}},
+       .problems = {"UNKNOWN_WORKFLOW", "IDEMPOTENCY_KEY_REUSED"}},
+      {.method = post,
+       .pattern = "/runs/batch",
+       .operation_id = "create_runs",
+       .tag = "runs",
+       .says =
+           "One result an item, in their order; an item that is wrong harms no other. Give each a trigger_ref to make "
+           "repeating the batch safe.",
+       .bodies = {{"NewRuns"}},
+       .answers = {{200, "What became of each.", {{"BatchResults"}}}}},
+      {.method = get,
+       .pattern = "/runs",
+       .operation_id = "list_runs",
+       .tag = "runs",
+       .says = "A page may be short, or empty, and still have a next_cursor: a search looks at so many runs at a time.",
+       .query = {{"status", "RunStatus", "Only those, in the vocabulary that is asked for."},
+                 {"workflow", "Name", "Only runs of this workflow."},
+                 {"workspace", "Name", "Only runs of this workspace."},
+                 {"since", "Time", "Only runs made at this time or later."},
+                 {"q", "text", "Only runs whose id, workflow or error code holds this text."},
+                 {"limit", "1..500", "How many at most; 50 unless told."},
+                 {"cursor", "RunId", "The next_cursor of the page before."},
+                 vocabulary},
+       .answers = {{200, "A page of runs.", {{"RunPage"}}}}},
+      {.method = get,
+       .pattern = "/runs/{id}",
+       .operation_id = "get_run",
+       .tag = "runs",
+       .says = "",
+       .path = {run_id},
+       .query = {{"at", "1..", "The run as it was after so many of its events."}, vocabulary},
+       .answers = {run_after("The run.", "Run")},
+       .problems = {"NOT_FOUND"}},
+      {.method = get,
+       .pattern = "/runs/{id}/events",
+       .operation_id = "list_run_events",
+       .tag = "runs",
+       .says = "",
+       .path = {run_id},
+       .query = {{"after", "count", "Only events behind this one: the next_cursor of the page before."},
+                 {"limit", "1..10000", "How many at most; 1000 unless told."},
+                 {"at", "1..", "Only events up to this one."},
+                 vocabulary},
+       .answers = {{200, "A page of events.", {{"RunEventPage"}}}},
+       .problems = {"NOT_FOUND"}},
+      {.method = post,
+       .pattern = "/runs/{id}/approve",
+       .operation_id = "approve_run",
+       .tag = "runs",
+       .says = "A repeat is answered as the first one was, and changes nothing.",
+       .path = {run_id},
+       .query = {vocabulary},
+       .bodies = {{"Decision"}},
+       .body_required = false,
+       .answers = {run_after("The run after it.", "RunEnded")},
+       .problems = {"NOT_FOUND", "SELF_APPROVAL", "NOTHING_WAITING", "ALREADY_RESOLVED", "AMBIGUOUS_APPROVAL"}},
+      {.method = post,
+       .pattern = "/runs/{id}/reject",
+       .operation_id = "reject_run",
+       .tag = "runs",
+       .says = "The run ends as denied. A repeat is answered as the first one was, and changes nothing.",
+       .path = {run_id},
+       .query = {vocabulary},
+       .bodies = {{"Decision"}},
+       .body_required = false,
+       .answers = {run_after("The run after it.", "RunDenied")},
+       .problems = {"NOT_FOUND", "SELF_APPROVAL", "NOTHING_WAITING", "ALREADY_RESOLVED", "AMBIGUOUS_APPROVAL"}},
+      {.method = post,
+       .pattern = "/runs/{id}/answer",
+       .operation_id = "answer_run",
+       .tag = "runs",
+       .says = "An answer that comes before the question is kept for it.",
+       .path = {run_id},
+       .query = {vocabulary},
+       .bodies = {{"Answer"}},
+       .answers = {run_after("The run after it.", "RunAnswered")},
+       .problems = {"NOT_FOUND", "NOTHING_WAITING"}},
+      {.method = post,
+       .pattern = "/runs/{id}/cancel",
+       .operation_id = "cancel_run",
+       .tag = "runs",
+       .says = "Workers that hold its steps learn of it at their next heartbeat. A repeat changes nothing.",
+       .path = {run_id},
+       .query = {vocabulary},
+       .bodies = {{"Reason"}},
+       .body_required = false,
+       .answers = {run_after("The run after it.", "RunCanceled")},
+       .problems = {"NOT_FOUND", "RUN_ENDED"}},
+      {.method = post,
+       .pattern = "/runs/{id}/retry",
+       .operation_id = "retry_run",
+       .tag = "runs",
+       .says =
+           "Makes a new run with the same workflow, version and input, whose retry_of names this one. For runs that "
+           "ended as failed, denied, timeout or canceled.",
+       .path = {run_id},
+       .query = {vocabulary},
+       .answers = {{201, "The new run.", {{"Run", "RunRetried"}}, {"Location"}}},
+       .problems = {"NOT_FOUND", "RUN_NOT_ENDED", "RUN_ENDED"}},
+      {.method = post,
+       .pattern = "/runs/{id}/status",
+       .operation_id = "report_run_status",
+       .tag = "runs",
+       .says =
+           "For runs that someone else carries (provider external). Contract v1 is enforced: a move that it does not "
+           "have is refused, stands in the journal, and fails the run.",
+       .path = {run_id},
+       .query = {vocabulary},
+       .bodies = {{"StatusReport"}},
+       .answers = {run_after("The run after it.", "RunExternal")},
+       .problems = {"NOT_FOUND", "NOT_EXTERNAL", "INVALID_STATE_TRANSITION", "RUN_ENDED", "INVALID_REQUEST.422"}},
+  };
+}
+
+std::vector<RouteDoc> workflows() {
+  return {
+      {.method = put,
+       .pattern = "/workflows/{name}",
+       .operation_id = "publish_workflow",
+       .tag = "workflows",
+       .says =
+           "The body is the definition, in YAML or JSON, whatever Content-Type says. The same text again is the same "
+           "version. Runs keep the version that they were started with.",
+       .path = {workflow_name},
+       .bodies = {{"WorkflowDefinition"}, {"Definition", "Definition", "application/yaml"}},
+       .answers = {{201, "A new version.", {{"PublishedVersion"}}},
+                   {200, "The version that there is already.", {{"PublishedVersion"}}}},
+       .problems = {"INVALID_WORKFLOW"}},
+      {.method = get,
+       .pattern = "/workflows",
+       .operation_id = "list_workflows",
+       .tag = "workflows",
+       .says = "",
+       .answers = {{200, "All of them.", {{"WorkflowPage"}}}}},
+      {.method = get,
+       .pattern = "/workflows/{name}",
+       .operation_id = "get_workflow",
+       .tag = "workflows",
+       .says = "",
+       .path = {workflow_name},
+       .query = {{"version", "Version", "The latest unless told."}},
+       .answers = {{200, "The workflow.", {{"Workflow"}}}},
+       .problems = {"NOT_FOUND"}},
+  };
+}
+
+std::vector<RouteDoc> approvals() {
+  return {
+      {.method = get,
+       .pattern = "/approvals",
+       .operation_id = "list_approvals",
+       .tag = "approvals",
+       .says = "",
+       .query = {{"status", "ApprovalStatus", "Only those; requested unless told."},
+                 {"limit", "1..500", "How many at most; 50 unless told."},
+                 vocabulary},
+       .answers = {{200, "The inbox.", {{"ApprovalPage"}}}}},
+      {.method = post,
+       .pattern = "/approvals/{id}/approve",
+       .operation_id = "approve",
+       .tag = "approvals",
+       .says = "A repeat is answered as the first one was, and changes nothing.",
+       .path = {approval_id},
+       .query = {vocabulary},
+       .bodies = {{"Reason"}},
+       .body_required = false,
+       .answers = {run_after("The run after it.", "RunEnded")},
+       .problems = {"NOT_FOUND", "SELF_APPROVAL", "ALREADY_RESOLVED"}},
+      {.method = post,
+       .pattern = "/approvals/{id}/reject",
+       .operation_id = "reject",
+       .tag = "approvals",
+       .says = "The run ends as denied. A repeat is answered as the first one was, and changes nothing.",
+       .path = {approval_id},
+       .query = {vocabulary},
+       .bodies = {{"Reason"}},
+       .body_required = false,
+       .answers = {run_after("The run after it.", "RunDenied")},
+       .problems = {"NOT_FOUND", "SELF_APPROVAL", "ALREADY_RESOLVED"}},
+  };
+}
+
+std::vector<RouteDoc> leases() {
+  return {
+      {.method = post,
+       .pattern = "/leases",
+       .operation_id = "take_leases",
+       .tag = "leases",
+       .says =
+           "Answers as soon as there is at least one, or when the wait is over. A step is leased only once all before "
+           "it is durable.",
+       .bodies = {{"LeaseRequest"}},
+       .answers = {{200, "The leases.", {{"Leases"}}}}},
+      {.method = post,
+       .pattern = "/leases/complete",
+       .operation_id = "complete_leases",
+       .tag = "leases",
+       .says = "One result an item, in their order. Answers once what was accepted is durable.",
+       .bodies = {{"CompletedLeases"}},
+       .answers = {{200, "What became of each.", {{"LeaseResults"}}}}},
+      {.method = post,
+       .pattern = "/leases/fail",
+       .operation_id = "fail_leases",
+       .tag = "leases",
+       .says = "One result an item, in their order. A failure that is retryable is tried again while attempts remain.",
+       .bodies = {{"FailedLeases"}},
+       .answers = {{200, "What became of each.", {{"LeaseResults"}}}}},
+      {.method = post,
+       .pattern = "/leases/heartbeat",
+       .operation_id = "keep_leases",
+       .tag = "leases",
+       .says = "Send one at a third of the time until expires_at. An item that is not ok says cancel: drop that work.",
+       .bodies = {{"KeptLeases"}},
+       .answers = {{200, "Which are still held.", {{"LeaseResults"}}}}},
+  };
+}
+
+std::vector<RouteDoc> tenants() {
+  return {
+      {.method = get,
+       .pattern = "/tenant",
+       .operation_id = "get_tenant",
+       .tag = "tenants",
+       .says = "",
+       .answers = {{200, "The tenant.", {{"Tenant"}}}}},
+      {.method = put,
+       .pattern = "/tenant/caps",
+       .operation_id = "set_caps",
+       .tag = "tenants",
+       .says = "The caps are set as a whole: one that is left out is lifted.",
+       .bodies = {{"Limits"}},
+       .answers = {{200, "The tenant after it.", {{"Tenant"}}}}},
+      {.method = get,
+       .pattern = "/workspaces",
+       .operation_id = "list_workspaces",
+       .tag = "tenants",
+       .says = "",
+       .answers = {{200, "All of them.", {{"WorkspacePage"}}}}},
+      {.method = put,
+       .pattern = "/workspaces/{name}",
+       .operation_id = "set_workspace",
+       .tag = "tenants",
+       .says = "",
+       .path = {{"name", "Name", "The workspace's name."}},
+       .bodies = {{"WorkspaceWeight"}},
+       .answers = {{200, "The tenant after it.", {{"Tenant"}}}},
+       .problems = {"INVALID_REQUEST.422"}},
+      {.method = get,
+       .pattern = "/tenants",
+       .operation_id = "list_tenants",
+       .tag = "tenants",
+       .says = "",
+       .answers = {{200, "All of them.", {{"TenantPage"}}}}},
+      {.method = post,
+       .pattern = "/tenants",
+       .operation_id = "create_tenant",
+       .tag = "tenants",
+       .says = "A name that is taken answers with the tenant that has it.",
+       .bodies = {{"NewTenant"}},
+       .answers = {{201, "The tenant was made.", {{"Tenant"}}},
+                   {200, "The tenant that has this name already.", {{"Tenant"}}}}},
+  };
+}
+
+std::vector<RouteDoc> keys() {
+  return {
+      {.method = get,
+       .pattern = "/keys",
+       .operation_id = "list_keys",
+       .tag = "keys",
+       .says = "",
+       .answers = {{200, "All of them.", {{"KeyPage"}}}}},
+      {.method = post,
+       .pattern = "/keys",
+       .operation_id = "create_key",
+       .tag = "keys",
+       .says = "",
+       .bodies = {{"NewKey"}},
+       .answers = {{201, "The key, with its text.", {{"MadeKey"}}}}},
+      {.method = post,
+       .pattern = "/keys/{id}/rotate",
+       .operation_id = "rotate_key",
+       .tag = "keys",
+       .says = "The new key has the old one's name and role; the old one is good until the overlap is over.",
+       .path = {key_id},
+       .bodies = {{"KeyRotation"}},
+       .body_required = false,
+       .answers = {{201, "The new key, with its text.", {{"MadeKey"}}}},
+       .problems = {"NOT_FOUND"}},
+      {.method = delete_,
+       .pattern = "/keys/{id}",
+       .operation_id = "revoke_key",
+       .tag = "keys",
+       .says = "It stays in the list, as one that is not active.",
+       .path = {key_id},
+       .answers = {{200, "The key after it.", {{"Key", "KeyRevoked"}}}},
+       .problems = {"NOT_FOUND"}},
+  };
+}
+
+std::vector<RouteDoc> operations() {
+  return {
+      {.method = get,
+       .pattern = "/events",
+       .operation_id = "follow_events",
+       .tag = "feed",
+       .says =
+           "Every event of the tenant's runs, in order and without gaps; for admins also those of the tenant itself. "
+           "Server-sent events, or WebSocket text messages when the client asks for an upgrade (the key goes in the "
+           "Authorization header there too). A client that is too slow is told to resume and disconnected: an event "
+           "`resume`, or a close with 1013 (1012 when the server stops), names the last position it was sent.",
+       .query = {{"after", "text", "Go on behind this position; 0 for all that is kept. From now on unless told."},
+                 {"run", "RunId", "Only this run's events."},
+                 vocabulary},
+       .headers = {{"Last-Event-ID", "text",
+                    "As `after`, which goes before it; browsers send it when they reconnect."}},
+       .answers = {{200, "The feed; it does not end by itself.", {{"FeedStream", "FeedStream", "text/event-stream"}}},
+                   {101, "The feed as a WebSocket, one FeedMessage a text message.", {}}},
+       .problems = {"NOT_FOUND", "FEED_POSITION_GONE"}},
+      {.method = get,
+       .pattern = "/healthz",
+       .operation_id = "get_health",
+       .tag = "operations",
+       .says = "",
+       .answers = {{200, "It lives.", {{"Health"}}}}},
+      {.method = get,
+       .pattern = "/readyz",
+       .operation_id = "get_readiness",
+       .tag = "operations",
+       .says = "Answers once a turn of the engine has come back from the disk.",
+       .answers = {{200, "It takes work.", {{"Health", "Ready"}}}},
+       .problems = {"STOPPING"}},
+      {.method = get,
+       .pattern = "/metrics",
+       .operation_id = "get_metrics",
+       .tag = "operations",
+       .says = "",
+       .answers = {{200, "The figures.", {{"Figures", "Figures", "text/plain"}}}}},
+      {.method = get,
+       .pattern = "/openapi.json",
+       .operation_id = "get_openapi",
+       .tag = "operations",
+       .says = "",
+       .answers = {{200, "The document.", {{"OpenApi"}}}}},
+  };
+}
+
+}  // namespace
+
+std::vector<TagDoc> tag_docs() {
+  return {{"runs", "Start runs, look at them, decide what they wait for."},
+          {"workflows", "Publish definitions. Every version stays."},
+          {"approvals", "The inbox of those who decide."},
+          {"leases", "For workers: take steps, report on them, keep them."},
+          {"tenants", "Whom everything belongs to, and what they may use."},
+          {"keys", "Make, rotate and revoke API keys."},
+          {"feed", "What happens, as it happens."},
+          {"operations", "For those who run this server."}};
+}
+
+std::vector<RouteDoc> route_docs() {
+  std::vector<RouteDoc> all;
+  for (auto part : {runs(), workflows(), approvals(), leases(), tenants(), keys(), operations()})
+    all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+}  // namespace pawl::api::openapi

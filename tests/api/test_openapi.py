@@ -1,0 +1,203 @@
+"""The document at /openapi.json against the server that gives it."""
+import json
+import re
+import unittest
+
+from json_schema import Schemas
+from served_case import ServedCase
+
+NOBODY = {"RunId": "run_01kaw3v9m8f2hr4x6q0t7c5ezy", "ApprovalId": "apr_01kaw3v9m8f2hr4x6q0t7c5ezy",
+          "KeyId": "key_01kaw3v9m8f2hr4x6q0t7c5ezy", "Name": "nobody"}
+
+
+class OpenApiCase(ServedCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.document = cls.ask("GET", "/openapi.json").body
+        cls.schemas = Schemas(cls.document)
+        cls.operations = {operation["operationId"]: (method.upper(), path, operation)
+                          for path, item in cls.document["paths"].items() for method, operation in item.items()}
+
+    def expect_fit(self, schema, value, what):
+        self.assertEqual(self.schemas.problems(schema, value), [], what)
+
+    def example(self, name):
+        return self.document["components"]["examples"][name]["value"]
+
+
+class Document(OpenApiCase):
+    def test_is_the_same_with_the_optional_prefix(self):
+        self.assertEqual(self.ask("GET", "/api/openapi.json").body, self.document)
+
+    def test_every_operation_leads_to_a_route(self):
+        for name, (method, path, operation) in self.operations.items():
+            with self.subTest(name):
+                kinds = {p["name"]: p["schema"]["$ref"].rpartition("/")[2]
+                         for p in operation.get("parameters", []) if p["in"] == "path"}
+                path = re.sub(r"{(\w+)}", lambda match: NOBODY[kinds[match[1]]], path)
+                # A path that nobody has is a 404 before keys are looked at, so this tells routes from other paths.
+                answer = self.ask(method, path)
+                if operation.get("security") == []:
+                    self.assertEqual(answer.status, 200)
+                else:
+                    self.assertEqual((answer.status, answer.body["code"]), (401, "UNAUTHORIZED"))
+                    self.assertEqual(answer.headers["www-authenticate"], "Bearer")
+
+    def test_every_example_fits_its_schema(self):
+        for name, (_, _, operation) in self.operations.items():
+            for described in [operation.get("requestBody", {}), *operation["responses"].values()]:
+                for media in described.get("content", {}).values():
+                    for label, example in media.get("examples", {}).items():
+                        value = self.schemas.resolve(example["$ref"])["value"]
+                        self.expect_fit(media["schema"], value, f"{name} {label}")
+
+    def test_problems_are_shown_with_the_status_they_stand_under(self):
+        for name, (_, _, operation) in self.operations.items():
+            for status, response in operation["responses"].items():
+                for example in response.get("content", {}).get("application/problem+json", {}).get("examples", {}).values():
+                    self.assertEqual(self.schemas.resolve(example["$ref"])["value"]["status"], int(status), name)
+
+
+class Answers(OpenApiCase):
+    """Calls every operation, most of them with the document's own example, and holds the answer against the document."""
+
+    def call(self, operation_id, body=None, key=None, expect=None, headers=None, query="", **path):
+        method, pattern, operation = self.operations[operation_id]
+        answer = self.ask(method, pattern.format(**path) + query, body, key or self.key, headers)
+        self.assertIn(str(answer.status), operation["responses"], f"{operation_id}: {answer.text}")
+        if expect:
+            self.assertEqual(answer.status, expect, f"{operation_id}: {answer.text}")
+        described = operation["responses"][str(answer.status)]
+        self.assertIn(answer.content_type, described["content"], operation_id)
+        value = answer.body if "json" in answer.content_type else answer.text
+        self.expect_fit(described["content"][answer.content_type]["schema"], value, f"{operation_id}: {answer.text}")
+        if answer.content_type == "application/problem+json":
+            self.assertIn(answer.body["code"], described["description"], operation_id)
+        for header in described.get("headers", {}):
+            self.assertIn(header.lower(), answer.headers, operation_id)
+        self.called.add(operation_id)
+        return value
+
+    def test_every_operation_answers_as_described(self):
+        self.called = set()
+        for part in (self.publish, self.carry_a_run, self.refuse_and_retry, self.report, self.make_many, self.administer,
+                     self.operate, self.follow):
+            part()
+        self.assertEqual(set(self.operations), self.called)
+
+    def publish(self):
+        self.call("publish_workflow", self.example("Definition"), name="ship-order", expect=201)
+        self.call("publish_workflow", self.example("WorkflowDefinition"), name="ship-order", expect=201)
+        self.call("publish_workflow", self.example("WorkflowDefinition"), name="ship-order", expect=200)
+        self.call("publish_workflow", "workflow: ship-order", name="ship-order", expect=422)
+        self.call("list_workflows")
+        self.call("get_workflow", name="ship-order", query="?version=1", expect=200)
+        self.call("get_workflow", name="nobody", expect=404)
+
+    def start(self, **more):
+        return self.call("create_run", {**self.example("NewRun"), **more}, expect=201)["id"]
+
+    def take_lease(self):
+        lease = self.call("take_leases", self.example("LeaseRequest"), expect=200)["leases"][0]
+        return {"lease_id": lease["lease_id"], "token": lease["token"]}
+
+    def run_to_gate(self):
+        run = self.start()
+        done = {**self.take_lease(), "output": {"boxes": 2}, "cost_usd": "0.10"}
+        self.call("complete_leases", {"items": [done, {**done, "token": 9}]}, expect=200)
+        return run
+
+    def carry_a_run(self):
+        twice = {"Idempotency-Key": "order-17"}
+        self.call("create_run", self.example("NewRun"), headers=twice, expect=201)
+        first = self.call("create_run", self.example("NewRun"), headers=twice, expect=200)["id"]
+        self.call("create_run", {"workflow": "ship-order"}, headers=twice, expect=422)
+        self.call("create_run", {"workflow": "nobody"}, expect=422)
+        self.call("create_run", "{", expect=400)
+        self.call("keep_leases", {"items": [self.take_lease(), {"lease_id": first + ":nobody", "token": 1}]}, expect=200)
+        self.call("answer_run", {"step": "pack", "answer": "in one box"}, id=first, expect=200)
+        self.call("cancel_run", self.example("Reason"), id=first, expect=200)
+        self.call("answer_run", {"step": "pack", "answer": "in one box"}, id=first, expect=409)
+
+        run = self.run_to_gate()
+        self.call("retry_run", id=run, expect=409)
+        self.call("list_approvals", query="?limit=10", expect=200)
+        for vocabulary in self.document["components"]["schemas"]["Vocabulary"]["enum"]:
+            self.call("get_run", id=run, query="?vocabulary=" + vocabulary, expect=200)
+        self.call("approve_run", self.example("Decision"), id=run, expect=200)
+        self.call("approve_run", id=run, expect=200)
+        self.call("reject_run", id=run, expect=409)
+        self.call("cancel_run", id=run, expect=409)
+        self.call("get_run", id=run, query="?at=3", expect=200)
+        self.call("get_run", id=NOBODY["RunId"], expect=404)
+        self.call("list_run_events", id=run, query="?limit=5", expect=200)
+        self.call("list_runs", query="?status=success&limit=1", expect=200)
+        self.call("list_runs", query="?status=nobody", expect=400)
+
+    def refuse_and_retry(self):
+        run = self.run_to_gate()
+        denied = self.call("reject_run", {"reason": "no such address"}, id=run, expect=200)
+        self.assertEqual(denied["status"], "denied")
+        self.call("retry_run", id=run, expect=201)
+        failed = {**self.take_lease(), "message": "nobody there", "retryable": False}
+        self.call("fail_leases", {"items": [failed]}, expect=200)
+        for decide in ("approve", "reject"):
+            run = self.run_to_gate()
+            approval = self.call("get_run", id=run)["approvals"][0]["id"]
+            self.call(decide, {"reason": "looked at it"}, id=approval, expect=200)
+        self.call("approve", id=NOBODY["ApprovalId"], expect=404)
+
+    def report(self):
+        run = self.start(provider="external")
+        self.call("report_run_status", {"status": "created"}, id=run, expect=422)
+        self.call("report_run_status", {"status": "running"}, id=run, expect=200)
+        self.call("report_run_status", self.example("StatusReport"), id=run, expect=200)
+        self.call("report_run_status", {"status": "running"}, id=run, expect=409)
+
+    def make_many(self):
+        items = self.example("NewRuns")["items"] + [{"workflow": "nobody"}, {"budget": "1.00"}]
+        results = self.call("create_runs", {"items": items}, expect=200)["items"]
+        self.assertEqual([result["status"] for result in results], [201, 201, 422, 400])
+
+    def administer(self):
+        self.call("get_tenant")
+        self.call("set_caps", self.example("Limits"), expect=200)
+        self.call("set_workspace", self.example("WorkspaceWeight"), name="europe", expect=200)
+        self.call("set_workspace", {}, name="%20", expect=422)
+        self.call("list_workspaces")
+        self.call("create_tenant", self.example("NewTenant"), expect=201)
+        self.call("create_tenant", self.example("NewTenant"), expect=200)
+        self.call("list_tenants")
+        made = self.call("create_key", self.example("NewKey"), expect=201)
+        viewer = self.call("create_key", {"role": "viewer"}, expect=201)["key"]
+        self.call("list_keys")
+        self.call("list_keys", key=viewer, expect=403)
+        self.call("rotate_key", self.example("KeyRotation"), id=made["id"], expect=201)
+        self.call("revoke_key", id=made["id"], expect=200)
+        self.call("revoke_key", id=NOBODY["KeyId"], expect=404)
+
+    def operate(self):
+        for name in ("get_health", "get_readiness", "get_metrics", "get_openapi"):
+            self.call(name, expect=200)
+
+    def follow(self):
+        described = self.operations["follow_events"][2]["responses"]["200"]["content"]["text/event-stream"]["schema"]
+        message = self.schemas.resolve(described["$ref"])["contentSchema"]
+        run = self.start()
+        connection, response = self.open("GET", f"/events?after=0&run={run}", key=self.key)
+        self.assertEqual(response.getheader("content-type").partition(";")[0], "text/event-stream")
+        seen = []
+        while len(seen) < 2:
+            field, _, value = response.readline().decode().rstrip("\n").partition(": ")
+            if field == "data":
+                seen.append(json.loads(value))
+                self.expect_fit(message, seen[-1], value)
+        connection.close()
+        self.assertEqual([m["event"]["type"] for m in seen], ["run.created", "step.unblocked"])
+        self.call("follow_events", query="?after=999999999.1", expect=410)
+        self.call("follow_events", query="?after=soon", expect=400)
+
+
+if __name__ == "__main__":
+    unittest.main()
