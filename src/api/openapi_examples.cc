@@ -221,7 +221,7 @@ std::vector<ExampleDoc> answer_examples() {
       "lease_id": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "token": 1, "run_id": "run_01m7hm5kk9e00a16va1g5nvbxh",
       "step_id": "pack", "tool": "warehouse.pack", "input": {"order": 17}, "attempt": 1,
       "idempotency_key": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "expires_at": "2026-11-16T07:29:59.885Z",
-      "timeout": "10m"
+      "lease": "30s", "timeout": "10m"
     }
   ]
 })"},

@@ -147,6 +147,7 @@ std::vector<ObjectDoc> other_objects() {
         {"attempt", "count", "From 1."},
         {"idempotency_key", "text", "The same for every attempt; hand it to whatever must happen once."},
         {"expires_at", "Time", "Heartbeats push it back."},
+        {"lease", "Duration", "How long it is good for, from now or from its last heartbeat."},
         {"timeout", "Duration", "Of this attempt, heartbeats or not."}}},
       {"Leases", "", {{"leases", "[Lease]", "Empty when nothing came in time."}}},
       {"LeaseResult",

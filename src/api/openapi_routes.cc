@@ -150,7 +150,7 @@ std::vector<RouteDoc> runs() {
        .query = {vocabulary},
        .bodies = {{"StatusReport"}},
        .answers = {run_after("The run after it.", "RunExternal")},
-       .problems = {"NOT_FOUND", "NOT_EXTERNAL", "INVALID_STATE_TRANSITION", "RUN_ENDED", "INVALID_REQUEST.422"}},
+       .problems = {"NOT_FOUND", "NOT_EXTERNAL", "INVALID_STATE_TRANSITION", "RUN_ENDED"}},
   };
 }
 

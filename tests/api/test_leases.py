@@ -56,7 +56,7 @@ steps:
         self.assertRegex(expires, r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
         self.assertEqual(lease, {"lease_id": f"{run}:only", "token": 1, "run_id": run, "step_id": "only",
                                  "tool": "test.work", "input": {"a": 7, "b": "x-7"}, "attempt": 1,
-                                 "idempotency_key": "order-7", "timeout": "1m30s"})
+                                 "idempotency_key": "order-7", "lease": "30s", "timeout": "1m30s"})
         step = self.step(run, "only")
         self.assertEqual((step["status"], step["lease_owner"]), ("running", "w1"))
 

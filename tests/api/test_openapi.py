@@ -150,7 +150,6 @@ class Answers(OpenApiCase):
 
     def report(self):
         run = self.start(provider="external")
-        self.call("report_run_status", {"status": "created"}, id=run, expect=422)
         self.call("report_run_status", {"status": "running"}, id=run, expect=200)
         self.call("report_run_status", self.example("StatusReport"), id=run, expect=200)
         self.call("report_run_status", {"status": "running"}, id=run, expect=409)

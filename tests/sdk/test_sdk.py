@@ -345,7 +345,7 @@ class Requests(SdkCase):
         self.publish(["{id: only, tool: noop}"])
         started = self.client.start_many([{"workflow": "work", "input": {"n": n}} for n in range(450)] +
                                          [{"workflow": "nothing"}])
-        self.assertEqual((started[-1].status, started[-1].id, started[-1].code), (422, None, "NOT_FOUND"))
+        self.assertEqual((started[-1].status, started[-1].id, started[-1].code), (422, None, "UNKNOWN_WORKFLOW"))
         made = {item.id for item in started[:-1]}
         self.assertEqual(len(made), 450)
         for run_id in made:

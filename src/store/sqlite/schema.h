@@ -12,6 +12,8 @@ namespace pawl::sqlite {
 
 inline constexpr int application_id = 0x7061776c;  // "pawl"
 inline constexpr int schema_version = 2;
+// Looking needs no migration from here on: version 2 only adds a table that looking never asks for.
+inline constexpr int schema_version_readable = 1;
 
 // Statuses are stored as their numbers, and indexes name them.
 static_assert(static_cast<int>(RunStatus::success) == 3);

@@ -137,7 +137,7 @@ SqliteStore::SqliteStore(ReadOnly, const std::filesystem::path& folder) {
   reading_.emplace(sqlite::OpenOptions{.path = path, .vfs = {}, .read_only = true, .immutable = sealed});
   // The writer, or the next one, moves the log; a visitor leaves it as it is.
   reading_->abandon();
-  if (checked_version(*reading_) != sqlite::schema_version)
+  if (checked_version(*reading_) < sqlite::schema_version_readable)
     throw StoreFailure(fmt::format("{} was written by an older pawl. Start it once with this one.", path));
   set_up_reader(*reading_, SqliteOptions{}.reader_cache_bytes);
   reader_.emplace(*reading_);
