@@ -61,6 +61,7 @@ void take_leases(CallPtr call) {
   poll.max = static_cast<int>(input.number("max", 1, leases_max).value_or(1));
   Duration wait = input.duration("wait").value_or(Duration(0));
   if (wait > wait_max) input.refuse("wait", "can be 60s at most");
+  poll.is_wanted = [gone = call->request.gone] { return !gone || !gone->load(std::memory_order_relaxed); };
   poll.reply = [call](std::vector<Lease> leases) {
     call->respond({.status = 200, .content_type = "application/json", .body = leases_text(leases), .headers = {}, .stream = {}});
   };

@@ -77,7 +77,7 @@ Listen parse_listen(const std::string& text) {
 // Everything that a server is, in the order in which it must end.
 class Service {
  public:
-  Service(const ServeOptions& options, const fs::path& folder)
+  Service(const ServeOptions& options, const Listen& listen, const fs::path& folder)
       : store_(open_to_write(folder)),
         keys_(installation_secret(folder)),
         feed_(*store_),
@@ -97,7 +97,6 @@ class Service {
     make_admin_key(folder);
     if (options.workers) start_workers();
     api_.emplace(api::Api::Parts{runtime_, *store_, keys_, directory_, feed_, metrics_, clock_});
-    Listen listen = parse_listen(options.listen);
     http::ServerOptions server{.address = listen.address, .port = listen.port};
     server.origins = options.origins;
     if (!options.tls_certificate.empty()) server.tls = {options.tls_certificate, options.tls_key};
@@ -185,6 +184,7 @@ class Service {
 }  // namespace
 
 ExitCode serve(const ServeOptions& options) {
+  Listen listen = parse_listen(options.listen);
   fs::path folder = data_folder(options.data);
   // Before any thread is made, so that all of them leave these to sigwait below.
   sigset_t signals;
@@ -193,7 +193,7 @@ ExitCode serve(const ServeOptions& options) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
   {
-    Service service(options, folder);
+    Service service(options, listen, folder);
     fmt::print(stderr, "pawl serves {} from {}; an admin's key is in {}\n", service.url(), folder.string(),
                (folder / "admin.key").string());
     int signal = 0;

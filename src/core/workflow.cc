@@ -217,7 +217,8 @@ class WorkflowReader {
 
   std::string suggest_tool(std::string_view word) const {
     std::vector<std::string_view> known{approval_tool.str()};
-    for (const auto& spec : tools_->all()) known.push_back(spec.name.str());
+    for (const auto& spec : tools_->all())
+      if (spec.name != approval_tool) known.push_back(spec.name.str());
     std::string hint = suggest(word, known);
     return hint.empty() ? "; there are " + list_words(known, "and") : hint;
   }

@@ -166,6 +166,7 @@ class Engine {
     WorkerName worker;
     std::vector<ToolName> tools;
     int max = 1;
+    std::function<bool()> is_wanted;  // still: what nobody will receive is not taken
     // Called with the leases once their claims are durable, or with none when the poll ended without any.
     std::move_only_function<void(std::vector<Lease>)> reply;
   };

@@ -76,6 +76,7 @@ void Engine::end_polls() {
 // Each in turn is given all it asks for: a batch is one answer, and its worker will ask again.
 void Engine::serve_polls() {
   if (polls_.empty() || scheduler_.size() == 0) return;
+  std::erase_if(polls_, [](const WaitingPoll& waiting) { return waiting.poll.is_wanted && !waiting.poll.is_wanted(); });
   for (WaitingPoll& waiting : polls_) {
     while (static_cast<int>(waiting.granted.size()) < waiting.poll.max) {
       auto ticket = scheduler_.take(waiting.poll.tools, clock_.now(), waiting.poll.tenant);

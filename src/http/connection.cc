@@ -114,6 +114,8 @@ class Connection {
   SteadyClock::time_point deadline_ = SteadyClock::time_point::max();
   bool timed_out_ = false;
   bool gone_ = false;  // the client
+  bool asking_ = false;  // the handler has a request and has not answered
+  std::shared_ptr<std::atomic<bool>> client_gone_ = std::make_shared<std::atomic<bool>>(false);
   bool first_request_ = true;
   bool idle_ = true;  // nothing is lost when it is closed now
 
@@ -154,6 +156,7 @@ void Loop::abort() {
 }
 
 void Connection::sweep(SteadyClock::time_point now) {
+  if (asking_ && wire_.is_ended()) client_gone_->store(true, std::memory_order_relaxed);
   if (now < deadline_) return;
   // Until somebody sets another deadline, every sweep says so again: what is cancelled may be between two steps.
   timed_out_ = true;
@@ -278,6 +281,7 @@ bool Connection::take_body_bytes() {
 Task<std::optional<Response>> Connection::ask_handler() {
   loop_.requests.fetch_add(1, std::memory_order_relaxed);
   const auto number = line_->open_request();
+  parser_->request.gone = client_gone_;
   bool failed = false;
   try {
     house_.handler.handle(std::move(parser_->request), Answer(line_, number));
@@ -289,10 +293,12 @@ Task<std::optional<Response>> Connection::ask_handler() {
     co_return response_for({.status = 500, .code = "INTERNAL", .detail = "the request could not be handled"});
   }
   std::optional<Response> response;
+  asking_ = true;
   while (!line_->take_answer(response)) {
     if (loop_.aborting) co_return std::nullopt;
     co_await pause();
   }
+  asking_ = false;
   if (!response) response = response_for({.status = 503, .code = "NOT_ANSWERED", .detail = "the request was given up"});
   co_return response;
 }

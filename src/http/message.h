@@ -1,6 +1,7 @@
 // What the routes see of HTTP: plain values. Nothing here or above it knows Beast.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -24,6 +25,9 @@ struct Request {
   std::string body;
   std::string peer;     // address of the client
   bool wants_websocket = false;
+  // Becomes true when the client is seen to have gone, within a second or so, while it waits for its answer: whoever
+  // answers late need not, and must not hand out what nobody will receive. Null: unknown.
+  std::shared_ptr<const std::atomic<bool>> gone;
 
   // The first header of that (lower-case) name; empty when there is none.
   std::string_view header(std::string_view name) const {

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <boost/asio/ssl.hpp>
+#include <cerrno>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -53,6 +55,13 @@ class Wire {
   std::size_t write_at_once(const Buffers& buffers) {
     error_code failed;
     return tls_ ? 0 : socket_.write_some(buffers, failed);
+  }
+
+  // Whether the other side has ended the connection. Looks, reads nothing.
+  bool is_ended() {
+    char byte;
+    const auto got = ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
   }
 
   void shut_sending() {

@@ -1,0 +1,221 @@
+"""pawl serve, and the verbs that talk to it."""
+import json
+import signal
+import unittest
+import urllib.request
+
+from pawl_case import PawlCase
+
+REMOTE = """
+workflow: remote
+steps:
+  - {id: before, tool: noop}
+  - {id: gate, tool: approval}
+  - {id: work, tool: double, with: {n: 21}, retry: {max_attempts: 2, base: 1ms, max: 1ms}}
+"""
+
+# Reads {"n": ...}, prints it doubled; fails as its first argument says.
+DOUBLE = """#!/usr/bin/env python3
+import json, os, sys
+n = json.load(sys.stdin)["n"]
+if sys.argv[1:] == ["later"] and os.environ["PAWL_ATTEMPT"] == "1":
+    print(json.dumps({"error_code": "NOT_YET", "message": "come again", "retryable": True}))
+    sys.exit(1)
+if sys.argv[1:] == ["never"]:
+    print(json.dumps({"error_code": "NO_WAY", "message": "it will not be", "retryable": False}))
+    sys.exit(7)
+print(json.dumps({"twice": 2 * n, "run": os.environ["PAWL_RUN_ID"], "key": os.environ["PAWL_IDEMPOTENCY_KEY"]}))
+"""
+
+
+class ServerCase(PawlCase):
+    def serve(self, *flags):
+        server = self.start("serve", "--listen", "127.0.0.1:0", *flags)
+        self.wait_until((self.data / "server.json").exists, "the server")
+        return server
+
+    def request(self, method, path, body=None):
+        said = json.loads((self.data / "server.json").read_text())
+        key = (self.data / "admin.key").read_text().strip()
+        request = urllib.request.Request(said["url"] + path, method=method,
+                                         data=None if body is None else json.dumps(body).encode(),
+                                         headers={"Authorization": "Bearer " + key})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
+    def started(self, text=REMOTE, name="remote"):
+        self.expect(self.pawl("workflows", "--publish", self.workflow(text)), 0)
+        return self.request("POST", "/runs", {"workflow": name})["id"]
+
+    def status(self, run):
+        return self.request("GET", "/runs/" + run)["status"]
+
+    def worker(self, *args):
+        program = self.folder / "double.py"
+        program.write_text(DOUBLE)
+        program.chmod(0o755)
+        return self.start_command("worker", "--tool", "double", "--concurrency", "2", "--data", self.data, "--", program,
+                                  *args)
+
+    def start_command(self, *args):
+        import subprocess
+        from pawl_case import PAWL
+        process = subprocess.Popen([PAWL, *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, env=self.environment(), cwd=self.folder)
+        self.addCleanup(self.end, process)
+        return process
+
+
+class Serve(ServerCase):
+    def test_the_first_start_makes_an_admins_key_for_the_owner_only(self):
+        self.serve()
+        for name in ("admin.key", "secret", "server.json"):
+            self.assertEqual((self.data / name).stat().st_mode & 0o777, 0o600, name)
+        self.assertEqual(self.request("GET", "/tenant")["name"], "default")
+
+    def test_a_second_start_keeps_the_key_and_the_runs(self):
+        server = self.serve()
+        run = self.started()
+        key = (self.data / "admin.key").read_text()
+        server.send_signal(signal.SIGTERM)
+        self.assertEqual(server.wait(30), 0)
+        self.assertFalse((self.data / "server.json").exists())
+        self.serve()
+        self.assertEqual((self.data / "admin.key").read_text(), key)
+        self.wait_until(lambda: self.status(run) == "waiting", "the gate")
+
+    def test_a_folder_has_one_server(self):
+        self.serve()
+        second = self.pawl("serve", "--listen", "127.0.0.1:0")
+        self.expect(second, 75)
+        self.assertIn("pawl", second.stderr)
+
+    def test_an_address_that_cannot_be_had_is_named(self):
+        self.serve()
+        taken = json.loads((self.data / "server.json").read_text())["url"].removeprefix("http://")
+        other = self.pawl("serve", "--listen", taken, "--data", self.folder / "other", data=False)
+        self.expect(other, 2)
+        self.assertIn(taken.split(":")[1], other.stderr)
+        self.expect(self.pawl("serve", "--listen", "nonsense"), 2)
+
+    def test_a_lost_secret_is_said_and_not_made_anew(self):
+        server = self.serve()
+        server.send_signal(signal.SIGTERM)
+        server.wait(30)
+        (self.data / "secret").write_text("short")
+        result = self.expect(self.pawl("serve", "--listen", "127.0.0.1:0"), 74)
+        self.assertIn("secret", result.stderr)
+
+
+class Verbs(ServerCase):
+    def test_deciding_goes_through_the_server_that_has_the_folder(self):
+        self.serve()
+        run = self.started()
+        self.wait_until(lambda: self.status(run) == "waiting", "the gate")
+        self.assertIn("approved", self.expect(self.pawl("approve", run[-6:], "--reason", "fine"), 0).stdout)
+        self.assertEqual(self.status(run), "running")
+        self.assertIn("canceled", self.expect(self.pawl("cancel", run), 0).stdout)
+        self.assertEqual(self.status(run), "canceled")
+        again = json.loads(self.expect(self.pawl("retry", run, "--json"), 0).stdout)
+        self.assertNotEqual(again["run"], run)
+        self.expect(self.pawl("reject", run), 3)
+        self.expect(self.pawl("approve", "zzzzzz"), 4)
+
+    def test_a_server_elsewhere_is_named_with_its_key(self):
+        self.serve()
+        run = self.started()
+        self.wait_until(lambda: self.status(run) == "waiting", "the gate")
+        url = json.loads((self.data / "server.json").read_text())["url"]
+        key = (self.data / "admin.key").read_text().strip()
+        away = {"PAWL_SERVER": url, "PAWL_KEY": key, "PAWL_DATA": str(self.folder / "nowhere")}
+        listed = self.expect(self.pawl("runs", "--json", data=False, env=away), 0).stdout
+        self.assertEqual([json.loads(line)["id"] for line in listed.splitlines()], [run])
+        shown = json.loads(self.expect(self.pawl("show", run, "--json", data=False, env=away), 0).stdout)
+        self.assertEqual(shown, self.show(run))
+        self.expect(self.pawl("show", run, "--at", "2", data=False, env=away), 0)
+        events = self.expect(self.pawl("events", run, data=False, env=away), 0).stdout
+        self.assertEqual(events, self.expect(self.pawl("events", run), 0).stdout)
+        self.expect(self.pawl("runs", data=False, env={**away, "PAWL_KEY": "pawl_wrong"}), 3)
+        self.expect(self.pawl("runs", data=False, env={**away, "PAWL_SERVER": "http://127.0.0.1:1"}), 75)
+
+    def test_without_a_server_it_is_said_how_to_get_one(self):
+        for verb in (["keys"], ["workflows"], ["tenants"], ["events", "--follow"]):
+            result = self.expect(self.pawl(*verb), 2)
+            self.assertIn("pawl serve", result.stderr)
+
+    def test_keys_are_made_rotated_and_revoked(self):
+        self.serve()
+        made = json.loads(self.expect(self.pawl("keys", "create", "--role", "viewer", "--name", "eyes", "--json"), 0).stdout)
+        next_one = json.loads(self.expect(self.pawl("keys", "rotate", made["id"], "--overlap", "1h", "--json"), 0).stdout)
+        self.assertNotEqual(next_one["key"], made["key"])
+        env = {"PAWL_KEY": made["key"]}
+        url = json.loads((self.data / "server.json").read_text())["url"]
+        self.expect(self.pawl("runs", "--server", url, env=env), 0)
+        self.expect(self.pawl("keys", "revoke", made["id"]), 0)
+        self.expect(self.pawl("runs", "--server", url, env=env), 3)
+        listed = self.expect(self.pawl("keys"), 0).stdout
+        self.assertIn("eyes", listed)
+        self.assertNotIn(made["key"].split("_")[2], listed)
+        self.expect(self.pawl("keys", "create"), 2)
+
+    def test_following_shows_each_event_once(self):
+        self.serve()
+        run = self.started()
+        self.wait_until(lambda: self.status(run) == "waiting", "the gate")
+        follower = self.start("events", run, "--follow")
+        first = follower.stdout.readline()
+        self.assertEqual(json.loads(first)["type"], "run.created")
+        self.expect(self.pawl("cancel", run), 0)
+        seen = [first]
+        while json.loads(seen[-1])["type"] != "run.canceled":
+            seen.append(follower.stdout.readline())
+        self.assertEqual("".join(seen), self.expect(self.pawl("events", run), 0).stdout)
+
+
+class Worker(ServerCase):
+    def approved(self):
+        run = self.started()
+        self.wait_until(lambda: self.status(run) == "waiting", "the gate")
+        self.request("POST", f"/runs/{run}/approve", {})
+        return run
+
+    def test_any_program_is_a_tool(self):
+        self.serve()
+        self.worker()
+        run = self.approved()
+        self.wait_until(lambda: self.status(run) == "success", "the end")
+        output = self.steps(run)["work"]["output"]
+        self.assertEqual(output, {"twice": 42, "run": run, "key": f"{run}:work"})
+
+    def test_a_failure_says_whether_to_come_again(self):
+        self.serve()
+        later = self.worker("later")
+        run = self.approved()
+        self.wait_until(lambda: self.status(run) == "success", "the second attempt")
+        self.assertEqual(self.steps(run)["work"]["attempts"], 2)
+        later.send_signal(signal.SIGTERM)
+        self.assertEqual(later.wait(30), 0)
+        self.worker("never")
+        run = self.approved()
+        self.wait_until(lambda: self.status(run) == "failed", "the end")
+        shown = self.show(run)
+        self.assertEqual((shown["error_code"], self.steps(run)["work"]["attempts"]), ("NO_WAY", 1))
+
+    def test_a_server_that_was_killed_is_waited_for(self):
+        server = self.serve()
+        url = json.loads((self.data / "server.json").read_text())["url"]
+        self.worker()
+        run = self.started()
+        self.wait_until(lambda: self.status(run) == "waiting", "the gate")
+        server.kill()
+        server.wait()
+        (self.data / "server.json").unlink()
+        self.start("serve", "--listen", url.removeprefix("http://"))
+        self.wait_until((self.data / "server.json").exists, "the server")
+        self.request("POST", f"/runs/{run}/approve", {})
+        self.wait_until(lambda: self.status(run) == "success", "the end")
+        self.verify_clean()
+
+
+if __name__ == "__main__":
+    unittest.main()
