@@ -45,10 +45,12 @@ void Background::work() {
       later_.erase(later_.begin());
     }
     if (ready_.empty()) {
-      if (later_.empty())
+      if (later_.empty()) {
         changed_.wait(lock);
-      else
-        changed_.wait_until(lock, later_.begin()->first);
+      } else {
+        auto until = later_.begin()->first;  // a copy: another thread may take the entry meanwhile
+        changed_.wait_until(lock, until);
+      }
       continue;
     }
     Work next = std::move(ready_.front());
