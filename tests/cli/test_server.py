@@ -1,10 +1,12 @@
 """pawl serve, and the verbs that talk to it."""
 import json
 import signal
+import subprocess
+import time
 import unittest
 import urllib.request
 
-from pawl_case import PawlCase
+from pawl_case import PAWL, PawlCase
 
 REMOTE = """
 workflow: remote
@@ -58,8 +60,6 @@ class ServerCase(PawlCase):
                                   *args)
 
     def start_command(self, *args):
-        import subprocess
-        from pawl_case import PAWL
         process = subprocess.Popen([PAWL, *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, env=self.environment(), cwd=self.folder)
         self.addCleanup(self.end, process)
@@ -195,6 +195,7 @@ class Worker(ServerCase):
         self.assertEqual(self.steps(run)["work"]["attempts"], 2)
         later.send_signal(signal.SIGTERM)
         self.assertEqual(later.wait(30), 0)
+        time.sleep(1)  # the server looks now and then whether those who wait are still there
         self.worker("never")
         run = self.approved()
         self.wait_until(lambda: self.status(run) == "failed", "the end")
