@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 
 #include "core/planted.h"
+#include "store/sqlite/ready_steps.h"
 
 namespace pawl {
 namespace {
@@ -32,12 +34,33 @@ int checked_version(Connection& connection) {
   return version;
 }
 
+// The first databases of version 1 kept what is ready in a table of its own.
+void move_ready_steps(Connection& connection) {
+  if (connection.number("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'ready'") == 0) return;
+  connection.execute("ALTER TABLE runs ADD COLUMN ready BLOB");
+  std::map<StreamKey, std::vector<ReadyStep>> by_run;
+  {
+    sqlite::Statement all(connection, "SELECT tenant, run, step, tool FROM ready ORDER BY number");
+    for (auto rows = all.query(); rows.next();) {
+      ReadyStep step;
+      step.step = static_cast<StepIndex>(rows.i64(2));
+      step.tool.text = rows.bytes(3);
+      by_run[{TenantId{rows.id(0)}, rows.id(1)}].push_back(std::move(step));
+    }
+  }
+  sqlite::Statement set(connection, "UPDATE runs SET ready = ?3 WHERE tenant = ?1 AND id = ?2");
+  for (const auto& [key, steps] : by_run)
+    set.run(sqlite::IdBytes(key.tenant.bits), sqlite::IdBytes(key.stream), sqlite::Blob{sqlite::write_ready(steps)});
+  connection.execute("DROP TABLE ready");
+}
+
 // One numbered step a schema version; each leaves the database whole.
 void migrate(Connection& connection, int version) {
   if (version == sqlite::schema_version) return;
   sqlite::Transaction::Statements statements(connection);
   sqlite::Transaction transaction(statements);
   if (version < 1) connection.execute(sqlite::create_version_1);
+  if (version == 1) move_ready_steps(connection);
   if (version < 2) connection.execute(sqlite::create_version_2);
   transaction.commit();
 }
