@@ -25,9 +25,9 @@ class RecordingStore final : public Store {
   RecordingStore(std::unique_ptr<Store> inner, std::vector<std::vector<Frame>>& record)
       : inner_(std::move(inner)), record_(record) {}
 
-  void commit(std::span<const Frame> frames) override {
+  std::vector<Lost> commit(std::span<const Frame> frames) override {
     record_.emplace_back(frames.begin(), frames.end());
-    inner_->commit(frames);
+    return inner_->commit(frames);
   }
   void tidy() override { inner_->tidy(); }
   Position last_position() override { return inner_->last_position(); }

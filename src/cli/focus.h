@@ -41,7 +41,7 @@ class FocusedStore final : public Store {
     return out;
   }
 
-  void commit(std::span<const Frame> frames) override { store_.commit(frames); }
+  std::vector<Lost> commit(std::span<const Frame> frames) override { return store_.commit(frames); }
   void tidy() override { store_.tidy(); }
   Position last_position() override { return store_.last_position(); }
   std::vector<Tenant> tenants() override { return store_.tenants(); }

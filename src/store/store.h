@@ -118,6 +118,14 @@ struct RunFold {
   RunRow row;
   History history;                   // goes on where the last fold ended, and ends at row.seq; may be without lines
   bool is_new = false;               // never folded before: nothing to replace
+  // For a store with several servers.
+  Hash follows;                      // the head that the history goes on from
+  std::uint64_t incarnation = 0;     // which load of the run this was decided on
+  int leases = 0;                    // steps that are running, now
+  int leases_before = 0;             // and when it was last folded
+  bool was_ready = false;            // some step was ready when it was last folded
+  bool wants_latest = false;         // new, of whatever version of its workflow is the latest
+  bool holds_ready = false;          // the ready steps are in this server's own queue
   std::vector<std::string> request_keys;  // when new: what a repeated request finds it by
   std::vector<ReadyStep> ready;      // the steps that are ready now; none unless the run is created or running
   std::vector<ApprovalRow> approvals;  // those that changed since the last fold
@@ -126,6 +134,7 @@ struct RunFold {
 struct TenantFold {
   Tenant tenant;
   History history;
+  Hash follows;  // the head that the history goes on from
 };
 
 struct WorkflowRow {
@@ -175,12 +184,24 @@ struct RunFilter {
   std::size_t limit = 50;
 };
 
+// A stream of which a commit wrote nothing.
+struct Lost {
+  StreamKey key;
+  std::uint64_t incarnation = 0;  // as in the fold; 0 for a tenant
+  bool capped = false;            // not because somebody else had written it, but because a cap is reached
+};
+
+class SharedStore;
+
 class Store {
  public:
   virtual ~Store() = default;
+  // Null when this process alone writes.
+  virtual SharedStore* shared() { return nullptr; }
 
-  // One transaction, one sync, for all of them. Durable when it returns.
-  virtual void commit(std::span<const Frame> frames) = 0;
+  // One transaction, one sync, for all of them. Durable when it returns; what is named there was left out, which only a
+  // shared store does.
+  virtual std::vector<Lost> commit(std::span<const Frame> frames) = 0;
   // Housekeeping when nothing waits to be committed; cheap when there is nothing to do.
   virtual void tidy() = 0;
 

@@ -200,9 +200,9 @@ TEST_F(RuntimeTest, wakes_by_itself_when_something_is_due) {
 class Failing : public Store {
  public:
   Failing(Store& store, int commits) : store_(store), left_(commits) {}
-  void commit(std::span<const Frame> frames) override {
+  std::vector<Lost> commit(std::span<const Frame> frames) override {
     if (left_-- <= 0) throw StoreFailure("the disk is gone");
-    store_.commit(frames);
+    return store_.commit(frames);
   }
   void tidy() override {}
   Position last_position() override { return store_.last_position(); }

@@ -207,12 +207,13 @@ void SqliteStore::change(Write write) {
   }
 }
 
-void SqliteStore::commit(std::span<const Frame> frames) {
+std::vector<Lost> SqliteStore::commit(std::span<const Frame> frames) {
   change([&] {
     writer_->commit(frames);
     commits_.fetch_add(1, std::memory_order_release);
     go_on_with_checkpoint();
   });
+  return {};
 }
 
 void SqliteStore::tidy() {

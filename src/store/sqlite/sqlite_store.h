@@ -50,7 +50,7 @@ class SqliteStore final : public Store {
   static std::unique_ptr<SqliteStore> open_view(const std::filesystem::path& folder);
   ~SqliteStore() override;
 
-  void commit(std::span<const Frame> frames) override;
+  std::vector<Lost> commit(std::span<const Frame> frames) override;
   void tidy() override;
 
   Position last_position() override;

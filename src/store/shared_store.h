@@ -1,0 +1,63 @@
+// A store that several servers write to at once, all equal, none leading.
+//
+// Rows are written in the same commit as the events they come from, so what is loaded is the present. Every write of a
+// stream names the event that it follows (RunFold::follows, TenantFold::follows). When somebody else has written
+// meanwhile, that stream's write is left out and commit() says so; the engine loads it anew and decides again. The rest
+// of the commit stands. So what a server holds in memory is a cache and nothing more.
+//
+// Ready steps stand in a queue that all servers take from. Whoever takes one has it for a moment, after which it is
+// anybody's again: a server that dies, or is too slow, holds nothing up.
+#pragma once
+
+#include "store/store.h"
+
+namespace pawl {
+
+// A ready step with its run, as it is now.
+struct TakenStep {
+  ReadyStep step;
+  RunRow row;
+};
+
+// What one server tells the others. It only wakes them: each finds the same by looking now and then.
+struct News {
+  bool ready = false;   // steps wait in the queue
+  bool events = false;  // the journal grew
+  std::vector<TenantId> tenants;  // their configuration changed
+  std::vector<StreamKey> runs;    // a lease of that server's own workers may be over
+
+  bool empty() const { return !ready && !events && tenants.empty() && runs.empty(); }
+};
+
+class SharedStore : public Store {
+ public:
+  SharedStore* shared() final { return this; }
+
+  // The database's clock: the one that all servers go by.
+  virtual Instant now() = 0;
+  // This server among the others; a new number each time one starts.
+  virtual std::uint32_t server_number() const = 0;
+  // False while the database cannot be reached. commit() and what the engine reads wait until it can be again.
+  virtual bool is_reachable() const = 0;
+  // From now on nothing waits for a database that is gone: StoreFailure instead. For the end of the process.
+  virtual void stop_waiting() = 0;
+
+  // These runs as they are now; those that are not there are left out.
+  virtual std::vector<RunRow> load_all(std::span<const StreamKey> runs) = 0;
+  // Ready steps for any of these tools that nobody has in hand, with their runs: of each tenant at most `per_tenant`, and
+  // no more than its caps leave room for; steps of runs that have started first, oldest run first. They are this
+  // server's until `hold` has passed. `only`: of this tenant.
+  virtual std::vector<TakenStep> take_ready(std::span<const ToolName> tools, std::size_t per_tenant, Duration hold,
+                                            std::optional<TenantId> only) = 0;
+  // What is written of tenants: the sequence number of each, and one with its head.
+  virtual std::vector<std::pair<TenantId, std::uint64_t>> tenant_heads() = 0;
+  virtual std::optional<std::pair<Tenant, Hash>> load_tenant(TenantId tenant) = 0;
+  virtual std::vector<WorkflowRow> workflows_of(TenantId tenant) = 0;
+
+  // For one thread: waits for news of other servers, at most this long.
+  virtual News wait_for_news(Duration at_most) = 0;
+  // Soon, to all others; to one when `server` is given. It may get lost.
+  virtual void tell(const News& news, std::optional<std::uint32_t> server) = 0;
+};
+
+}  // namespace pawl
