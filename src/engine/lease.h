@@ -30,6 +30,7 @@ struct Lease {
   Instant expires_at;
   Duration term{};     // how long the lease is good, and each heartbeat extends it
   Duration timeout{};  // of this attempt
+  std::uint64_t basis = 0;  // which load of the run it was claimed on (Resident::incarnation)
 };
 
 struct Completed {

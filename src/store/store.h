@@ -100,6 +100,8 @@ struct RunRow {
   std::uint64_t seq = 0;
   Hash head;
   std::string snapshot;
+  // Grows with every write of the row, also with those that bring no event. Only in a store with several servers.
+  std::uint64_t revision = 0;
 };
 
 struct ApprovalRow {
@@ -120,6 +122,7 @@ struct RunFold {
   bool is_new = false;               // never folded before: nothing to replace
   // For a store with several servers.
   Hash follows;                      // the head that the history goes on from
+  std::uint64_t revision_before = 0;  // of the row that this one replaces
   std::uint64_t incarnation = 0;     // which load of the run this was decided on
   int leases = 0;                    // steps that are running, now
   int leases_before = 0;             // and when it was last folded
@@ -134,7 +137,9 @@ struct RunFold {
 struct TenantFold {
   Tenant tenant;
   History history;
-  Hash follows;  // the head that the history goes on from
+  // For a store with several servers, as in RunFold.
+  Hash follows;
+  std::uint64_t incarnation = 0;
 };
 
 struct WorkflowRow {
@@ -143,6 +148,7 @@ struct WorkflowRow {
   int version = 0;
   std::string digest;
   std::string source;
+  Caps caps;  // of the definition; not read back
 };
 
 // A start that counts against max_runs_per_min. Kept for tenants and workflows with that cap only, for a minute.
@@ -150,6 +156,7 @@ struct StartRow {
   TenantId tenant;
   WorkflowName workflow;
   Instant at;
+  RunId run;  // not read back
 };
 
 struct Frame {
@@ -187,7 +194,7 @@ struct RunFilter {
 // A stream of which a commit wrote nothing.
 struct Lost {
   StreamKey key;
-  std::uint64_t incarnation = 0;  // as in the fold; 0 for a tenant
+  std::uint64_t incarnation = 0;  // as in the fold
   bool capped = false;            // not because somebody else had written it, but because a cap is reached
 };
 
