@@ -11,14 +11,42 @@
 
 namespace pawl {
 
-void Turn::release() {
-  for (auto& answer : answers) answer();
-  for (auto& revoke : revokes) revoke.sink->revoke(revoke.run, revoke.step, revoke.token);
-  for (auto& [sink, leases] : grants) sink->grant(std::move(leases));
+Again Turn::release(const IsLost& is_lost) {
+  Again again;
+  auto lost = [&](Incarnation basis) { return is_lost && basis != 0 && is_lost(basis); };
+  for (Answer& answer : answers) {
+    if (answer.again && (lost(answer.basis[0]) || lost(answer.basis[1]))) {
+      if (answer.round && !answer.was_open) ++answer.round->open;
+      again.requests.push_back({std::move(answer.round), std::move(answer.again)});
+    } else if (answer.ends_round && answer.round && answer.round->open > 0) {
+      answer.round->waiting.push_back(std::move(answer.say));
+    } else {
+      if (answer.say) answer.say();
+      if (answer.was_open && --answer.round->open == 0)
+        for (auto& say : std::exchange(answer.round->waiting, {})) say();
+    }
+  }
+  for (Revoke& revoke : revokes)
+    if (!lost(revoke.basis)) revoke.sink->revoke(revoke.run, revoke.step, revoke.token);
+  for (Grant& grant : grants) {
+    auto unheld = std::erase_if(grant.leases, [&](const Lease& lease) { return lost(lease.basis); });
+    if (grant.reply)
+      grant.reply(std::move(grant.leases));
+    else if (!grant.leases.empty())
+      grant.sink->grant(std::move(grant.leases));
+    if (unheld > 0 && grant.sink) again.offers.emplace_back(grant.worker, static_cast<int>(unheld));
+  }
+  return again;
 }
 
 Engine::Engine(Store& store, const ToolCatalog& tools, const Clock& clock, Random& random, EngineLimits limits)
-    : store_(store), tools_(tools), clock_(clock), random_(random), ids_(random), limits_(limits) {}
+    : store_(store),
+      shared_(store.shared()),
+      tools_(tools),
+      clock_(clock),
+      random_(random),
+      ids_(random),
+      limits_(limits) {}
 
 Engine::~Engine() = default;
 
@@ -28,6 +56,8 @@ Engine::Resident& Engine::adopt(Run run, const Hash& head) {
   RunId id = run.id;
   auto resident = std::make_unique<Resident>(std::move(run), head);
   resident->workflow_number = scheduler_.number_of(resident->run.tenant, resident->run.workflow->name);
+  resident->incarnation = ++incarnations_;
+  resident->verified_in = turns_;
   Resident& out = *resident;
   residents_[id] = std::move(resident);
   return out;
@@ -78,18 +108,23 @@ Engine::Resident& Engine::adopt(RunRow row) {
   Resident& resident = adopt(std::move(*run), row.head);
   resident.in_rows = true;
   resident.updated_at = row.updated_at;
-  if (row.due_at <= horizon_) resident.load_timer_at = row.due_at;
+  if (shared_)
+    find_place(resident, row);
+  else if (row.due_at <= horizon_)
+    resident.load_timer_at = row.due_at;
   folded_.push_back({position_, row.id});  // when it was loaded for nothing, it leaves again
   return resident;
 }
 
 bool Engine::may_leave(const Resident& resident, Position durable) const {
-  if (resident.dirty || resident.in_turn() || resident.changed_at > durable || resident.holds_leases()) return false;
+  bool leased = shared_ ? holds_local_leases(resident) : resident.holds_leases();
+  if (resident.dirty || resident.in_turn() || resident.changed_at > durable || leased) return false;
   bool parked = is_terminal(resident.run.status) || resident.run.status == RunStatus::waiting;
   return parked || residents_.size() > limits_.runs_resident_max;
 }
 
 void Engine::durable(Position position) {
+  durable_ = position;
   while (!folded_.empty() && folded_.front().first <= position) {
     RunId id = folded_.front().second;
     folded_.pop_front();
@@ -97,7 +132,7 @@ void Engine::durable(Position position) {
     if (found == residents_.end() || !may_leave(*found->second, position)) continue;
     const Run& run = found->second->run;
     Instant due = next_due(run, clock_.now());
-    if (due <= horizon_ && due != found->second->load_timer_at && !planted(Bug::lose_timer_of_evicted_run))
+    if (due <= horizon_ && due != found->second->load_timer_at && !planted(Bug::lose_timer_of_evicted_run) && !shared_)
       timers_.push({due, run.tenant, id, true});
     if (!requests_.empty())
       for (std::string& key : request_keys(run)) requests_.erase({run.tenant, std::move(key)});
@@ -113,9 +148,38 @@ RunAnswer Engine::answer_of(const Resident& resident) const {
 
 template <class T>
 void Engine::answer_with(Reply<T>& reply, std::expected<T, Refusal> answer) {
-  if (!reply) return;
+  if (!reply && !deciding_again_) return;
   if (planted(Bug::answer_before_commit)) return reply(std::move(answer));
-  turn_.answers.push_back([reply = std::move(reply), answer = std::move(answer)]() mutable { reply(std::move(answer)); });
+  turn_.answers.push_back(
+      {.say =
+           [reply = std::move(reply), answer = std::move(answer)]() mutable {
+             if (reply) reply(std::move(answer));
+           },
+       .round = round_,
+       .was_open = deciding_again_});
+}
+
+template <class T, class MakeAgain>
+void Engine::answer_on(std::array<Incarnation, 2> basis, Reply<T>& reply, std::expected<T, Refusal> answer,
+                       MakeAgain make_again) {
+  if (basis == std::array<Incarnation, 2>{}) return answer_with<T>(reply, std::move(answer));
+  // One of the two will be called: whichever it is has the reply.
+  auto shared = std::make_shared<Reply<T>>(std::move(reply));
+  turn_.answers.push_back({.say =
+                               [shared, answer = std::move(answer)]() mutable {
+                                 if (*shared) (*shared)(std::move(answer));
+                               },
+                           .basis = basis,
+                           .again = [this, shared, again = make_again()]() mutable { again(*this, std::move(*shared)); },
+                           .round = round_,
+                           .was_open = deciding_again_});
+}
+
+std::array<Incarnation, 2> Engine::basis_of(const Resident& resident) const {
+  if (!shared_) return {};
+  const TenantEntry& tenant = tenants_.at(resident.run.tenant);
+  return {is_undurable(resident) ? resident.incarnation : 0,
+          tenant.changed_at > durable_ ? tenant.incarnation : 0};
 }
 
 // Who held the step's lease before an event moved it.
@@ -158,6 +222,7 @@ void Engine::react(Resident& resident, const RunEvent& event, std::optional<Step
       bool stillborn = resident.claiming == *step && !std::holds_alternative<StepClaimed>(event.payload);
       Worker* worker = stillborn ? nullptr : find_worker(before.worker);
       if (worker) revoke(*worker, run, *step, before.token);
+      if (shared_ && !worker && !stillborn) tell_owner(run, before.worker);
     }
   }
   if (step && run.steps[*step].status == StepStatus::ready) queue_step(resident, *step);
@@ -184,11 +249,14 @@ void Engine::revoke(Worker& worker, const Run& run, StepIndex step, std::uint64_
   if (unheard > 0)
     worker.slots += static_cast<int>(unheard);
   else
-    turn_.revokes.push_back({worker.sink, run.id, run.definition(step).id, token});
+    turn_.revokes.push_back({worker.sink, run.id, run.definition(step).id, token, residents_.at(run.id)->incarnation});
 }
 
 std::optional<Refusal> Engine::decide_and_apply(Resident& resident, const RunCommand& command, const StepReport* own) {
   Decision decision = decide(resident.run, command, clock_.now(), {random_.signed_unit()});
+  // What changes nothing is not checked by any commit: it must be true of the run as it is now.
+  if (shared_ && (decision.events.empty() || decision.refusal) && verify(resident))
+    decision = decide(resident.run, command, clock_.now(), {random_.signed_unit()});
   bool sealed = is_terminal(resident.run.status);
   apply(resident, decision.events, own);
   if (decision.refusal && sealed) audit_on_sealed(resident, command, *decision.refusal);
@@ -228,11 +296,14 @@ void Engine::append_tenant_event(TenantEntry& entry, TenantPayload payload, cons
                   .last_seq = entry.tenant.seq,
                   .head = {}};
   append_event(history.lines, event);
+  Hash follows = entry.head;
   entry.head = chain_next(sha256, entry.head, history.lines);
   history.lines += '\n';
   history.head = entry.head;
-  append_part(turn_.frame.parts, {history.key, history.first_seq, history.lines});
-  turn_.frame.tenants.push_back({entry.tenant, std::move(history)});
+  entry.changed_at = position_ + 1;
+  if (!shared_) append_part(turn_.frame.parts, {history.key, history.first_seq, history.lines});
+  turn_.frame.tenants.push_back({entry.tenant, std::move(history), follows, entry.incarnation});
+  turn_.news.tenants.push_back(entry.tenant.id);
   ++stats_.events;
 }
 
@@ -253,8 +324,11 @@ void Engine::create_tenant(std::string name, Actor by, Reply<TenantId> reply) {
   TenantEntry& entry = tenants_[id];
   entry.tenant.id = id;
   entry.head = genesis(StreamKey::of(id));
-  append_tenant_event(entry, TenantCreated{std::move(name)}, by);
-  answer_with<TenantId>(reply, id);
+  entry.incarnation = ++incarnations_;
+  append_tenant_event(entry, TenantCreated{name}, by);
+  answer_on<TenantId>(basis_of(entry), reply, id, [&] {
+    return [name, by](Engine& engine, Reply<TenantId> again) { engine.create_tenant(name, by, std::move(again)); };
+  });
 }
 
 namespace {
@@ -267,46 +341,50 @@ bool is_valid_weight(int weight) { return weight >= 1 && weight <= weight_max; }
 
 }  // namespace
 
+template <class Request>
+void Engine::configure(TenantId tenant, const Request& request, const Actor& by, Reply<TenantId>& reply) {
+  TenantEntry& entry = tenants_.at(tenant);
+  append_tenant_event(entry, request, by);
+  answer_on<TenantId>(basis_of(entry), reply, tenant, [&] {
+    return [=](Engine& engine, Reply<TenantId> again) { engine.request(tenant, request, by, std::move(again)); };
+  });
+}
+
 void Engine::set_limits(TenantId tenant, LimitsSet limits, Actor by, Reply<TenantId> reply) {
-  auto found = tenants_.find(tenant);
-  if (found == tenants_.end()) return answer_with<TenantId>(reply, no_such("tenant"));
+  if (!find_entry(tenant)) return answer_with<TenantId>(reply, no_such("tenant"));
   if (!is_valid_weight(limits.weight))
     return answer_with<TenantId>(
         reply, std::unexpected(Refusal{RefusalCode::invalid, "a weight lies between 1 and " + std::to_string(weight_max)}));
-  scheduler_.set_limits(tenant, {limits.weight, limits.caps});
-  append_tenant_event(found->second, limits, by);
-  answer_with<TenantId>(reply, tenant);
+  limit(tenant, limits.weight, limits.caps);
+  configure(tenant, limits, by, reply);
 }
 
 void Engine::create_key(TenantId tenant, KeyCreated key, Actor by, Reply<TenantId> reply) {
-  auto found = tenants_.find(tenant);
-  if (found == tenants_.end()) return answer_with<TenantId>(reply, no_such("tenant"));
-  if (!is_valid_name(key.name) || found->second.tenant.keys.contains(key.key))
+  TenantEntry* entry = find_entry(tenant);
+  if (!entry) return answer_with<TenantId>(reply, no_such("tenant"));
+  if (!is_valid_name(key.name) || entry->tenant.keys.contains(key.key))
     return answer_with<TenantId>(
         reply, std::unexpected(Refusal{RefusalCode::invalid, "a key's name is letters, digits, . _ and -"}));
-  append_tenant_event(found->second, std::move(key), by);
-  answer_with<TenantId>(reply, tenant);
+  configure(tenant, key, by, reply);
 }
 
 void Engine::revoke_key(TenantId tenant, KeyRevoked key, Actor by, Reply<TenantId> reply) {
-  auto found = tenants_.find(tenant);
-  if (found == tenants_.end() || !found->second.tenant.keys.contains(key.key))
-    return answer_with<TenantId>(reply, no_such("key"));
+  TenantEntry* entry = find_entry(tenant);
+  if (entry && shared_ && !entry->tenant.keys.contains(key.key)) learn(tenant);
+  if (!entry || !entry->tenant.keys.contains(key.key)) return answer_with<TenantId>(reply, no_such("key"));
   // A repeat changes nothing, so it says nothing.
-  if (key.from < found->second.tenant.keys.at(key.key).expires_at) append_tenant_event(found->second, key, by);
+  if (key.from < entry->tenant.keys.at(key.key).expires_at) return configure(tenant, key, by, reply);
   answer_with<TenantId>(reply, tenant);
 }
 
 void Engine::set_workspace(TenantId tenant, WorkspaceSet workspace, Actor by, Reply<TenantId> reply) {
-  auto found = tenants_.find(tenant);
-  if (found == tenants_.end()) return answer_with<TenantId>(reply, no_such("tenant"));
+  if (!find_entry(tenant)) return answer_with<TenantId>(reply, no_such("tenant"));
   if (!is_valid_weight(workspace.weight) || !is_valid_name(workspace.workspace.text))
     return answer_with<TenantId>(
         reply, std::unexpected(Refusal{RefusalCode::invalid, "a workspace has a name and a weight between 1 and " +
                                                                  std::to_string(weight_max)}));
   scheduler_.set_workspace_weight(tenant, workspace.workspace, workspace.weight);
-  append_tenant_event(found->second, workspace, by);
-  answer_with<TenantId>(reply, tenant);
+  configure(tenant, workspace, by, reply);
 }
 
 void Engine::publish(TenantId tenant, std::string source, std::string file, Actor by, Reply<WorkflowRef> reply) {
@@ -327,32 +405,46 @@ void Engine::publish_as(TenantId tenant, const WorkflowName& name, std::string s
 }
 
 void Engine::publish_compiled(TenantId tenant, Workflow workflow, const Actor& by, Reply<WorkflowRef>& reply) {
-  auto found = tenants_.find(tenant);
-  if (found == tenants_.end()) return answer_with<WorkflowRef>(reply, no_such("tenant"));
-  if (const Workflow* latest = workflows_.latest(tenant, workflow.name)) {
-    if (latest->digest == workflow.digest)
-      return answer_with<WorkflowRef>(reply, WorkflowRef{latest->name, latest->version, false});
-    workflow.version = latest->version;
+  TenantEntry* entry = find_entry(tenant);
+  if (!entry) return answer_with<WorkflowRef>(reply, no_such("tenant"));
+  if (shared_) learn(tenant);
+  if (auto found = entry->tenant.workflows.find(workflow.name); found != entry->tenant.workflows.end()) {
+    if (found->second.digest == workflow.digest)
+      return answer_on<WorkflowRef>(basis_of(*entry), reply, WorkflowRef{workflow.name, found->second.version, false},
+                                    [&] { return publishing(tenant, workflow, by); });
+    workflow.version = found->second.version;
   }
   workflow.version += 1;
-  const Workflow& published = workflows_.add(tenant, std::move(workflow));
-  scheduler_.set_workflow_caps(tenant, published.name, published.caps);
-  append_tenant_event(found->second,
-                      WorkflowPublished{published.name, published.version, published.digest, published.source}, by);
+  append_tenant_event(*entry, WorkflowPublished{workflow.name, workflow.version, workflow.digest, workflow.source}, by);
   turn_.frame.workflows.push_back(
-      {tenant, published.name, published.version, published.digest, published.source});
-  answer_with<WorkflowRef>(reply, WorkflowRef{published.name, published.version, true});
+      {tenant, workflow.name, workflow.version, workflow.digest, workflow.source, workflow.caps});
+  answer_on<WorkflowRef>(basis_of(*entry), reply, WorkflowRef{workflow.name, workflow.version, true},
+                         [&] { return publishing(tenant, workflow, by); });
+  // With several servers another one may publish that version first: it is only used once it is durable.
+  if (!shared_) add_workflow(tenant, std::move(workflow));
+}
+
+void Engine::add_workflow(TenantId tenant, Workflow workflow) {
+  const Workflow& added = workflows_.add(tenant, std::move(workflow));
+  if (workflows_.latest(tenant, added.name) == &added && !shared_)
+    scheduler_.set_workflow_caps(tenant, added.name, added.caps);
 }
 
 // ---- Runs
 
 std::optional<RunId> Engine::create_run(NewRun request, Reply<RunAnswer> reply) {
-  const Workflow* workflow = request.version ? workflows_.find(request.tenant, request.workflow, *request.version)
-                                             : workflows_.latest(request.tenant, request.workflow);
+  auto find_workflow = [&] {
+    return request.version ? workflows_.find(request.tenant, request.workflow, *request.version)
+                           : workflows_.latest(request.tenant, request.workflow);
+  };
+  const Workflow* workflow = find_workflow();
+  if (!workflow && shared_ && learn(request.tenant)) workflow = find_workflow();
   if (!workflow) return answer_with<RunAnswer>(reply, no_such("workflow")), std::nullopt;
+  auto copy = shared_ ? std::make_shared<const NewRun>(request) : nullptr;
   if (auto repeat = answer_repeat(request, *workflow)) {
     auto id = *repeat ? std::optional((*repeat)->run) : std::nullopt;
-    answer_with<RunAnswer>(reply, std::move(*repeat));
+    answer_on<RunAnswer>(id ? basis_of(*residents_.at(*id)) : no_basis, reply, std::move(*repeat),
+                         [&] { return creating(*id, copy); });
     return id;
   }
   CreateRun command{.tenant = request.tenant,
@@ -368,12 +460,16 @@ std::optional<RunId> Engine::create_run(NewRun request, Reply<RunAnswer> reply) 
                     .retry_of = {},
                     .budget = request.budget,
                     .timeout = request.timeout};
-  create(command, reply);
+  Resident& resident = create(command);
+  resident.wants_latest = shared_ && !copy->version;
+  answer_on<RunAnswer>(basis_of(resident), reply, answer_of_new(resident), [&] { return creating(command.id, copy); });
   return command.id;
 }
 
 std::optional<RunId> Engine::find_request(TenantId tenant, const std::string& key) {
   if (auto found = requests_.find({tenant, key}); found != requests_.end()) return found->second;
+  // With several servers only the commit can tell; most requests are no repeats, so those that are, are found then.
+  if (shared_ && !deciding_again_) return std::nullopt;
   return store_.find_request(tenant, key);
 }
 
@@ -397,7 +493,7 @@ std::optional<std::expected<RunAnswer, Refusal>> Engine::answer_repeat(const New
   return resident ? std::optional<std::expected<RunAnswer, Refusal>>(answer_of(*resident)) : std::nullopt;
 }
 
-void Engine::create(const CreateRun& command, Reply<RunAnswer>& reply) {
+Engine::Resident& Engine::create(const CreateRun& command) {
   Run run;
   run.workflow = command.workflow;
   run.tenant = command.tenant;
@@ -408,17 +504,27 @@ void Engine::create(const CreateRun& command, Reply<RunAnswer>& reply) {
   if (starts_at_gate(resident.run)) queue_gate_start(resident);
   for (std::string& key : request_keys(resident.run)) requests_[{command.tenant, std::move(key)}] = command.id;
   ++stats_.runs_created;
+  return resident;
+}
+
+RunAnswer Engine::answer_of_new(const Resident& resident) const {
   RunAnswer answer = answer_of(resident);
   answer.is_new = true;
-  answer_with<RunAnswer>(reply, answer);
+  return answer;
 }
 
 void Engine::command(TenantId tenant, RunId run, const RunCommand& command, Reply<RunAnswer> reply) {
   Resident* resident = find(tenant, run);
   if (!resident) return answer_with<RunAnswer>(reply, no_such("run"));
-  if (auto refusal = decide_and_apply(*resident, command, nullptr))
-    return answer_with<RunAnswer>(reply, std::unexpected(std::move(*refusal)));
-  answer_with<RunAnswer>(reply, answer_of(*resident));
+  auto refusal = decide_and_apply(*resident, command, nullptr);
+  answer_on<RunAnswer>(basis_of(*resident), reply, answer_or(std::move(refusal), *resident), [&] {
+    return [=](Engine& engine, Reply<RunAnswer> again) { engine.command(tenant, run, command, std::move(again)); };
+  });
+}
+
+std::expected<RunAnswer, Refusal> Engine::answer_or(std::optional<Refusal> refusal, const Resident& resident) const {
+  if (refusal) return std::unexpected(std::move(*refusal));
+  return answer_of(resident);
 }
 
 void Engine::answer(TenantId tenant, RunId run, const StepId& step, JsonText text, Actor by, Reply<RunAnswer> reply) {
@@ -429,16 +535,21 @@ void Engine::answer(TenantId tenant, RunId run, const StepId& step, JsonText tex
 }
 
 std::optional<RunId> Engine::retry(TenantId tenant, RunId run, Actor by, Reply<RunAnswer> reply) {
-  Resident* resident = find(tenant, run);
+  Resident* resident = find_verified(tenant, run);
   if (!resident) return answer_with<RunAnswer>(reply, no_such("run")), std::nullopt;
-  auto again = retry_of(resident->run, ids_.make<RunId>(clock_.now()), std::move(by));
+  auto again = retry_of(resident->run, ids_.make<RunId>(clock_.now()), by);
   if (!again) return answer_with<RunAnswer>(reply, std::unexpected(again.error())), std::nullopt;
-  create(*again, reply);
+  Resident& made = create(*again);
+  answer_on<RunAnswer>(basis_of(made), reply, answer_of_new(made), [&] {
+    return [=, id = made.run.id](Engine& engine, Reply<RunAnswer> reply_again) {
+      engine.redirects_[id] = engine.retry(tenant, run, by, std::move(reply_again));
+    };
+  });
   return again->id;
 }
 
 void Engine::report_status(TenantId tenant, RunId run, StatusReport report, Reply<RunAnswer> reply) {
-  Resident* resident = find(tenant, run);
+  Resident* resident = find_verified(tenant, run);
   if (!resident) return answer_with<RunAnswer>(reply, no_such("run"));
   // The transition that leads there from here; when there is none, any that leads there is refused as it should be.
   std::optional<RunTrigger> trigger;
@@ -446,14 +557,20 @@ void Engine::report_status(TenantId tenant, RunId run, StatusReport report, Repl
     if (row.to == report.status && (!trigger || row.from == resident->run.status)) trigger = row.trigger;
   // Nothing leads to created: to say so is as wrong as a start of what has started, and treated as that.
   if (!trigger) trigger = resident->run.status == RunStatus::created ? RunTrigger::resume : RunTrigger::start;
-  command(tenant, run, ReportRun{*trigger, std::move(report.by), std::move(report.diagnostic), std::move(report.reason)},
-          std::move(reply));
+  auto refusal = decide_and_apply(*resident, ReportRun{*trigger, report.by, report.diagnostic, report.reason}, nullptr);
+  answer_on<RunAnswer>(basis_of(*resident), reply, answer_or(std::move(refusal), *resident), [&] {
+    return [=](Engine& engine, Reply<RunAnswer> again) { engine.report_status(tenant, run, report, std::move(again)); };
+  });
 }
 
 void Engine::inspect(TenantId tenant, RunId run, Reply<std::shared_ptr<const Run>> reply) {
-  Resident* resident = find(tenant, run);
+  Resident* resident = find_verified(tenant, run);
   if (!resident) return answer_with<std::shared_ptr<const Run>>(reply, no_such("run"));
-  answer_with<std::shared_ptr<const Run>>(reply, std::make_shared<const Run>(resident->run));
+  answer_on<std::shared_ptr<const Run>>(basis_of(*resident), reply, std::make_shared<const Run>(resident->run), [&] {
+    return [=](Engine& engine, Reply<std::shared_ptr<const Run>> again) {
+      if (auto now = engine.redirected(run)) engine.inspect(tenant, *now, std::move(again));
+    };
+  });
 }
 
 void Engine::flush(TenantId tenant, std::optional<RunId> run, Reply<RunAnswer> reply) {
@@ -461,13 +578,17 @@ void Engine::flush(TenantId tenant, std::optional<RunId> run, Reply<RunAnswer> r
     fold_all();
     return answer_with<RunAnswer>(reply, RunAnswer{});
   }
-  Resident* resident = find(tenant, *run);
+  Resident* resident = find_verified(tenant, *run);
   if (!resident) return answer_with<RunAnswer>(reply, no_such("run"));
   if (resident->in_turn())
     resident->fold_wanted = true;
   else if (resident->dirty)
     fold(*resident);
-  answer_with<RunAnswer>(reply, answer_of(*resident));
+  answer_on<RunAnswer>(basis_of(*resident), reply, answer_of(*resident), [&] {
+    return [=](Engine& engine, Reply<RunAnswer> again) {
+      if (auto now = engine.redirected(*run)) engine.flush(tenant, *now, std::move(again));
+    };
+  });
 }
 
 // ---- Workers
@@ -503,13 +624,12 @@ void Engine::offer(const WorkerName& name, int slots) {
 }
 
 void Engine::report(StepReport& report, Reply<RunAnswer> reply) {
-  // A run with a live lease is always in memory; a report about one that is not cannot be about a live lease.
-  auto found = residents_.find(report.run);
-  Resident* resident = found == residents_.end() ? nullptr : found->second.get();
-  auto index = resident && resident->run.tenant == report.tenant ? resident->run.workflow->find(report.step) : std::nullopt;
+  Resident* resident = find_leased(report.tenant, report.run);
+  auto index = resident ? resident->run.workflow->find(report.step) : std::nullopt;
   if (!index)
     return answer_with<RunAnswer>(
         reply, std::unexpected(Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"}));
+  auto copy = shared_ ? std::make_shared<const StepReport>(report) : nullptr;
   RunCommand command;
   if (auto* completed = std::get_if<Completed>(&report.outcome)) {
     command = CompleteStep{*index, report.token, std::move(completed->output), completed->cost};
@@ -518,24 +638,39 @@ void Engine::report(StepReport& report, Reply<RunAnswer> reply) {
     command = FailStep{*index,           report.token,       std::move(failed.error_code), std::move(failed.message),
                        failed.retryable, failed.retry_after, failed.cost};
   }
-  if (auto refusal = decide_and_apply(*resident, command, &report))
-    return answer_with<RunAnswer>(reply, std::unexpected(std::move(*refusal)));
-  answer_with<RunAnswer>(reply, answer_of(*resident));
+  auto refusal = decide_and_apply(*resident, command, &report);
+  answer_on<RunAnswer>(basis_of(*resident), reply, answer_or(std::move(refusal), *resident), [&] {
+    return [copy](Engine& engine, Reply<RunAnswer> again) {
+      StepReport once_more = *copy;
+      engine.report(once_more, std::move(again));
+    };
+  });
+}
+
+// A run with a live lease is always in memory, so what is not cannot be about a live lease; with several servers the
+// lease may come from another one.
+Engine::Resident* Engine::find_leased(TenantId tenant, RunId run) {
+  if (shared_) return find(tenant, run);
+  auto found = residents_.find(run);
+  return found != residents_.end() && found->second->run.tenant == tenant ? found->second.get() : nullptr;
 }
 
 bool Engine::heartbeat(TenantId tenant, RunId run, const StepId& step, std::uint64_t token) {
-  auto found = residents_.find(run);
-  if (found == residents_.end() || found->second->run.tenant != tenant) return false;
-  Run& state = found->second->run;
+  Resident* resident = shared_ ? find_verified(tenant, run) : find_leased(tenant, run);
+  if (!resident) return false;
+  Run& state = resident->run;
   auto index = state.workflow->find(step);
   if (!index || *index >= state.steps.size() || state.steps[*index].status != StepStatus::running ||
       state.steps[*index].lease_token != token)
     return false;
   // Once it ran out the lease is offered to others and no longer counted against caps: it cannot be extended, though
   // its report is still good until another worker takes it.
-  if (found->second->lease_marks[*index] == LeaseMark::reclaim_queued) return planted(Bug::revive_lost_lease);
-  Instant until = clock_.now() + state.definition(*index).lease;
+  if (resident->lease_marks[*index] == LeaseMark::reclaim_queued) return planted(Bug::revive_lost_lease);
+  Instant now = clock_.now();
+  if (shared_ && state.steps[*index].lease_expires_at <= now) return false;
+  Instant until = now + state.definition(*index).lease;
   state.steps[*index].lease_expires_at = std::max(state.steps[*index].lease_expires_at, until);
+  if (shared_) rewrite(*resident);
   return true;
 }
 

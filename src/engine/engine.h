@@ -12,6 +12,11 @@
 //
 // The working set is bounded: a run that is folded and durable, and that nothing will move soon, leaves memory and is
 // loaded again when something concerns it.
+//
+// In a store with several servers (store/shared_store.h) what is in memory is only a cache. Rows are written with every
+// turn; when a commit finds that another server wrote a run first, what was decided on that load of it (its
+// *incarnation*) is void, in this turn and in those decided since: release() holds those answers back, lose() forgets
+// the run, and decide_again() decides anew. Callers notice nothing. engine_shared.cc has that part.
 #pragma once
 
 #include <boost/unordered/unordered_flat_map.hpp>
@@ -34,7 +39,7 @@
 #include "engine/lease.h"
 #include "engine/scheduler.h"
 #include "engine/workflows.h"
-#include "store/store.h"
+#include "store/shared_store.h"
 
 namespace pawl {
 
@@ -78,22 +83,65 @@ struct WorkflowRef {
   bool is_new = false;
 };
 
+// One load of a run or a tenant into memory, of all that this process ever did. 0 is none.
+using Incarnation = std::uint64_t;
+
+// What one task asked for is answered together with its last part: an answer that says "that was all of them" waits for
+// those that have to be decided again.
+struct Round {
+  std::size_t open = 0;  // being decided again
+  std::vector<std::move_only_function<void()>> waiting;
+};
+
+// What turned out to be void and is to be decided anew.
+struct Again {
+  struct Request {
+    std::shared_ptr<Round> round;
+    std::move_only_function<void()> decide;
+  };
+  std::vector<Request> requests;
+  std::vector<std::pair<WorkerName, int>> offers;  // slots that got nothing
+
+  bool empty() const { return requests.empty() && offers.empty(); }
+};
+
 // One frame and all that must wait until it is durable.
 struct Turn {
   Frame frame;
   bool needs_commit = false;
-  std::vector<std::move_only_function<void()>> answers;
-  std::vector<std::pair<LeaseSink*, std::vector<Lease>>> grants;
+  struct Answer {
+    std::move_only_function<void()> say;
+    // In a store with several servers: what it was decided on, and how to decide it once more.
+    std::array<Incarnation, 2> basis{};
+    std::move_only_function<void()> again;
+    std::shared_ptr<Round> round;
+    bool ends_round = false;
+    bool was_open = false;  // decided again already: its round waits for it
+  };
+  std::vector<Answer> answers;
+  struct Grant {
+    WorkerName worker;
+    LeaseSink* sink;  // or, for one that asked once:
+    std::move_only_function<void(std::vector<Lease>)> reply;
+    std::vector<Lease> leases;
+  };
+  std::vector<Grant> grants;
   struct Revoke {
     LeaseSink* sink;
     RunId run;
     StepId step;
     std::uint64_t token;
+    Incarnation basis;
   };
   std::vector<Revoke> revokes;
+  // For the other servers.
+  News news;
+  std::vector<std::pair<std::uint32_t, StreamKey>> bereft;  // servers whose own workers lost a lease
 
   bool empty() const { return !needs_commit && answers.empty() && grants.empty() && revokes.empty(); }
-  void release();
+  // Says and grants everything, but for what was decided on one of these.
+  using IsLost = std::function<bool(Incarnation)>;
+  Again release(const IsLost& is_lost = {});
 };
 
 struct EngineStats {
@@ -113,7 +161,8 @@ struct EngineStats {
   std::vector<std::pair<TenantId, std::uint64_t>> held_back;  // by caps
 };
 
-// Leases of in-process workers bear names that begin so. They die with the process, which a restart therefore knows.
+// Leases of in-process workers bear names that begin so. They die with the process, which a restart therefore knows. With
+// several servers the server's number follows: local/7/...
 inline constexpr std::string_view local_worker_prefix = "local/";
 
 class Engine {
@@ -181,7 +230,22 @@ class Engine {
   bool heartbeat(TenantId tenant, RunId run, const StepId& step, std::uint64_t token);
 
   // Called once this turn is durable, after the replies that were asked for before.
-  void when_durable(std::move_only_function<void()> call) { turn_.answers.push_back(std::move(call)); }
+  void when_durable(std::move_only_function<void()> call) {
+    turn_.answers.push_back({.say = std::move(call), .round = round_, .ends_round = true});
+  }
+
+  // With several servers.
+  // A task begins: its answers belong together.
+  void begin_round() {
+    if (shared_) round_ = std::make_shared<Round>();
+  }
+  // Fetches, in one look, those of them that are not in memory: they are about to be asked for.
+  void expect(std::span<const StreamKey> runs);
+  void lose(std::span<const Lost> lost);
+  void decide_again(Again again);
+  void hear(const News& news);
+  // Told of every tenant that another server changed.
+  void on_tenant(std::function<void(const Tenant&)> call) { tenant_changed_ = std::move(call); }
 
   // Time and turns.
   void advance();
@@ -202,6 +266,8 @@ class Engine {
   struct TenantEntry {
     Tenant tenant;
     Hash head;
+    Incarnation incarnation = 0;
+    Position changed_at = 0;
   };
   struct Worker {
     WorkerName name;
@@ -244,7 +310,7 @@ class Engine {
   void react(Resident& resident, const RunEvent& event, std::optional<StepIndex> step, const LeaseBefore& before);
   std::optional<Refusal> decide_and_apply(Resident& resident, const RunCommand& command, const StepReport* own);
   void audit_on_sealed(const Resident& resident, const RunCommand& command, const Refusal& refusal);
-  void create(const CreateRun& command, Reply<RunAnswer>& reply);
+  Resident& create(const CreateRun& command);
   // The run that an earlier request with the same names made, or a refusal when it was another request.
   std::optional<std::expected<RunAnswer, Refusal>> answer_repeat(const NewRun& request, const Workflow& workflow);
   std::optional<RunId> find_request(TenantId tenant, const std::string& key);
@@ -252,7 +318,35 @@ class Engine {
   void append_tenant_event(TenantEntry& entry, TenantPayload payload, const Actor& by);
   template <class T>
   void answer_with(Reply<T>& reply, std::expected<T, Refusal> answer);
+  // The same for what was decided on these; `make_again` gives how to decide it once more, for the same reply.
+  template <class T, class MakeAgain>
+  void answer_on(std::array<Incarnation, 2> basis, Reply<T>& reply, std::expected<T, Refusal> answer,
+                 MakeAgain make_again);
+  static constexpr std::array<Incarnation, 2> no_basis{};
+  std::array<Incarnation, 2> basis_of(const Resident& resident) const;
+  std::array<Incarnation, 2> basis_of(const TenantEntry& entry) const;
   RunAnswer answer_of(const Resident& resident) const;
+  RunAnswer answer_of_new(const Resident& resident) const;
+  std::expected<RunAnswer, Refusal> answer_or(std::optional<Refusal> refusal, const Resident& resident) const;
+  Resident* find_leased(TenantId tenant, RunId run);
+  TenantEntry* find_entry(TenantId tenant);
+  void limit(TenantId tenant, int weight, const Caps& caps);
+  void add_workflow(TenantId tenant, Workflow workflow);
+  template <class Request>
+  void configure(TenantId tenant, const Request& request, const Actor& by, Reply<TenantId>& reply);
+  // The same request by its name, to be decided again.
+  void request(TenantId tenant, const LimitsSet& limits, const Actor& by, Reply<TenantId> reply) {
+    set_limits(tenant, limits, by, std::move(reply));
+  }
+  void request(TenantId tenant, const WorkspaceSet& workspace, const Actor& by, Reply<TenantId> reply) {
+    set_workspace(tenant, workspace, by, std::move(reply));
+  }
+  void request(TenantId tenant, const KeyCreated& key, const Actor& by, Reply<TenantId> reply) {
+    create_key(tenant, key, by, std::move(reply));
+  }
+  void request(TenantId tenant, const KeyRevoked& key, const Actor& by, Reply<TenantId> reply) {
+    revoke_key(tenant, key, by, std::move(reply));
+  }
 
   // Scheduling.
   void queue_step(const Resident& resident, StepIndex step);
@@ -283,7 +377,35 @@ class Engine {
   // Gives those that lost a lease with the last process.
   std::vector<Resident*> recover_leases();
 
+  // With several servers.
+  bool is_undurable(const Resident& resident) const;
+  // Looks whether the store has it otherwise, unless this server itself is about to write it; true when it had.
+  bool verify(Resident& resident);
+  Resident* find_verified(TenantId tenant, RunId run);
+  void find_place(Resident& resident, const RunRow& row);
+  void reload(Resident& resident, RunRow row);
+  void forget(Resident& resident);
+  void lose(const Lost& lost);
+  bool holds_local_leases(const Resident& resident) const;
+  void tell_owner(const Run& run, const WorkerName& worker);
+  // Its row is written with this turn, whether an event comes or not.
+  void rewrite(Resident& resident);
+  bool keeps(const ToolName& tool) const;
+  bool is_capped(const Scheduler::Ticket& ticket);
+  bool refill();
+  bool refill(std::span<const ToolName> tools, std::size_t wanted, std::optional<TenantId> only);
+  void look_around();
+  void fold_shared(Resident& resident, RunFold& out);
+  void end_shared_turn();
+  // True when the store knew more than this server.
+  bool learn(TenantId tenant);
+  void learn_tenants();
+  std::optional<RunId> redirected(RunId run);
+  std::function<void(Engine&, Reply<RunAnswer>)> creating(RunId run, std::shared_ptr<const NewRun> request);
+  std::function<void(Engine&, Reply<WorkflowRef>)> publishing(TenantId tenant, const Workflow& workflow, const Actor& by);
+
   Store& store_;
+  SharedStore* const shared_;  // the same, when there are several servers
   const ToolCatalog& tools_;
   const Clock& clock_;
   Random& random_;
@@ -312,6 +434,20 @@ class Engine {
   std::vector<Resident*> touched_;                      // in this turn
   Turn turn_;
   EngineStats stats_;
+
+  // With several servers.
+  Incarnation incarnations_ = 0;
+  std::uint64_t turns_ = 0;
+  Position durable_ = 0;
+  std::vector<RunId> rewrites_;  // their rows change in this turn without an event
+  std::shared_ptr<Round> round_;
+  bool deciding_again_ = false;
+  std::map<RunId, std::optional<RunId>> redirects_;  // runs that were decided to be made, and what became of them
+  std::map<std::pair<TenantId, WorkflowName>, Instant> capped_;  // claims wait until then
+  bool may_be_ready_ = true;  // something may wait in the queue that all servers take from
+  Instant next_refill_;
+  Instant next_look_;
+  std::function<void(const Tenant&)> tenant_changed_;
 };
 
 }  // namespace pawl

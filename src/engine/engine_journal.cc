@@ -20,8 +20,13 @@ Turn Engine::take_turn() {
   for (const Resident* resident : touched_) bytes += part_header_bytes_max + resident->turn_bytes();
   frame.parts.reserve(bytes);
   for (Resident* resident : touched_) {
-    append_part(frame.parts, resident->end_turn());
+    StreamPart part = resident->end_turn();
     resident->changed_at = next;
+    if (shared_) {
+      fold(*resident);
+      continue;
+    }
+    append_part(frame.parts, part);
     if (!resident->dirty) {
       resident->dirty = true;
       resident->first_unfolded = next;
@@ -33,10 +38,12 @@ Turn Engine::take_turn() {
       fold(*resident);
   }
   touched_.clear();
+  if (shared_) end_shared_turn();
   fold_oldest();
   for (Worker& worker : workers_)
-    if (!worker.granted.empty()) turn_.grants.emplace_back(worker.sink, std::exchange(worker.granted, {}));
-  turn_.needs_commit = !frame.parts.empty() || !frame.runs.empty();
+    if (!worker.granted.empty())
+      turn_.grants.push_back({worker.name, worker.sink, {}, std::exchange(worker.granted, {})});
+  turn_.needs_commit = !frame.parts.empty() || !frame.runs.empty() || !frame.tenants.empty();
   if (turn_.needs_commit) {
     position_ = next;
     frame.position = next;
@@ -63,6 +70,7 @@ void Engine::fold(Resident& resident) {
              .seq = run.seq,
              .head = resident.head,
              .snapshot = write_snapshot(run)};
+  out.follows = resident.folded_head;
   out.history = resident.take_history();
   if (planted(Bug::fold_without_history) && resident.in_rows) out.history.lines.clear();
   out.is_new = !resident.in_rows;
@@ -77,6 +85,7 @@ void Engine::fold(Resident& resident) {
     for (const Approval& approval : run.approvals)
       out.approvals.push_back({run.tenant, approval.id, run.id, run.definition(approval.step).id, approval.status,
                                approval.terms.tier, approval.requested_at, approval.expires_at});
+  if (shared_) fold_shared(resident, out);
   resident.approvals_changed = false;
   resident.in_rows = true;
   resident.dirty = false;
@@ -120,6 +129,7 @@ void Engine::fold_all() {
 // ---- Recovery
 
 void Engine::recover() {
+  if (shared_) return learn_tenants();  // the rest is found when it is needed
   for (Tenant& tenant : store_.tenants()) {
     scheduler_.set_limits(tenant.id, {tenant.weight, tenant.caps});
     for (const auto& [workspace, weight] : tenant.workspaces)
@@ -132,9 +142,7 @@ void Engine::recover() {
     auto workflow = compile_workflow(row.source, row.name.text, nullptr);
     invariant(workflow.has_value(), "a published workflow cannot be read any more");
     workflow->version = row.version;
-    const Workflow& added = workflows_.add(row.tenant, std::move(*workflow));
-    if (workflows_.latest(row.tenant, row.name) == &added)
-      scheduler_.set_workflow_caps(row.tenant, row.name, added.caps);
+    add_workflow(row.tenant, std::move(*workflow));
   });
   position_ = store_.last_position();
   recover_frames();

@@ -13,12 +13,14 @@ namespace pawl {
 
 void Engine::queue_step(const Resident& resident, StepIndex step) {
   const Run& run = resident.run;
+  if (shared_ && !keeps(run.definition(step).tool)) return;
   scheduler_.add({run.tenant, run.workspace, run.workflow->name, run.definition(step).tool, run.id, step,
                   run.status == RunStatus::created});
 }
 
 void Engine::queue_gate_start(const Resident& resident) {
   const Run& run = resident.run;
+  if (shared_ && !keeps(ToolName{})) return;
   scheduler_.add({run.tenant, run.workspace, run.workflow->name, ToolName{}, run.id, 0, true});
 }
 
@@ -26,7 +28,7 @@ void Engine::start_gates() {
   static const std::vector<ToolName> no_worker_needed{ToolName{}};
   while (auto ticket = scheduler_.take(no_worker_needed, clock_.now())) {
     Resident* resident = find_queued(ticket->tenant, ticket->run);
-    if (!resident || resident->run.status != RunStatus::created) {
+    if (!resident || resident->run.status != RunStatus::created || is_capped(*ticket)) {
       scheduler_.put_back(*ticket);
       continue;
     }
@@ -37,8 +39,9 @@ void Engine::start_gates() {
 
 void Engine::remember_start(const Resident& resident) {
   const Run& run = resident.run;
-  if (scheduler_.is_paced(resident.workflow_number))
-    turn_.frame.starts.push_back({run.tenant, run.workflow->name, run.started_at});
+  // With several servers the store knows which of them count.
+  if (shared_ || scheduler_.is_paced(resident.workflow_number))
+    turn_.frame.starts.push_back({run.tenant, run.workflow->name, run.started_at, run.id});
 }
 
 void Engine::serve_workers() {
@@ -65,7 +68,7 @@ Engine::PollNumber Engine::poll(Poll poll) {
 void Engine::end_poll(PollNumber number) {
   auto found = std::ranges::find(polls_, number, &WaitingPoll::number);
   if (found == polls_.end()) return;
-  turn_.answers.push_back([reply = std::move(found->poll.reply)]() mutable { reply({}); });
+  turn_.answers.push_back({.say = [reply = std::move(found->poll.reply)]() mutable { reply({}); }});
   polls_.erase(found);
 }
 
@@ -86,9 +89,7 @@ void Engine::serve_polls() {
   }
   std::erase_if(polls_, [&](WaitingPoll& waiting) {
     if (waiting.granted.empty()) return false;
-    turn_.answers.push_back([reply = std::move(waiting.poll.reply), leases = std::move(waiting.granted)]() mutable {
-      reply(std::move(leases));
-    });
+    turn_.grants.push_back({waiting.poll.worker, nullptr, std::move(waiting.poll.reply), std::move(waiting.granted)});
     return true;
   });
 }
@@ -97,7 +98,7 @@ void Engine::serve_polls() {
 std::optional<Lease> Engine::claim(const WorkerName& worker, const Scheduler::Ticket& ticket) {
   Resident* resident = find_queued(ticket.tenant, ticket.run);
   Instant now = clock_.now();
-  if (!resident || !is_claimable(resident->run, ticket.step, now)) {
+  if (!resident || !is_claimable(resident->run, ticket.step, now) || is_capped(ticket)) {
     scheduler_.put_back(ticket);
     return std::nullopt;
   }
@@ -136,7 +137,8 @@ std::optional<Lease> Engine::claim(const WorkerName& worker, const Scheduler::Ti
                .idempotency_key = std::move(*key),
                .expires_at = step.lease_expires_at,
                .term = definition.lease,
-               .timeout = definition.timeout};
+               .timeout = definition.timeout,
+               .basis = shared_ ? resident->incarnation : 0};
 }
 
 void Engine::end_lease(Resident& resident, StepIndex step) {
@@ -171,6 +173,7 @@ void Engine::sweep_timers() {
   horizon_ = clock_.now() + limits_.timer_horizon;
   if (planted(Bug::no_timer_after_restart) && before.ms == 0) return;
   for (auto& [id, resident] : residents_) register_timer(*resident);
+  if (shared_) return;  // look_around() finds what falls due elsewhere
   std::optional<DueRun> last;
   if (before.ms != 0) last = DueRun{{}, {{UINT64_MAX, UINT64_MAX}}, before};
   for (;;) {
@@ -198,6 +201,7 @@ void Engine::fire_timers() {
 }
 
 void Engine::pass_time(Resident& resident) {
+  if (shared_) verify(resident);
   Run& run = resident.run;
   Instant now = clock_.now();
   for (StepIndex i = 0; i < run.steps.size(); ++i) {
@@ -205,8 +209,10 @@ void Engine::pass_time(Resident& resident) {
     // An in-process worker that is registered is alive by definition: it lives and dies with this process. What is
     // queued for reclaim already was lost by one that bore the name before.
     if (resident.lease_marks[i] == LeaseMark::counted && step.lease_expires_at <= now &&
-        step.lease_owner.text.starts_with(local_worker_prefix) && find_worker(step.lease_owner))
+        step.lease_owner.text.starts_with(local_worker_prefix) && find_worker(step.lease_owner)) {
       step.lease_expires_at = now + run.definition(i).lease;
+      if (shared_) rewrite(resident);
+    }
   }
   decide_and_apply(resident, TimePasses{}, nullptr);
   for (StepIndex i = 0; i < run.steps.size(); ++i) {
@@ -214,20 +220,28 @@ void Engine::pass_time(Resident& resident) {
     end_lease(resident, i);
     resident.lease_marks[i] = LeaseMark::reclaim_queued;
     queue_step(resident, i);
+    if (shared_) rewrite(resident);  // other servers may have a worker for it
   }
 }
 
 void Engine::advance() {
   if (clock_.now() + limits_.timer_horizon / 2 >= horizon_) sweep_timers();
+  if (shared_ && clock_.now() >= next_look_) look_around();
   fire_timers();
   start_gates();
   serve_workers();
   serve_polls();
+  if (shared_ && refill()) {
+    start_gates();
+    serve_workers();
+    serve_polls();
+  }
 }
 
 Instant Engine::next_wakeup() const {
   Instant at = horizon_ - limits_.timer_horizon / 2;
   if (!timers_.empty()) at = std::min(at, timers_.top().at);
+  if (shared_) at = std::min({at, next_look_, next_refill_});
   return std::min(at, scheduler_.next_start_at());
 }
 

@@ -18,11 +18,19 @@ enum class LeaseMark : std::uint8_t { none, counted, reclaim_queued };
 
 struct Engine::Resident {
   Resident(Run state, const Hash& chain_head)
-      : run(std::move(state)), head(chain_head), lease_marks(run.workflow->steps.size()), folded_seq(run.seq) {}
+      : run(std::move(state)), head(chain_head), lease_marks(run.workflow->steps.size()), folded_head(chain_head), folded_seq(run.seq) {}
 
   Run run;
   Hash head;
+  // With several servers: what the row in the store is, and when it was last looked at.
+  Incarnation incarnation = 0;
+  std::uint64_t verified_in = 0;  // turn
+  std::uint64_t revision = 0;
+  int folded_leases = 0;
+  bool folded_ready = false;
+  bool wants_latest = false;  // new, of whatever version is the latest
   std::vector<LeaseMark> lease_marks;
+  Hash folded_head;
   Scheduler::WorkflowNumber workflow_number = 0;
   StepIndex claiming = no_step;  // being claimed right now: its ticket is in hand, so it is not queued again
   Instant updated_at;
@@ -61,17 +69,19 @@ struct Engine::Resident {
     History out{StreamKey::of(run.tenant, run.id), folded_seq + 1, std::move(lines), run.seq, head};
     lines.clear();
     folded_seq = run.seq;
+    folded_head = head;
     return out;
   }
 
   // Folds events that memory has not seen; false when it has seen them all.
   bool replay(const StreamPart& part);
 
-  bool has_running_step() const {
-    for (const Step& step : run.steps)
-      if (step.status == StepStatus::running) return true;
-    return false;
+  int running_steps() const {
+    int count = 0;
+    for (const Step& step : run.steps) count += step.status == StepStatus::running;
+    return count;
   }
+  bool has_running_step() const { return running_steps() > 0; }
   bool holds_leases() const { return has_running_step(); }
 
  private:

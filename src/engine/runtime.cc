@@ -5,6 +5,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace pawl {
@@ -15,6 +17,9 @@ constexpr std::size_t undurable_bytes_max = 16 << 20;
 constexpr std::size_t commands_per_turn_max = 1024;
 // How long the writer waits for work before it tidies the store.
 constexpr auto idle_before_tidying = std::chrono::milliseconds(500);
+constexpr auto listening_at_once = std::chrono::milliseconds(250);
+// Of these only the latest can still matter: a few turns are under way at a time.
+constexpr std::size_t lost_remembered_max = 100'000;
 
 std::uint64_t system_seed() {
   std::uint64_t seed = 0;
@@ -34,6 +39,7 @@ void stop_process(const std::string& reason) {
 
 Runtime::Runtime(Store& store, const ToolCatalog& tools, const Clock& clock, RuntimeOptions options)
     : store_(store),
+      shared_(store.shared()),
       clock_(clock),
       still_clock_(clock),
       options_(std::move(options)),
@@ -46,11 +52,15 @@ Runtime::~Runtime() { stop(); }
 
 void Runtime::start() {
   still_clock_.read();
+  if (options_.on_tenant) engine_.on_tenant(options_.on_tenant);
   engine_.recover();
   engine_thread_ = std::thread([this] { decide_loop(); });
   writer_thread_ = std::thread([this] { write_loop(); });
   pthread_setname_np(engine_thread_.native_handle(), "pawl-engine");
   pthread_setname_np(writer_thread_.native_handle(), "pawl-writer");
+  if (!shared_) return;
+  listener_thread_ = std::thread([this] { listen_loop(); });
+  pthread_setname_np(listener_thread_.native_handle(), "pawl-listener");
 }
 
 void Runtime::stop() {
@@ -59,6 +69,8 @@ void Runtime::stop() {
     stopping_ = true;
   }
   inbox_changed_.notify_one();
+  ending_ = true;
+  if (listener_thread_.joinable()) listener_thread_.join();
   if (engine_thread_.joinable()) engine_thread_.join();
   if (writer_thread_.joinable()) writer_thread_.join();
   drop_inbox();
@@ -72,11 +84,12 @@ void Runtime::drop_inbox() {
   std::swap(dropped, inbox_);
 }
 
-void Runtime::post(Task task) {
+void Runtime::post(Task task, std::optional<StreamKey> concerns) {
   {
     std::lock_guard lock(inbox_mutex_);
     if (stopped_) return;
     inbox_.tasks.push_back(std::move(task));
+    if (concerns && shared_) inbox_.concerned.push_back(*concerns);
   }
   inbox_changed_.notify_one();
 }
@@ -173,16 +186,22 @@ void Runtime::decide_loop() try {
       decide_urgent();
     };
     still_clock_.read();
+    if (shared_) {
+      for (const auto& report : taken.reports) taken.concerned.push_back(StreamKey::of(report.tenant, report.run));
+      engine_.expect(taken.concerned);
+    }
     for (auto& task : taken.urgent) task(engine_);
     // Tasks first: one of them may register the worker whose offer came right after it.
     for (auto& task : taken.tasks) {
       still_clock_.read();
+      engine_.begin_round();
       task(engine_);
       decide_one();
     }
     for (auto& [worker, slots] : taken.offers) engine_.offer(worker, slots);
     for (auto& report : taken.reports) {
       still_clock_.read();
+      engine_.begin_round();
       engine_.report(report);
       decide_one();
     }
@@ -192,6 +211,70 @@ void Runtime::decide_loop() try {
   std::lock_guard lock(turns_mutex_);
   decided_all_ = true;
   turns_changed_.notify_all();
+} catch (const StoreFailure& failure) {
+  fail(failure.what());
+}
+
+namespace {
+
+// Takes out what was decided on a load that turned out to be stale, and says what that was.
+std::vector<Lost> drop_void(std::span<Frame> frames, const std::set<Incarnation>& lost) {
+  std::vector<Lost> out;
+  if (lost.empty()) return out;
+  for (Frame& frame : frames) {
+    std::set<RunId> runs;
+    std::set<TenantId> tenants;
+    std::erase_if(frame.runs, [&](const RunFold& fold) {
+      if (!lost.contains(fold.incarnation)) return false;
+      out.push_back({StreamKey::of(fold.row.tenant, fold.row.id), fold.incarnation});
+      runs.insert(fold.row.id);
+      return true;
+    });
+    std::erase_if(frame.tenants, [&](const TenantFold& fold) {
+      if (!lost.contains(fold.incarnation)) return false;
+      out.push_back({StreamKey::of(fold.tenant.id), fold.incarnation});
+      tenants.insert(fold.tenant.id);
+      return true;
+    });
+    std::erase_if(frame.starts, [&](const StartRow& start) { return runs.contains(start.run); });
+    std::erase_if(frame.workflows, [&](const WorkflowRow& row) { return tenants.contains(row.tenant); });
+  }
+  return out;
+}
+
+}  // namespace
+
+// Answers what holds; the rest goes back to be decided again.
+void Runtime::settle(std::vector<Turn>& turns, std::vector<Lost> lost) {
+  Again again;
+  News news;
+  for (Turn& turn : turns) {
+    Again more = turn.release([&](Incarnation basis) { return lost_.contains(basis); });
+    std::ranges::move(more.requests, std::back_inserter(again.requests));
+    std::ranges::move(more.offers, std::back_inserter(again.offers));
+    news.ready |= turn.news.ready;
+    news.events |= turn.news.events;
+    std::ranges::copy(turn.news.tenants, std::back_inserter(news.tenants));
+    for (auto& [server, run] : turn.bereft) shared_->tell({.runs = {run}}, server);
+  }
+  if (!news.empty()) shared_->tell(news, {});
+  if (news.events && options_.on_events) options_.on_events();
+  while (lost_.size() > lost_remembered_max) lost_.erase(lost_.begin());
+  if (lost.empty() && again.empty()) return;
+  post_urgent([lost = std::move(lost), again = std::move(again)](Engine& engine) mutable {
+    engine.lose(lost);
+    engine.decide_again(std::move(again));
+  });
+}
+
+void Runtime::listen_loop() try {
+  while (!ending_ && !failed_) {
+    News news = shared_->wait_for_news(listening_at_once);
+    if (news.empty()) continue;
+    if (news.events && options_.on_events) options_.on_events();
+    if (!news.ready && news.tenants.empty() && news.runs.empty()) continue;
+    post_urgent([news = std::move(news)](Engine& engine) { engine.hear(news); });
+  }
 } catch (const StoreFailure& failure) {
   fail(failure.what());
 }
@@ -216,15 +299,23 @@ void Runtime::write_loop() try {
     frames.clear();
     for (Turn& turn : turns)
       if (turn.needs_commit) frames.push_back(std::move(turn.frame));
+    std::vector<Lost> lost;
+    if (shared_) lost = drop_void(frames, lost_);
     if (!frames.empty()) {
       auto begin = std::chrono::steady_clock::now();
-      store_.commit(frames);
+      auto lost_now = store_.commit(frames);
       if (options_.on_commit) options_.on_commit(std::chrono::steady_clock::now() - begin, frames.size());
+      lost.insert(lost.end(), lost_now.begin(), lost_now.end());
+      for (const Lost& each : lost_now) lost_.insert(each.incarnation);
+      if (!lost_now.empty()) drop_void(frames, lost_);
       durable_.store(frames.back().position, std::memory_order_release);
       if (options_.on_durable)
         for (Frame& frame : frames) options_.on_durable(frame);
     }
-    for (Turn& turn : turns) turn.release();
+    if (shared_)
+      settle(turns, std::move(lost));
+    else
+      for (Turn& turn : turns) turn.release();
     turns.clear();
   }
 } catch (const StoreFailure& failure) {

@@ -6,6 +6,9 @@
 // share a sync; meanwhile the engine thread decides the next turn. Released turns call reply functions and lease sinks
 // on the writer thread: those must return at once.
 //
+// With a store that other servers write to as well, a third thread listens to them, and what a commit lost to one of them
+// goes back to the engine thread to be decided again.
+//
 // When the store fails, on_failure is called once, on the thread that saw it, and nothing is answered any more. The
 // default prints the reason and ends the process: after a failed sync nothing in memory can be trusted.
 #pragma once
@@ -16,6 +19,8 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -33,6 +38,10 @@ struct RuntimeOptions {
   std::function<void(Frame&)> on_durable;
   // How long a commit took, and how many frames it held.
   std::function<void(std::chrono::nanoseconds, std::size_t frames)> on_commit;
+  // With several servers: sees every tenant that another one changed, on the engine thread, and hears when the journal
+  // may have grown, on any.
+  std::function<void(const Tenant&)> on_tenant;
+  std::function<void()> on_events;
 };
 
 class Runtime : public LeaseBroker {
@@ -48,7 +57,8 @@ class Runtime : public LeaseBroker {
   void stop();
 
   // Runs on the engine thread, in order. After stop(), and after a failure, a task is dropped unrun, its reply uncalled.
-  void post(Task task);
+  // What it concerns is only a hint, with several servers: runs that many tasks ask for are then fetched in one look.
+  void post(Task task, std::optional<StreamKey> concerns = {});
   // Before all that was posted: for what must not wait behind a crowd, and is cheap.
   void post_urgent(Task task);
   void offer(const WorkerName& worker, int slots) override;
@@ -77,6 +87,7 @@ class Runtime : public LeaseBroker {
   struct Inbox {
     std::vector<Task> urgent;
     std::vector<Task> tasks;
+    std::vector<StreamKey> concerned;  // with several servers
     std::vector<StepReport> reports;
     std::vector<std::pair<WorkerName, int>> offers;
 
@@ -89,10 +100,13 @@ class Runtime : public LeaseBroker {
   void end_turn();
   void hand_over(Turn turn);
   void write_loop();
+  void settle(std::vector<Turn>& turns, std::vector<Lost> lost);
+  void listen_loop();
   void fail(const std::string& reason);
   void drop_inbox();
 
   Store& store_;
+  SharedStore* const shared_;
   const Clock& clock_;
   StillClock still_clock_;
   RuntimeOptions options_;
@@ -113,8 +127,11 @@ class Runtime : public LeaseBroker {
 
   std::atomic<Position> durable_{0};
   std::atomic<bool> failed_{false};
+  std::set<Incarnation> lost_;  // the writer's: nothing that was decided on them holds
+  std::atomic<bool> ending_{false};
   std::thread engine_thread_;
   std::thread writer_thread_;
+  std::thread listener_thread_;
 };
 
 }  // namespace pawl

@@ -1,0 +1,399 @@
+// Engine, the part for a store that other servers write to as well.
+//
+// What is in memory may be behind. A decision that brings events is checked by the commit; one that brings none is made on
+// a run that was looked up in the same turn (verify). Ready steps are queued here only when a worker of this server may
+// take them at once; all others, and those that are not taken soon, any server takes from the store (refill). Timers of
+// runs that are in memory are kept by whoever has them; what is overdue for some seconds is anybody's (look_around).
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "core/invariant.h"
+#include "core/snapshot.h"
+#include "engine/engine.h"
+#include "engine/resident.h"
+
+namespace pawl {
+namespace {
+
+// How long a taken step stays this server's; as long again, and it may be handed out twice, of which one is refused.
+constexpr Duration ready_hold = std::chrono::milliseconds(500);
+// How often the queue is looked at while somebody waits for work and nobody said that there is any.
+constexpr Duration refill_interval = std::chrono::milliseconds(250);
+constexpr Duration look_interval = std::chrono::seconds(1);
+// A timer that nobody acted on for this long is anybody's.
+constexpr Duration overdue_after = std::chrono::seconds(3);
+constexpr Duration idle_before_leaving = std::chrono::seconds(60);
+constexpr Duration capped_for = std::chrono::milliseconds(100);
+constexpr std::size_t queued_here_max = 4096;
+constexpr std::size_t refill_max = 256;
+constexpr std::size_t overdue_max = 1000;
+
+}  // namespace
+
+// ---- What is in memory
+
+bool Engine::is_undurable(const Resident& resident) const {
+  return resident.in_turn() || resident.changed_at > durable_;
+}
+
+bool Engine::holds_local_leases(const Resident& resident) const {
+  return std::ranges::any_of(resident.run.steps, [&](const Step& step) {
+    return step.status == StepStatus::running &&
+           std::ranges::find(workers_, step.lease_owner, &Worker::name) != workers_.end();
+  });
+}
+
+// After it came from the store.
+void Engine::find_place(Resident& resident, const RunRow& row) {
+  resident.revision = row.revision;
+  resident.folded_leases = resident.running_steps();
+  resident.folded_ready = true;  // or not: it costs little to look
+  for (StepIndex i = 0; i < resident.run.steps.size(); ++i) {
+    const Step& step = resident.run.steps[i];
+    if (step.status != StepStatus::running || !find_worker(step.lease_owner)) continue;
+    scheduler_.lease_restored(resident.workflow_number);
+    resident.lease_marks[i] = LeaseMark::counted;
+  }
+  register_timer(resident);
+}
+
+bool Engine::verify(Resident& resident) {
+  if (resident.verified_in == turns_ || is_undurable(resident)) return false;
+  auto row = store_.load(resident.run.tenant, resident.run.id);
+  invariant(row.has_value(), "a run is never deleted");
+  resident.verified_in = turns_;
+  if (row->revision == resident.revision) return false;
+  reload(resident, std::move(*row));
+  return true;
+}
+
+Engine::Resident* Engine::find_verified(TenantId tenant, RunId run) {
+  Resident* resident = find(tenant, run);
+  if (resident && shared_) verify(*resident);
+  return resident;
+}
+
+// In place, since whoever decides on it goes on with it.
+void Engine::reload(Resident& resident, RunRow row) {
+  Run before = std::move(resident.run);
+  for (StepIndex i = 0; i < resident.lease_marks.size(); ++i) end_lease(resident, i);
+  auto run = read_snapshot(row.snapshot, *before.workflow);
+  if (!run) run = fold_lines(row.tenant, row.id, *before.workflow, store_.history(StreamKey::of(row.tenant, row.id)).lines);
+  ++stats_.runs_loaded;
+  auto number = resident.workflow_number;
+  resident = Resident(std::move(*run), row.head);
+  resident.workflow_number = number;
+  resident.incarnation = ++incarnations_;
+  resident.verified_in = turns_;
+  resident.in_rows = true;
+  resident.updated_at = row.updated_at;
+  find_place(resident, row);
+  folded_.push_back({position_, row.id});
+  // What its workers here still work on, while it went on elsewhere.
+  for (StepIndex i = 0; i < before.steps.size(); ++i) {
+    const Step& was = before.steps[i];
+    Worker* worker = was.status == StepStatus::running ? find_worker(was.lease_owner) : nullptr;
+    if (!worker) continue;
+    const Step& is = resident.run.steps[i];
+    if (is.status == StepStatus::running && is.lease_token == was.lease_token) continue;
+    turn_.revokes.push_back({worker->sink, before.id, before.definition(i).id, was.lease_token, 0});
+  }
+}
+
+void Engine::forget(Resident& resident) {
+  for (StepIndex i = 0; i < resident.lease_marks.size(); ++i) end_lease(resident, i);
+  if (!requests_.empty())
+    for (std::string& key : request_keys(resident.run))
+      if (auto found = requests_.find({resident.run.tenant, key}); found != requests_.end() && found->second == resident.run.id)
+        requests_.erase(found);
+  std::erase(touched_, &resident);
+  residents_.erase(RunId(resident.run.id));
+}
+
+void Engine::expect(std::span<const StreamKey> runs) {
+  std::vector<StreamKey> unknown;
+  for (const StreamKey& key : runs)
+    if (!residents_.contains(RunId{key.stream})) unknown.push_back(key);
+  if (unknown.size() < 2) return;  // one is loaded when it is asked for
+  std::ranges::sort(unknown);
+  auto repeated = std::ranges::unique(unknown);
+  unknown.erase(repeated.begin(), repeated.end());
+  for (RunRow& row : shared_->load_all(unknown)) {
+    if (!workflows_.find(row.tenant, row.workflow, row.version)) learn(row.tenant);
+    adopt(std::move(row));
+  }
+}
+
+// ---- What was lost to another server
+
+void Engine::lose(std::span<const Lost> lost) {
+  for (const Lost& each : lost) lose(each);
+}
+
+void Engine::lose(const Lost& lost) {
+  if (lost.key.is_tenant()) {
+    auto found = tenants_.find(lost.key.tenant);
+    if (found == tenants_.end() || found->second.incarnation != lost.incarnation) return;
+    std::erase_if(turn_.frame.tenants, [&](const TenantFold& fold) { return fold.incarnation == lost.incarnation; });
+    std::erase_if(turn_.frame.workflows, [&](const WorkflowRow& row) { return row.tenant == lost.key.tenant; });
+    found->second.changed_at = 0;
+    found->second.tenant.seq = 0;  // behind, whatever the store has
+    learn(lost.key.tenant);
+    if (tenants_.at(lost.key.tenant).incarnation == lost.incarnation) {
+      tenants_.erase(lost.key.tenant);  // its name was taken
+      learn_tenants();
+    }
+    return;
+  }
+  auto found = residents_.find(RunId{lost.key.stream});
+  if (found == residents_.end() || found->second->incarnation != lost.incarnation) return;
+  Resident& resident = *found->second;
+  const Run& run = resident.run;
+  if (lost.capped) capped_[{run.tenant, run.workflow->name}] = clock_.now() + capped_for;
+  may_be_ready_ = true;
+  auto of_it = [&](const Lease& lease) { return lease.run == run.id; };
+  for (Worker& worker : workers_) worker.slots += static_cast<int>(std::erase_if(worker.granted, of_it));
+  for (WaitingPoll& waiting : polls_) std::erase_if(waiting.granted, of_it);
+  std::erase_if(turn_.frame.starts, [&](const StartRow& start) { return start.run == run.id; });
+  if (resident.wants_latest) learn(run.tenant);
+  if (!holds_local_leases(resident)) return forget(resident);
+  auto row = store_.load(run.tenant, run.id);
+  if (!row) return forget(resident);
+  std::erase(touched_, &resident);
+  reload(resident, std::move(*row));
+}
+
+void Engine::decide_again(Again again) {
+  for (auto& [worker, slots] : again.offers) offer(worker, slots);
+  deciding_again_ = true;
+  for (Again::Request& request : again.requests) {
+    round_ = request.round;
+    std::size_t before = turn_.answers.size();
+    request.decide();
+    // It came to nothing: what waits for it must not wait for ever.
+    if (turn_.answers.size() == before) turn_.answers.push_back({.say = {}, .round = round_, .was_open = true});
+  }
+  deciding_again_ = false;
+  redirects_.clear();
+  round_ = nullptr;
+}
+
+std::optional<RunId> Engine::redirected(RunId run) {
+  auto found = redirects_.find(run);
+  return found == redirects_.end() ? run : found->second;
+}
+
+std::function<void(Engine&, Reply<RunAnswer>)> Engine::creating(RunId run, std::shared_ptr<const NewRun> request) {
+  return [run, request = std::move(request)](Engine& engine, Reply<RunAnswer> reply) {
+    engine.redirects_[run] = engine.create_run(*request, std::move(reply));
+  };
+}
+
+std::function<void(Engine&, Reply<WorkflowRef>)> Engine::publishing(TenantId tenant, const Workflow& workflow,
+                                                                    const Actor& by) {
+  return [tenant, source = workflow.source, file = workflow.name.text, by](Engine& engine, Reply<WorkflowRef> reply) {
+    engine.publish(tenant, source, file, by, std::move(reply));
+  };
+}
+
+// ---- Rows
+
+void Engine::rewrite(Resident& resident) { rewrites_.push_back(resident.run.id); }
+
+void Engine::fold_shared(Resident& resident, RunFold& out) {
+  const Run& run = resident.run;
+  out.incarnation = resident.incarnation;
+  out.revision_before = resident.revision;
+  out.row.revision = ++resident.revision;
+  out.leases_before = resident.folded_leases;
+  out.leases = resident.folded_leases = resident.running_steps();
+  // A lease that ran out waits for a worker like a step that is ready.
+  for (StepIndex i = 0; i < run.steps.size(); ++i)
+    if (resident.lease_marks[i] == LeaseMark::reclaim_queued && !is_terminal(run.status))
+      out.ready.push_back({run.tenant, run.workspace, run.workflow->name, run.definition(i).tool, run.id, i, false});
+  out.was_ready = std::exchange(resident.folded_ready, !out.ready.empty());
+  out.wants_latest = out.is_new && resident.wants_latest;
+  out.holds_ready = std::ranges::all_of(out.ready, [&](const ReadyStep& step) { return keeps(step.tool); });
+  if (!out.ready.empty() && !out.holds_ready) {
+    turn_.news.ready = true;
+    may_be_ready_ = true;
+  }
+}
+
+void Engine::end_shared_turn() {
+  for (RunId id : std::exchange(rewrites_, {})) {
+    auto found = residents_.find(id);
+    if (found != residents_.end() && found->second->changed_at <= position_) fold(*found->second);
+  }
+  turn_.news.events = !turn_.frame.runs.empty() || !turn_.frame.tenants.empty();
+  ++turns_;
+}
+
+// ---- Work
+
+// Whether a step for this tool waits here or in the store.
+bool Engine::keeps(const ToolName& tool) const {
+  if (scheduler_.size() >= queued_here_max) return false;
+  if (tool.empty()) return true;
+  auto serves = [&](const auto& who) { return std::ranges::find(who.tools, tool) != who.tools.end(); };
+  return std::ranges::any_of(workers_, serves) ||
+         std::ranges::any_of(polls_, [&](const WaitingPoll& waiting) { return serves(waiting.poll); });
+}
+
+bool Engine::is_capped(const Scheduler::Ticket& ticket) {
+  if (capped_.empty()) return false;
+  auto found = residents_.find(ticket.run);
+  if (found == residents_.end()) return false;
+  auto capped = capped_.find({ticket.tenant, found->second->run.workflow->name});
+  if (capped == capped_.end()) return false;
+  if (clock_.now() < capped->second) return true;
+  capped_.erase(capped);
+  return false;
+}
+
+// Takes from the store what workers here wait for; true when there was something.
+bool Engine::refill() {
+  Instant now = clock_.now();
+  if (!may_be_ready_ && now < next_refill_) return false;
+  may_be_ready_ = false;
+  next_refill_ = now + refill_interval;
+  static const std::vector<ToolName> no_worker_needed{ToolName{}};
+  bool any = refill(no_worker_needed, refill_max, {});
+  for (const Worker& worker : workers_)
+    if (worker.slots > 0) any |= refill(worker.tools, static_cast<std::size_t>(worker.slots), {});
+  std::map<TenantId, std::pair<std::vector<ToolName>, std::size_t>> wanted;
+  for (const WaitingPoll& waiting : polls_) {
+    auto& [tools, count] = wanted[waiting.poll.tenant];
+    for (const ToolName& tool : waiting.poll.tools)
+      if (std::ranges::find(tools, tool) == tools.end()) tools.push_back(tool);
+    count += static_cast<std::size_t>(waiting.poll.max);
+  }
+  for (const auto& [tenant, want] : wanted) any |= refill(want.first, want.second, tenant);
+  return any;
+}
+
+bool Engine::refill(std::span<const ToolName> tools, std::size_t wanted, std::optional<TenantId> only) {
+  wanted = std::min(wanted, refill_max);
+  auto taken = shared_->take_ready(tools, wanted, ready_hold, only);
+  if (taken.size() >= wanted) may_be_ready_ = true;
+  for (TakenStep& each : taken) {
+    auto found = residents_.find(each.step.run);
+    if (found == residents_.end()) {
+      if (!workflows_.find(each.row.tenant, each.row.workflow, each.row.version)) learn(each.row.tenant);
+      adopt(std::move(each.row));
+    } else if (found->second->revision != each.row.revision && !is_undurable(*found->second)) {
+      reload(*found->second, std::move(each.row));
+    }
+    scheduler_.add(each.step);
+  }
+  return !taken.empty();
+}
+
+// ---- The others
+
+void Engine::tell_owner(const Run& run, const WorkerName& worker) {
+  if (!worker.text.starts_with(local_worker_prefix)) return;
+  std::uint32_t server = 0;
+  std::string_view rest = std::string_view(worker.text).substr(local_worker_prefix.size());
+  auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), server);
+  if (error == std::errc()) turn_.bereft.emplace_back(server, StreamKey::of(run.tenant, run.id));
+}
+
+void Engine::hear(const News& news) {
+  may_be_ready_ |= news.ready;
+  for (TenantId tenant : news.tenants) learn(tenant);
+  for (const StreamKey& key : news.runs)
+    if (auto found = residents_.find(RunId{key.stream}); found != residents_.end()) verify(*found->second);
+}
+
+void Engine::look_around() {
+  Instant now = clock_.now();
+  next_look_ = now + look_interval + Duration(static_cast<std::int64_t>(random_.below(200)));
+  learn_tenants();
+  auto overdue = store_.due_runs(now - overdue_after, overdue_max, {});
+  std::vector<StreamKey> keys;
+  for (const DueRun& due : overdue) keys.push_back(StreamKey::of(due.tenant, due.run));
+  expect(keys);
+  for (const DueRun& due : overdue)
+    if (Resident* resident = find(due.tenant, due.run)) {
+      pass_time(*resident);
+      register_timer(*resident);
+    }
+  std::vector<Resident*> idle;
+  std::vector<StreamKey> worked_on;
+  for (auto& [id, resident] : residents_) {
+    Run& run = resident->run;
+    if (holds_local_leases(*resident)) {
+      worked_on.push_back(StreamKey::of(run.tenant, id));
+      for (StepIndex i = 0; i < run.steps.size(); ++i) {
+        Step& step = run.steps[i];
+        Duration term = run.definition(i).lease;
+        if (resident->lease_marks[i] != LeaseMark::counted || step.lease_expires_at - now > term / 2) continue;
+        step.lease_expires_at = now + term;
+        rewrite(*resident);
+      }
+      continue;
+    }
+    Instant due = next_due(run, now);
+    bool waits_here = due > now - overdue_after && due < now + idle_before_leaving;
+    if (!is_undurable(*resident) && resident->updated_at < now - idle_before_leaving && !waits_here)
+      idle.push_back(resident.get());
+  }
+  for (Resident* resident : idle) forget(*resident);
+  // A cancel on another server reaches the workers here even when its word got lost.
+  for (RunRow& row : shared_->load_all(worked_on)) {
+    auto found = residents_.find(row.id);
+    if (found != residents_.end() && found->second->revision != row.revision && !is_undurable(*found->second))
+      reload(*found->second, std::move(row));
+  }
+}
+
+Engine::TenantEntry* Engine::find_entry(TenantId tenant) {
+  auto found = tenants_.find(tenant);
+  if (found == tenants_.end() && shared_ && learn(tenant)) found = tenants_.find(tenant);
+  return found == tenants_.end() ? nullptr : &found->second;
+}
+
+std::array<Incarnation, 2> Engine::basis_of(const TenantEntry& entry) const {
+  return {shared_ && entry.changed_at > durable_ ? entry.incarnation : 0, 0};
+}
+
+// Caps of several servers are kept by the store.
+void Engine::limit(TenantId tenant, int weight, const Caps& caps) {
+  scheduler_.set_limits(tenant, {weight, shared_ ? Caps{} : caps});
+}
+
+bool Engine::learn(TenantId id) {
+  auto known = tenants_.find(id);
+  if (known != tenants_.end() && known->second.changed_at > durable_) return false;  // about to be written here
+  auto loaded = shared_->load_tenant(id);
+  if (!loaded) return false;
+  auto& [tenant, head] = *loaded;
+  bool is_news = known == tenants_.end() || known->second.tenant.seq != tenant.seq;
+  bool has_workflows = std::ranges::all_of(
+      tenant.workflows, [&](const auto& each) { return workflows_.find(id, each.first, each.second.version); });
+  if (!has_workflows)
+    for (WorkflowRow& row : shared_->workflows_of(id)) {
+      if (workflows_.find(id, row.name, row.version)) continue;
+      auto workflow = compile_workflow(row.source, row.name.text, nullptr);
+      invariant(workflow.has_value(), "a published workflow cannot be read any more");
+      workflow->version = row.version;
+      add_workflow(id, std::move(*workflow));
+    }
+  if (!is_news) return !has_workflows;
+  limit(id, tenant.weight, tenant.caps);
+  for (const auto& [workspace, weight] : tenant.workspaces) scheduler_.set_workspace_weight(id, workspace, weight);
+  if (tenant_changed_) tenant_changed_(tenant);
+  tenants_[id] = {std::move(tenant), head, ++incarnations_, 0};
+  return true;
+}
+
+void Engine::learn_tenants() {
+  for (const auto& [tenant, seq] : shared_->tenant_heads()) {
+    auto known = tenants_.find(tenant);
+    if (known == tenants_.end() || known->second.tenant.seq != seq) learn(tenant);
+  }
+}
+
+}  // namespace pawl
