@@ -22,7 +22,7 @@ Again Turn::release(const IsLost& is_lost) {
       answer.round->waiting.push_back(std::move(answer.say));
     } else {
       if (answer.say) answer.say();
-      if (answer.was_open && --answer.round->open == 0)
+      if (answer.was_open && answer.round && --answer.round->open == 0)
         for (auto& say : std::exchange(answer.round->waiting, {})) say();
     }
   }
@@ -57,7 +57,7 @@ Engine::Resident& Engine::adopt(Run run, const Hash& head) {
   auto resident = std::make_unique<Resident>(std::move(run), head);
   resident->workflow_number = scheduler_.number_of(resident->run.tenant, resident->run.workflow->name);
   resident->incarnation = ++incarnations_;
-  resident->verified_in = turns_;
+  resident->verified_in = arrivals_;
   Resident& out = *resident;
   residents_[id] = std::move(resident);
   return out;
@@ -100,7 +100,12 @@ Engine::Resident* Engine::find_queued(TenantId tenant, RunId id) {
 }
 
 Engine::Resident& Engine::adopt(RunRow row) {
+  if (shared_ && !tenants_.contains(row.tenant)) learn(row.tenant);
   const Workflow* workflow = workflows_.find(row.tenant, row.workflow, row.version);
+  if (!workflow && shared_) {
+    learn_workflows(row.tenant);
+    workflow = workflows_.find(row.tenant, row.workflow, row.version);
+  }
   invariant(workflow != nullptr, "a run names a workflow version that is not there");
   auto run = read_snapshot(row.snapshot, *workflow);
   if (!run) run = fold_lines(row.tenant, row.id, *workflow, store_.history(StreamKey::of(row.tenant, row.id)).lines);

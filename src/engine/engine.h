@@ -235,6 +235,8 @@ class Engine {
   }
 
   // With several servers.
+  // New requests came: what was looked up before is not the present to them.
+  void requests_came() { ++arrivals_; }
   // A task begins: its answers belong together.
   void begin_round() {
     if (shared_) round_ = std::make_shared<Round>();
@@ -362,6 +364,8 @@ class Engine {
 
   // Time.
   Instant due_of(const Resident& resident) const;
+  // The step's lease ran out, and nobody has queued it again yet.
+  bool is_unnoticed(const Resident& resident, StepIndex step, Instant now) const;
   void register_timer(Resident& resident);
   void sweep_timers();
   void fire_timers();
@@ -399,6 +403,7 @@ class Engine {
   void end_shared_turn();
   // True when the store knew more than this server.
   bool learn(TenantId tenant);
+  void learn_workflows(TenantId tenant);
   void learn_tenants();
   std::optional<RunId> redirected(RunId run);
   std::function<void(Engine&, Reply<RunAnswer>)> creating(RunId run, std::shared_ptr<const NewRun> request);
@@ -437,7 +442,7 @@ class Engine {
 
   // With several servers.
   Incarnation incarnations_ = 0;
-  std::uint64_t turns_ = 0;
+  std::uint64_t arrivals_ = 0;
   Position durable_ = 0;
   std::vector<RunId> rewrites_;  // their rows change in this turn without an event
   std::shared_ptr<Round> round_;

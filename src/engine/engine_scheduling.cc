@@ -154,8 +154,14 @@ Instant Engine::due_of(const Resident& resident) const {
   Instant now = clock_.now();
   Instant due = next_due(resident.run, now);
   for (StepIndex i = 0; i < resident.run.steps.size(); ++i)
-    if (resident.lease_marks[i] == LeaseMark::counted && is_reclaimable(resident.run, i, now)) return now;
+    if (is_unnoticed(resident, i, now)) return now;
   return due;
+}
+
+// With several servers a lease that was granted elsewhere is not counted here, and runs out all the same.
+bool Engine::is_unnoticed(const Resident& resident, StepIndex step, Instant now) const {
+  LeaseMark mark = resident.lease_marks[step];
+  return (mark == LeaseMark::counted || (shared_ && mark == LeaseMark::none)) && is_reclaimable(resident.run, step, now);
 }
 
 void Engine::register_timer(Resident& resident) {

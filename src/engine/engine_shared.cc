@@ -1,7 +1,7 @@
 // Engine, the part for a store that other servers write to as well.
 //
 // What is in memory may be behind. A decision that brings events is checked by the commit; one that brings none is made on
-// a run that was looked up in the same turn (verify). Ready steps are queued here only when a worker of this server may
+// a run that was looked up since the request came (verify). Ready steps are queued here only when a worker of this server may
 // take them at once; all others, and those that are not taken soon, any server takes from the store (refill). Timers of
 // runs that are in memory are kept by whoever has them; what is overdue for some seconds is anybody's (look_around).
 #include <algorithm>
@@ -59,10 +59,10 @@ void Engine::find_place(Resident& resident, const RunRow& row) {
 }
 
 bool Engine::verify(Resident& resident) {
-  if (resident.verified_in == turns_ || is_undurable(resident)) return false;
+  if (resident.verified_in == arrivals_ || is_undurable(resident)) return false;
   auto row = store_.load(resident.run.tenant, resident.run.id);
   invariant(row.has_value(), "a run is never deleted");
-  resident.verified_in = turns_;
+  resident.verified_in = arrivals_;
   if (row->revision == resident.revision) return false;
   reload(resident, std::move(*row));
   return true;
@@ -85,7 +85,7 @@ void Engine::reload(Resident& resident, RunRow row) {
   resident = Resident(std::move(*run), row.head);
   resident.workflow_number = number;
   resident.incarnation = ++incarnations_;
-  resident.verified_in = turns_;
+  resident.verified_in = arrivals_;
   resident.in_rows = true;
   resident.updated_at = row.updated_at;
   find_place(resident, row);
@@ -119,10 +119,7 @@ void Engine::expect(std::span<const StreamKey> runs) {
   std::ranges::sort(unknown);
   auto repeated = std::ranges::unique(unknown);
   unknown.erase(repeated.begin(), repeated.end());
-  for (RunRow& row : shared_->load_all(unknown)) {
-    if (!workflows_.find(row.tenant, row.workflow, row.version)) learn(row.tenant);
-    adopt(std::move(row));
-  }
+  for (RunRow& row : shared_->load_all(unknown)) adopt(std::move(row));
 }
 
 // ---- What was lost to another server
@@ -208,9 +205,12 @@ void Engine::fold_shared(Resident& resident, RunFold& out) {
   out.row.revision = ++resident.revision;
   out.leases_before = resident.folded_leases;
   out.leases = resident.folded_leases = resident.running_steps();
-  // A lease that ran out waits for a worker like a step that is ready.
+  // A lease that ran out waits for a worker like a step that is ready, once somebody has noticed.
+  Instant now = clock_.now();
   for (StepIndex i = 0; i < run.steps.size(); ++i)
-    if (resident.lease_marks[i] == LeaseMark::reclaim_queued && !is_terminal(run.status))
+    if (is_unnoticed(resident, i, now))
+      out.row.due_at = std::min(out.row.due_at, run.steps[i].lease_expires_at);
+    else if (resident.lease_marks[i] == LeaseMark::reclaim_queued && !is_terminal(run.status))
       out.ready.push_back({run.tenant, run.workspace, run.workflow->name, run.definition(i).tool, run.id, i, false});
   out.was_ready = std::exchange(resident.folded_ready, !out.ready.empty());
   out.wants_latest = out.is_new && resident.wants_latest;
@@ -227,7 +227,6 @@ void Engine::end_shared_turn() {
     if (found != residents_.end() && found->second->changed_at <= position_) fold(*found->second);
   }
   turn_.news.events = !turn_.frame.runs.empty() || !turn_.frame.tenants.empty();
-  ++turns_;
 }
 
 // ---- Work
@@ -279,12 +278,10 @@ bool Engine::refill(std::span<const ToolName> tools, std::size_t wanted, std::op
   if (taken.size() >= wanted) may_be_ready_ = true;
   for (TakenStep& each : taken) {
     auto found = residents_.find(each.step.run);
-    if (found == residents_.end()) {
-      if (!workflows_.find(each.row.tenant, each.row.workflow, each.row.version)) learn(each.row.tenant);
+    if (found == residents_.end())
       adopt(std::move(each.row));
-    } else if (found->second->revision != each.row.revision && !is_undurable(*found->second)) {
+    else if (found->second->revision != each.row.revision && !is_undurable(*found->second))
       reload(*found->second, std::move(each.row));
-    }
     scheduler_.add(each.step);
   }
   return !taken.empty();
@@ -373,20 +370,23 @@ bool Engine::learn(TenantId id) {
   bool is_news = known == tenants_.end() || known->second.tenant.seq != tenant.seq;
   bool has_workflows = std::ranges::all_of(
       tenant.workflows, [&](const auto& each) { return workflows_.find(id, each.first, each.second.version); });
-  if (!has_workflows)
-    for (WorkflowRow& row : shared_->workflows_of(id)) {
-      if (workflows_.find(id, row.name, row.version)) continue;
-      auto workflow = compile_workflow(row.source, row.name.text, nullptr);
-      invariant(workflow.has_value(), "a published workflow cannot be read any more");
-      workflow->version = row.version;
-      add_workflow(id, std::move(*workflow));
-    }
+  if (!has_workflows) learn_workflows(id);
   if (!is_news) return !has_workflows;
   limit(id, tenant.weight, tenant.caps);
   for (const auto& [workspace, weight] : tenant.workspaces) scheduler_.set_workspace_weight(id, workspace, weight);
   if (tenant_changed_) tenant_changed_(tenant);
   tenants_[id] = {std::move(tenant), head, ++incarnations_, 0};
   return true;
+}
+
+void Engine::learn_workflows(TenantId tenant) {
+  for (WorkflowRow& row : shared_->workflows_of(tenant)) {
+    if (workflows_.find(tenant, row.name, row.version)) continue;
+    auto workflow = compile_workflow(row.source, row.name.text, nullptr);
+    invariant(workflow.has_value(), "a published workflow cannot be read any more");
+    workflow->version = row.version;
+    add_workflow(tenant, std::move(*workflow));
+  }
 }
 
 void Engine::learn_tenants() {

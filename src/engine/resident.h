@@ -24,7 +24,7 @@ struct Engine::Resident {
   Hash head;
   // With several servers: what the row in the store is, and when it was last looked at.
   Incarnation incarnation = 0;
-  std::uint64_t verified_in = 0;  // turn
+  std::uint64_t verified_in = 0;  // Engine::arrivals_
   std::uint64_t revision = 0;
   int folded_leases = 0;
   bool folded_ready = false;

@@ -18,8 +18,6 @@ constexpr std::size_t commands_per_turn_max = 1024;
 // How long the writer waits for work before it tidies the store.
 constexpr auto idle_before_tidying = std::chrono::milliseconds(500);
 constexpr auto listening_at_once = std::chrono::milliseconds(250);
-// Of these only the latest can still matter: a few turns are under way at a time.
-constexpr std::size_t lost_remembered_max = 100'000;
 
 std::uint64_t system_seed() {
   std::uint64_t seed = 0;
@@ -110,6 +108,7 @@ void Runtime::decide_urgent() {
     std::lock_guard lock(inbox_mutex_);
     std::swap(urgent, inbox_.urgent);
   }
+  engine_.requests_came();
   for (auto& task : urgent) task(engine_);
 }
 
@@ -186,6 +185,7 @@ void Runtime::decide_loop() try {
       decide_urgent();
     };
     still_clock_.read();
+    engine_.requests_came();
     if (shared_) {
       for (const auto& report : taken.reports) taken.concerned.push_back(StreamKey::of(report.tenant, report.run));
       engine_.expect(taken.concerned);
@@ -215,41 +215,12 @@ void Runtime::decide_loop() try {
   fail(failure.what());
 }
 
-namespace {
-
-// Takes out what was decided on a load that turned out to be stale, and says what that was.
-std::vector<Lost> drop_void(std::span<Frame> frames, const std::set<Incarnation>& lost) {
-  std::vector<Lost> out;
-  if (lost.empty()) return out;
-  for (Frame& frame : frames) {
-    std::set<RunId> runs;
-    std::set<TenantId> tenants;
-    std::erase_if(frame.runs, [&](const RunFold& fold) {
-      if (!lost.contains(fold.incarnation)) return false;
-      out.push_back({StreamKey::of(fold.row.tenant, fold.row.id), fold.incarnation});
-      runs.insert(fold.row.id);
-      return true;
-    });
-    std::erase_if(frame.tenants, [&](const TenantFold& fold) {
-      if (!lost.contains(fold.incarnation)) return false;
-      out.push_back({StreamKey::of(fold.tenant.id), fold.incarnation});
-      tenants.insert(fold.tenant.id);
-      return true;
-    });
-    std::erase_if(frame.starts, [&](const StartRow& start) { return runs.contains(start.run); });
-    std::erase_if(frame.workflows, [&](const WorkflowRow& row) { return tenants.contains(row.tenant); });
-  }
-  return out;
-}
-
-}  // namespace
-
 // Answers what holds; the rest goes back to be decided again.
 void Runtime::settle(std::vector<Turn>& turns, std::vector<Lost> lost) {
   Again again;
   News news;
   for (Turn& turn : turns) {
-    Again more = turn.release([&](Incarnation basis) { return lost_.contains(basis); });
+    Again more = turn.release([&](Incarnation basis) { return losses_.contains(basis); });
     std::ranges::move(more.requests, std::back_inserter(again.requests));
     std::ranges::move(more.offers, std::back_inserter(again.offers));
     news.ready |= turn.news.ready;
@@ -259,7 +230,6 @@ void Runtime::settle(std::vector<Turn>& turns, std::vector<Lost> lost) {
   }
   if (!news.empty()) shared_->tell(news, {});
   if (news.events && options_.on_events) options_.on_events();
-  while (lost_.size() > lost_remembered_max) lost_.erase(lost_.begin());
   if (lost.empty() && again.empty()) return;
   post_urgent([lost = std::move(lost), again = std::move(again)](Engine& engine) mutable {
     engine.lose(lost);
@@ -300,14 +270,14 @@ void Runtime::write_loop() try {
     for (Turn& turn : turns)
       if (turn.needs_commit) frames.push_back(std::move(turn.frame));
     std::vector<Lost> lost;
-    if (shared_) lost = drop_void(frames, lost_);
+    if (shared_) lost = losses_.strike(frames);
     if (!frames.empty()) {
       auto begin = std::chrono::steady_clock::now();
       auto lost_now = store_.commit(frames);
       if (options_.on_commit) options_.on_commit(std::chrono::steady_clock::now() - begin, frames.size());
       lost.insert(lost.end(), lost_now.begin(), lost_now.end());
-      for (const Lost& each : lost_now) lost_.insert(each.incarnation);
-      if (!lost_now.empty()) drop_void(frames, lost_);
+      losses_.add(lost_now);
+      if (!lost_now.empty()) losses_.strike(frames);
       durable_.store(frames.back().position, std::memory_order_release);
       if (options_.on_durable)
         for (Frame& frame : frames) options_.on_durable(frame);

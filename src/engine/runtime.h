@@ -20,13 +20,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/losses.h"
 
 namespace pawl {
 
@@ -127,7 +127,7 @@ class Runtime : public LeaseBroker {
 
   std::atomic<Position> durable_{0};
   std::atomic<bool> failed_{false};
-  std::set<Incarnation> lost_;  // the writer's: nothing that was decided on them holds
+  Losses losses_;  // the writer's
   std::atomic<bool> ending_{false};
   std::thread engine_thread_;
   std::thread writer_thread_;

@@ -1,0 +1,30 @@
+// What the writer remembers of commits that lost to another server: nothing that was decided on such a load holds, neither
+// in the turn that found out nor in those that were decided before the engine heard of it.
+#pragma once
+
+#include <set>
+#include <span>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace pawl {
+
+class Losses {
+ public:
+  void add(std::span<const Lost> lost) {
+    for (const Lost& each : lost) incarnations_.insert(each.incarnation);
+    while (incarnations_.size() > remembered_max) incarnations_.erase(incarnations_.begin());
+  }
+  bool contains(Incarnation incarnation) const { return incarnations_.contains(incarnation); }
+
+  // Takes out of the frames what does not hold, and says what that was.
+  std::vector<Lost> strike(std::span<Frame> frames) const;
+
+ private:
+  // Only the latest can still matter: a few turns are under way at a time.
+  static constexpr std::size_t remembered_max = 100'000;
+  std::set<Incarnation> incarnations_;
+};
+
+}  // namespace pawl

@@ -1,0 +1,545 @@
+// Several engines on one store: each decides on what it has in memory, commits when the test says so, and whatever it
+// loses to another is decided again.
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "core/invariants.h"
+#include "crypto/sha256.h"
+#include "engine/house.h"
+#include "engine/losses.h"
+#include "engine/memory_store.h"
+#include "engine/resident.h"
+
+namespace pawl::tests {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// One server: an engine, its turns under way, and a worker of its own.
+class Server {
+ public:
+  Server(MemoryDatabase& database, const ToolCatalog& tools, const Clock& clock, std::uint64_t seed)
+      : store_(database), random_(seed), engine_(store_, tools, clock, random_) {
+    engine_.recover();
+    worker.name.text = std::string(local_worker_prefix) + std::to_string(store_.server_number());
+    engine_.add_worker(worker.name, {{"work"}}, worker);
+  }
+
+  Engine& engine() { return engine_; }
+  void offer(int slots) { engine_.offer(worker.name, slots); }
+  // A task, as the runtime would run it.
+  template <class Task>
+  void task(Task run) {
+    engine_.requests_came();
+    engine_.begin_round();
+    run(engine_);
+  }
+  void decide() {
+    engine_.advance();
+    turns_.push_back(engine_.take_turn());
+  }
+  void commit() {
+    if (turns_.empty()) return;
+    Turn turn = std::move(turns_.front());
+    turns_.pop_front();
+    std::vector<Lost> lost = losses_.strike({&turn.frame, 1});
+    if (turn.needs_commit) {
+      auto now = store_.commit({&turn.frame, 1});
+      losses_.add(now);
+      lost.insert(lost.end(), now.begin(), now.end());
+      engine_.durable(turn.frame.position);
+    }
+    Again again = turn.release([&](Incarnation basis) { return losses_.contains(basis); });
+    redone_ = !again.empty();
+    engine_.lose(lost);
+    engine_.decide_again(std::move(again));
+  }
+  // All that is to be said is said, what had to be decided again included.
+  void turn() {
+    do {
+      redone_ = false;
+      decide();
+      while (!turns_.empty()) commit();
+    } while (redone_);
+  }
+  std::size_t under_way() const { return turns_.size(); }
+
+  Worker worker;
+
+ private:
+  MemoryStore store_;
+  Random random_;
+  Engine engine_;
+  Losses losses_;
+  std::deque<Turn> turns_;
+  bool redone_ = false;
+};
+
+class Town {
+ public:
+  explicit Town(std::size_t servers) : database(clock) {
+    tools_.add({.name = {"work"}, .keys = {{.name = "from"}}, .writes = ToolSpec::Writes::never});
+    for (std::size_t i = 0; i < servers; ++i) add_server();
+    Answer<TenantId> answer;
+    at(0).engine().create_tenant("default", Actor{"admin"}, answer.reply());
+    at(0).turn();
+    tenant = answer.value();
+  }
+  void add_server() { servers_.push_back(std::make_unique<Server>(database, tools_, clock, servers_.size() + 1)); }
+  Server& at(std::size_t i) { return *servers_[i]; }
+  std::size_t size() const { return servers_.size(); }
+  void publish(const std::string& source, std::size_t by = 0) {
+    Answer<WorkflowRef> answer;
+    at(by).engine().publish(tenant, source, "test", Actor{"admin"}, answer.reply());
+    at(by).turn();
+    if (!answer.accepted()) throw std::runtime_error((*answer.slot)->error().message);
+  }
+  NewRun request(const std::string& workflow) const {
+    NewRun out;
+    out.tenant = tenant;
+    out.workflow.text = workflow;
+    out.by.text = "person:asker";
+    return out;
+  }
+  RunId create(std::size_t by, NewRun request) {
+    Answer<RunAnswer> answer;
+    at(by).engine().create_run(std::move(request), answer.reply());
+    at(by).turn();
+    if (!answer.accepted()) throw std::runtime_error("not created");
+    return answer.value().run;
+  }
+  const RunRow& row(RunId run) { return database.runs.at(StreamKey::of(tenant, run)).row; }
+  Run fold(RunId run) {
+    StreamKey key = StreamKey::of(tenant, run);
+    const WorkflowRow& source = database.workflows.at({tenant, row(run).workflow, row(run).version});
+    auto [at, fresh] = compiled_.try_emplace({source.name, source.version});
+    if (fresh) {
+      at->second = compile_workflow(source.source, "test", nullptr).value();
+      at->second.version = source.version;
+    }
+    return fold_lines(tenant, run, at->second, database.lines.at(key));
+  }
+  std::string describe(RunId run) {
+    const auto& stored = database.runs.at(StreamKey::of(tenant, run));
+    std::string out = run.str() + " now " + std::to_string(clock.now().ms) + " due " + std::to_string(stored.row.due_at.ms) +
+                      " ready " + std::to_string(stored.ready.size()) + "\n";
+    out += database.lines.at(StreamKey::of(tenant, run));
+    pawl::Run state = fold(run);
+    for (StepIndex i = 0; i < state.steps.size(); ++i)
+      out += state.definition(i).id.text + " " + std::string(to_string(state.steps[i].status)) + " attempts " +
+             std::to_string(state.steps[i].attempts) + " by " + state.steps[i].lease_owner.text + " until " +
+             std::to_string(state.steps[i].lease_expires_at.ms) + "\n";
+    return out;
+  }
+  // The chain of every stream, and what every run's events say.
+  void check() {
+    for (auto& [key, lines] : database.lines) {
+      Hash head = genesis(key);
+      for (std::string_view rest = lines; !rest.empty();) {
+        std::string_view line = rest.substr(0, rest.find('\n'));
+        head = chain_next(sha256, head, line);
+        rest.remove_prefix(line.size() + 1);
+      }
+      EXPECT_EQ(head, key.is_tenant() ? database.tenants.at(key.tenant).head : database.runs.at(key).row.head);
+      if (key.is_tenant()) continue;
+      Run run = fold(RunId{key.stream});
+      EXPECT_EQ(run.status, database.runs.at(key).row.status);
+      EXPECT_EQ(check_run(run), std::vector<std::string>{});
+    }
+  }
+
+  StoppedClock clock;
+  MemoryDatabase database;
+  TenantId tenant;
+
+ private:
+  ToolCatalog tools_;
+  std::vector<std::unique_ptr<Server>> servers_;
+  std::map<std::pair<WorkflowName, int>, Workflow> compiled_;
+};
+
+constexpr const char* one_step = "workflow: w\nsteps: [{id: a, tool: work, lease: 30s, timeout: 1h}]";
+constexpr const char* two_steps = "workflow: w\nsteps: [{id: a, tool: work}, {id: b, tool: work}]";
+
+StepReport completion(const Lease& lease) {
+  return {lease.tenant, lease.run, lease.step, lease.token, Completed{"{}", {}}};
+}
+
+TEST(Shared, a_step_that_became_ready_on_one_server_is_taken_by_another) {
+  Town town(2);
+  town.publish(one_step);
+  RunId run = town.create(0, town.request("w"));
+  town.at(1).offer(1);
+  town.clock.pass(seconds(1));
+  town.at(1).turn();
+  ASSERT_EQ(town.at(1).worker.leases.size(), 1u);
+  EXPECT_EQ(town.at(1).worker.leases[0].run, run);
+}
+
+TEST(Shared, a_report_may_come_to_any_server) {
+  Town town(2);
+  town.publish(two_steps);
+  town.at(0).offer(1);
+  RunId run = town.create(0, town.request("w"));
+  Lease lease = town.at(0).worker.take();
+  StepReport report = completion(lease);
+  Answer<RunAnswer> answer;
+  town.at(1).engine().report(report, answer.reply());
+  town.at(1).turn();
+  EXPECT_TRUE(answer.accepted());
+  EXPECT_EQ(town.fold(run).steps[0].status, StepStatus::succeeded);
+  // The first server's copy is behind; its worker says the same once more and is refused.
+  StepReport late = completion(lease);
+  Answer<RunAnswer> refused;
+  town.at(0).engine().report(late, refused.reply());
+  town.at(0).turn();
+  EXPECT_TRUE(refused.refused_as(RefusalCode::lease_lost));
+}
+
+TEST(Shared, what_two_servers_decide_at_once_happens_once) {
+  Town town(2);
+  town.publish("workflow: w\nsteps: [{id: ok, tool: approval, expires: 4h}]");
+  RunId run = town.create(0, town.request("w"));
+  town.at(0).turn();
+  ASSERT_EQ(town.row(run).status, RunStatus::waiting);
+  Answer<RunAnswer> approved, rejected;
+  town.at(0).engine().command(town.tenant, run, ResolveApproval{{}, true, Actor{"person:a"}, {}}, approved.reply());
+  town.at(1).engine().command(town.tenant, run, ResolveApproval{{}, false, Actor{"person:b"}, {}}, rejected.reply());
+  town.at(0).decide();
+  town.at(1).decide();
+  town.at(1).commit();
+  town.at(0).commit();
+  EXPECT_TRUE(rejected.accepted());
+  EXPECT_FALSE(approved.came());  // it is being decided again
+  town.at(0).turn();
+  ASSERT_TRUE(approved.came());
+  EXPECT_FALSE(approved.accepted());
+  EXPECT_EQ(town.row(run).status, RunStatus::denied);
+  town.check();
+}
+
+TEST(Shared, a_refusal_is_about_the_run_as_it_is) {
+  Town town(2);
+  town.publish("workflow: w\nsteps: [{id: a, tool: work, needs: []}, {id: ok, tool: approval, expires: 4h}]");
+  town.at(0).offer(1);
+  RunId run = town.create(0, town.request("w"));
+  StepReport report = completion(town.at(0).worker.take());
+  town.at(1).engine().report(report);
+  town.at(1).turn();
+  ASSERT_EQ(town.row(run).status, RunStatus::waiting);
+  // The first server still believes that nothing waits for a person.
+  Answer<RunAnswer> approved;
+  town.at(0).engine().command(town.tenant, run, ResolveApproval{{}, true, Actor{"person:a"}, {}}, approved.reply());
+  town.at(0).turn();
+  EXPECT_TRUE(approved.accepted());
+}
+
+TEST(Shared, one_idempotency_key_makes_one_run_on_however_many_servers) {
+  Town town(3);
+  town.publish(one_step);
+  std::vector<Answer<RunAnswer>> answers(30);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    NewRun request = town.request("w");
+    request.idempotency = std::make_shared<const Idempotency>(Idempotency{"key", "once", "digest"});
+    town.at(i % 3).task([&](Engine& engine) {
+      auto id = engine.create_run(std::move(request), answers[i].reply());
+      ASSERT_TRUE(id);
+    });
+    if (i % 7 == 6) town.at(i % 3).decide();
+  }
+  for (int round = 0; round < 5; ++round)
+    for (std::size_t i = 0; i < 3; ++i) town.at(i).turn();
+  int made = 0;
+  for (auto& answer : answers) {
+    ASSERT_TRUE(answer.accepted());
+    EXPECT_EQ(answer.value().run, answers[0].value().run);
+    made += answer.value().is_new;
+  }
+  EXPECT_EQ(made, 1);
+  EXPECT_EQ(town.database.runs.size(), 1u);
+}
+
+TEST(Shared, what_was_asked_about_a_run_that_was_not_made_is_told_of_the_one_that_was) {
+  Town town(2);
+  town.publish(one_step);
+  auto create = [&](std::size_t by, Answer<RunAnswer>& answer, Answer<std::shared_ptr<const pawl::Run>>& looked) {
+    NewRun request = town.request("w");
+    request.idempotency = std::make_shared<const Idempotency>(Idempotency{"key", "once", "digest"});
+    town.at(by).task([&](Engine& engine) {
+      auto id = engine.create_run(std::move(request), answer.reply());
+      engine.inspect(town.tenant, *id, looked.reply());
+    });
+    town.at(by).decide();
+  };
+  Answer<RunAnswer> first, second;
+  Answer<std::shared_ptr<const pawl::Run>> first_look, second_look;
+  create(0, first, first_look);
+  create(1, second, second_look);
+  town.at(0).commit();
+  town.at(1).commit();
+  town.at(1).turn();
+  ASSERT_TRUE(first_look.accepted() && second_look.accepted());
+  EXPECT_EQ(second_look.value()->id, first_look.value()->id);
+  EXPECT_FALSE(second.value().is_new);
+}
+
+TEST(Shared, an_answer_that_says_all_waits_for_those_that_are_decided_again) {
+  Town town(2);
+  town.publish(one_step);
+  NewRun twin = town.request("w");
+  twin.idempotency = std::make_shared<const Idempotency>(Idempotency{"key", "once", "digest"});
+  Answer<RunAnswer> mine, other, plain;
+  bool all = false;
+  town.at(0).task([&](Engine& engine) { engine.create_run(twin, other.reply()); });
+  town.at(1).task([&](Engine& engine) {
+    engine.create_run(twin, mine.reply());
+    engine.create_run(town.request("w"), plain.reply());
+    engine.when_durable([&] {
+      all = true;
+      EXPECT_TRUE(mine.came() && plain.came());
+    });
+  });
+  town.at(1).decide();
+  town.at(0).turn();
+  town.at(1).commit();
+  EXPECT_FALSE(all);
+  town.at(1).turn();
+  EXPECT_TRUE(all);
+}
+
+TEST(Shared, a_run_is_made_of_the_version_that_is_the_latest_anywhere) {
+  Town town(2);
+  town.publish(one_step);
+  town.create(1, town.request("w"));
+  town.publish(two_steps, 0);
+  RunId run = town.create(1, town.request("w"));
+  EXPECT_EQ(town.row(run).version, 2);
+}
+
+TEST(Shared, two_servers_that_publish_at_once_make_two_versions) {
+  Town town(2);
+  Answer<WorkflowRef> first, second;
+  town.at(0).engine().publish(town.tenant, one_step, "test", Actor{"a"}, first.reply());
+  town.at(1).engine().publish(town.tenant, two_steps, "test", Actor{"b"}, second.reply());
+  town.at(0).decide();
+  town.at(1).decide();
+  town.at(0).commit();
+  town.at(1).commit();
+  town.at(1).turn();
+  EXPECT_EQ(first.value().version, 1);
+  EXPECT_EQ(second.value().version, 2);
+  EXPECT_EQ(town.database.workflows.size(), 2u);
+  town.check();
+}
+
+TEST(Shared, one_name_is_one_tenant) {
+  Town town(2);
+  Answer<TenantId> first, second;
+  town.at(0).engine().create_tenant("acme", Actor{"a"}, first.reply());
+  town.at(1).engine().create_tenant("acme", Actor{"b"}, second.reply());
+  town.at(0).decide();
+  town.at(1).decide();
+  town.at(0).commit();
+  town.at(1).commit();
+  town.at(1).turn();
+  EXPECT_EQ(first.value(), second.value());
+}
+
+TEST(Shared, a_lease_of_a_server_that_died_is_taken_over) {
+  Town town(2);
+  town.publish(one_step);
+  town.at(0).offer(1);
+  RunId run = town.create(0, town.request("w"));
+  Lease dead = town.at(0).worker.take();
+  town.at(1).offer(1);
+  for (int i = 0; i < 40 && town.at(1).worker.leases.empty(); ++i) {
+    town.clock.pass(seconds(1));
+    town.at(1).turn();
+  }
+  ASSERT_EQ(town.at(1).worker.leases.size(), 1u);
+  Lease taken = town.at(1).worker.take();
+  EXPECT_EQ(taken.run, run);
+  EXPECT_GT(taken.token, dead.token);
+  StepReport late = completion(dead);
+  Answer<RunAnswer> refused;
+  town.at(0).engine().report(late, refused.reply());
+  town.at(0).turn();
+  EXPECT_TRUE(refused.refused_as(RefusalCode::lease_lost));
+}
+
+TEST(Shared, a_lease_that_its_worker_keeps_alive_on_another_server_is_not_taken) {
+  Town town(2);
+  town.publish(one_step);
+  std::vector<Lease> leases;
+  town.at(0).engine().poll({.tenant = town.tenant, .worker = {"remote"}, .tools = {{"work"}}, .max = 1, .is_wanted = {},
+                             .reply = [&](std::vector<Lease> granted) { leases = std::move(granted); }});
+  RunId watched = town.create(0, town.request("w"));
+  ASSERT_EQ(leases.size(), 1u);
+  town.at(0).offer(1);
+  town.at(1).offer(1);
+  for (int i = 0; i < 120; ++i) {
+    town.clock.pass(seconds(1));
+    if (i % 10 == 0) {
+      const Lease& lease = leases[0];
+      EXPECT_TRUE(town.at(1).engine().heartbeat(lease.tenant, lease.run, lease.step, lease.token)) << i;
+    }
+    town.at(1).turn();
+    town.at(0).turn();
+  }
+  EXPECT_TRUE(town.at(0).worker.leases.empty() && town.at(1).worker.leases.empty());
+  StepReport report = completion(leases[0]);
+  Answer<RunAnswer> done;
+  town.at(0).engine().report(report, done.reply());
+  town.at(0).turn();
+  EXPECT_TRUE(done.accepted());
+  EXPECT_EQ(town.row(watched).status, RunStatus::success);
+}
+
+TEST(Shared, a_cancel_on_another_server_reaches_the_worker_here) {
+  Town town(2);
+  town.publish(one_step);
+  town.at(0).offer(1);
+  RunId run = town.create(0, town.request("w"));
+  Lease lease = town.at(0).worker.take();
+  town.at(1).engine().command(town.tenant, run, CancelRun{Actor{"person:a"}, {}}, {});
+  town.at(1).turn();
+  town.clock.pass(seconds(2));
+  town.at(0).turn();
+  ASSERT_EQ(town.at(0).worker.revoked.size(), 1u);
+  EXPECT_EQ(town.at(0).worker.revoked[0].second, lease.token);
+}
+
+TEST(Shared, caps_hold_over_all_servers) {
+  Town town(3);
+  town.publish(one_step);
+  town.at(0).engine().set_limits(town.tenant, {1, {.max_concurrency = 4}}, Actor{"admin"}, {});
+  town.at(0).turn();
+  town.clock.pass(seconds(2));
+  for (std::size_t i = 0; i < 3; ++i) town.at(i).offer(100);
+  std::vector<Answer<RunAnswer>> answers(60);
+  for (std::size_t i = 0; i < answers.size(); ++i)
+    town.at(i % 3).engine().create_run(town.request("w"), answers[i].reply());
+  int finished = 0;
+  for (int round = 0; round < 2000 && finished < 60; ++round) {
+    Server& server = town.at(static_cast<std::size_t>(round) % 3);
+    town.clock.pass(milliseconds(20));
+    server.turn();
+    ASSERT_LE(town.database.running(town.tenant), 4);
+    if (!server.worker.leases.empty()) {
+      StepReport report = completion(server.worker.take());
+      server.engine().report(report);
+      ++finished;
+    }
+  }
+  EXPECT_EQ(finished, 60);
+  for (auto& answer : answers) EXPECT_TRUE(answer.accepted());
+}
+
+// Random requests at random servers, whose turns are committed in random order, some of them many turns late; servers
+// die and new ones come. In the end every run has ended, and every stream is whole.
+class Chaos : public testing::TestWithParam<int> {};
+
+TEST_P(Chaos, ends_with_every_run_done_and_every_stream_whole) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    Random dice(seed * 1000 + static_cast<std::uint64_t>(GetParam()));
+    Town town(3);
+    town.publish(
+        "workflow: w\nretry: {max_attempts: 50, base: 1s, max: 2s}\nsteps: [{id: a, tool: work, needs: [], lease: 5s}, "
+        "{id: b, tool: work, needs: [], lease: 5s}, {id: ok, tool: approval, expires: 400h, needs: [a]}, "
+        "{id: c, tool: work, needs: [b, ok], lease: 5s}]");
+    std::vector<bool> alive(3, true);
+    std::vector<RunId> runs;
+    std::vector<std::shared_ptr<Answer<RunAnswer>>> asked;
+    // A worker says what it did until somebody answers.
+    struct Held {
+      Lease lease;
+      std::shared_ptr<bool> answered = std::make_shared<bool>(false);
+    };
+    std::vector<Held> held;
+    auto report = [&](Server& server, const Held& one, bool fails) {
+      StepReport said = completion(one.lease);
+      if (fails) said.outcome = Failed{"TOOL_FAILED", "it did not work", true, {}, {}};
+      server.task([&](Engine& engine) { engine.report(said, [done = one.answered](auto) { *done = true; }); });
+    };
+    auto live_server = [&]() -> Server& {
+      for (;;) {
+        auto i = static_cast<std::size_t>(dice.below(town.size()));
+        if (alive[i]) return town.at(i);
+      }
+    };
+    auto take_leases = [&] {
+      for (std::size_t i = 0; i < town.size(); ++i)
+        while (alive[i] && !town.at(i).worker.leases.empty()) held.push_back({town.at(i).worker.take()});
+      std::erase_if(held, [](const Held& one) { return *one.answered; });
+    };
+    for (int i = 0; i < 400; ++i) {
+      Server& server = live_server();
+      switch (dice.below(10)) {
+        case 0:
+          asked.push_back(std::make_shared<Answer<RunAnswer>>());
+          server.task([&](Engine& engine) {
+            engine.create_run(town.request("w"), [&runs, slot = asked.back()->slot](auto answer) {
+              if (answer) runs.push_back(answer->run);
+              *slot = std::move(answer);
+            });
+          });
+          break;
+        case 1: case 2: server.offer(1 + static_cast<int>(dice.below(3))); break;
+        case 3: case 4:
+          take_leases();
+          if (!held.empty()) report(server, held[static_cast<std::size_t>(dice.below(held.size()))], dice.below(8) == 0);
+          break;
+        case 5:
+          if (!runs.empty())
+            server.task([&](Engine& engine) {
+              engine.command(town.tenant, runs[static_cast<std::size_t>(dice.below(runs.size()))],
+                             ResolveApproval{{}, true, Actor{"person:a"}, {}}, {});
+            });
+          break;
+        case 6: server.decide(); break;
+        case 7: server.commit(); break;
+        case 8: town.clock.pass(milliseconds(static_cast<std::int64_t>(dice.below(2000)))); break;
+        case 9:
+          if (dice.below(15) == 0) {  // dies, with whatever it had under way
+            town.add_server();
+            alive.push_back(true);
+            auto victim = static_cast<std::size_t>(dice.below(alive.size()));
+            if (std::ranges::count(alive, true) > 1) alive[victim] = false;
+          }
+          break;
+      }
+    }
+    // Faults stop; all goes on.
+    auto unfinished = [&] {
+      return std::ranges::any_of(town.database.runs, [](auto& each) { return !is_terminal(each.second.row.status); });
+    };
+    for (int round = 0; round < 3000 && unfinished(); ++round) {
+      town.clock.pass(milliseconds(100));
+      for (std::size_t i = 0; i < town.size(); ++i) {
+        if (!alive[i]) continue;
+        town.at(i).offer(1);
+        take_leases();
+        for (const Held& one : held) report(town.at(i), one, false);
+        for (auto& [key, each] : town.database.runs)
+          if (each.row.status == RunStatus::waiting && round % 5 == 0)
+            town.at(i).engine().command(key.tenant, each.row.id, ResolveApproval{{}, true, Actor{"person:a"}, {}}, {});
+        town.at(i).turn();
+      }
+    }
+    town.check();
+    for (auto& [key, each] : town.database.runs)
+      EXPECT_EQ(to_string(each.row.status), "success") << town.describe(each.row.id);
+    if (HasFailure()) {
+      std::string who;
+      for (bool one : alive) who += one ? "+" : "-";
+      FAIL() << "seed " << seed << " servers " << who;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, Chaos, testing::Range(0, 4));
+
+}  // namespace
+}  // namespace pawl::tests
