@@ -53,9 +53,9 @@ Turn Engine::take_turn() {
   return std::exchange(turn_, {});
 }
 
-void Engine::fold(Resident& resident) {
-  Run& run = resident.run;
+RunFold fold_of(const Run& run, const Hash& head, Instant updated_at, Instant now) {
   RunFold out;
+  for (const Step& step : run.steps) out.leases += step.status == StepStatus::running;
   out.row = {.tenant = run.tenant,
              .id = run.id,
              .workflow = run.workflow->name,
@@ -64,27 +64,38 @@ void Engine::fold(Resident& resident) {
              .status = run.status,
              .error_code = run.diagnostic ? run.diagnostic->error_code : std::string(),
              .created_at = run.created_at,
-             .updated_at = resident.updated_at,
-             .due_at = next_due(run, clock_.now()),
-             .leased = resident.has_running_step(),
+             .updated_at = updated_at,
+             .due_at = next_due(run, now),
+             .leased = out.leases > 0,
              .seq = run.seq,
-             .head = resident.head,
+             .head = head,
              .snapshot = write_snapshot(run)};
+  for (StepIndex i = 0; i < run.steps.size(); ++i)
+    if (run.steps[i].status == StepStatus::ready)
+      out.ready.push_back({run.tenant, run.workspace, run.workflow->name, run.definition(i).tool, run.id, i,
+                           run.status == RunStatus::created});
+  if (starts_at_gate(run))
+    out.ready.push_back({run.tenant, run.workspace, run.workflow->name, ToolName{}, run.id, 0, true});
+  return out;
+}
+
+std::vector<ApprovalRow> approval_rows(const Run& run) {
+  std::vector<ApprovalRow> out;
+  for (const Approval& approval : run.approvals)
+    out.push_back({run.tenant, approval.id, run.id, run.definition(approval.step).id, approval.status,
+                   approval.terms.tier, approval.requested_at, approval.expires_at});
+  return out;
+}
+
+void Engine::fold(Resident& resident) {
+  Run& run = resident.run;
+  RunFold out = fold_of(run, resident.head, resident.updated_at, clock_.now());
   out.follows = resident.folded_head;
   out.history = resident.take_history();
   if (planted(Bug::fold_without_history) && resident.in_rows) out.history.lines.clear();
   out.is_new = !resident.in_rows;
   if (out.is_new) out.request_keys = request_keys(run);
-  for (StepIndex i = 0; i < run.steps.size(); ++i)
-    if (run.steps[i].status == StepStatus::ready)
-      out.ready.push_back({run.tenant, run.workspace, run.workflow->name, run.definition(i).tool, run.id, i,
-                           run.status == RunStatus::created});
-  if (starts_at_gate(run)) 
-    out.ready.push_back({run.tenant, run.workspace, run.workflow->name, ToolName{}, run.id, 0, true});
-  if (resident.approvals_changed)
-    for (const Approval& approval : run.approvals)
-      out.approvals.push_back({run.tenant, approval.id, run.id, run.definition(approval.step).id, approval.status,
-                               approval.terms.tier, approval.requested_at, approval.expires_at});
+  if (resident.approvals_changed) out.approvals = approval_rows(run);
   if (shared_) fold_shared(resident, out);
   resident.approvals_changed = false;
   resident.in_rows = true;

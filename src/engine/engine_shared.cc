@@ -204,7 +204,7 @@ void Engine::fold_shared(Resident& resident, RunFold& out) {
   out.revision_before = resident.revision;
   out.row.revision = ++resident.revision;
   out.leases_before = resident.folded_leases;
-  out.leases = resident.folded_leases = resident.running_steps();
+  resident.folded_leases = out.leases;
   // A lease that ran out waits for a worker like a step that is ready, once somebody has noticed.
   Instant now = clock_.now();
   for (StepIndex i = 0; i < run.steps.size(); ++i)
@@ -297,7 +297,7 @@ void Engine::tell_owner(const Run& run, const WorkerName& worker) {
   if (error == std::errc()) turn_.bereft.emplace_back(server, StreamKey::of(run.tenant, run.id));
 }
 
-void Engine::hear(const News& news) {
+void Engine::hear(const ServerNews& news) {
   may_be_ready_ |= news.ready;
   for (TenantId tenant : news.tenants) learn(tenant);
   for (const StreamKey& key : news.runs)

@@ -104,6 +104,10 @@ std::optional<StepIndex> step_of(const Run& run, const RunPayload& payload);
 // Whether the run has nothing for a worker yet: it begins with gates only, and starts by itself.
 bool starts_at_gate(const Run& run);
 
+// The run's row, its leases and what of it is ready.
+RunFold fold_of(const Run& run, const Hash& head, Instant updated_at, Instant now);
+std::vector<ApprovalRow> approval_rows(const Run& run);
+
 bool is_claimable(const Run& run, StepIndex step, Instant now);
 
 // A whole stream folded from its first event. Throws StoreFailure when it does not fold.

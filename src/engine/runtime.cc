@@ -218,7 +218,7 @@ void Runtime::decide_loop() try {
 // Answers what holds; the rest goes back to be decided again.
 void Runtime::settle(std::vector<Turn>& turns, std::vector<Lost> lost) {
   Again again;
-  News news;
+  ServerNews news;
   for (Turn& turn : turns) {
     Again more = turn.release([&](Incarnation basis) { return losses_.contains(basis); });
     std::ranges::move(more.requests, std::back_inserter(again.requests));
@@ -239,7 +239,7 @@ void Runtime::settle(std::vector<Turn>& turns, std::vector<Lost> lost) {
 
 void Runtime::listen_loop() try {
   while (!ending_ && !failed_) {
-    News news = shared_->wait_for_news(listening_at_once);
+    ServerNews news = shared_->wait_for_news(listening_at_once);
     if (news.empty()) continue;
     if (news.events && options_.on_events) options_.on_events();
     if (!news.ready && news.tenants.empty() && news.runs.empty()) continue;

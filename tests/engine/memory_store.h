@@ -173,8 +173,8 @@ class MemoryStore final : public SharedStore {
       if (row.tenant == tenant) out.push_back(row);
     return out;
   }
-  News wait_for_news(Duration) override { return {}; }
-  void tell(const News&, std::optional<std::uint32_t>) override {}
+  ServerNews wait_for_news(Duration) override { return {}; }
+  void tell(const ServerNews&, std::optional<std::uint32_t>) override {}
 
  private:
   bool write(const TenantFold& fold) {
