@@ -1,6 +1,5 @@
 // bench/run engine: what the engine does on this disk, beside what the disk allows. All figures of one call come from
 // one machine at one time; compare the ratios, not the absolute figures of different days.
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include <fstream>
 #include <thread>
 
+#include "disk.h"
 #include "measure.h"
 #include "world.h"
 
@@ -29,26 +29,7 @@ struct Scale {
   std::uint64_t waiting_runs = 1'000'000;
 };
 
-class Folder {
- public:
-  Folder(const fs::path& parent, const std::string& name) : path_(parent / name) { fs::remove_all(path_); }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
 constexpr std::uint64_t in_flight = 8192;
-
-// Lets what earlier measurements left to be written, or deleted, be over.
-void settle_disk() {
-  sync();
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
-}
 
 // The same frames, the same rows, the same grouping, straight into SQLite: what is left when there is no engine.
 double raw_steps_per_s(const fs::path& parent, std::uint64_t runs) {
@@ -92,38 +73,6 @@ void throughput(const Report& report, const fs::path& parent, const Scale& scale
   report.add({"cores busy", percentile(cores, 0.5), "cores", {}, "", ""});
   report.add({"steps per sync", percentile(per_sync, 0.5), "steps", {}, "", ""});
 }
-
-// What one run of one step asks of the disk, and nothing else: as many syncs, each after as many bytes.
-class DiskProbe {
- public:
-  explicit DiskProbe(const fs::path& folder) {
-    fs::create_directories(folder);
-    file_ = open((folder / "probe").c_str(), O_RDWR | O_CREAT, 0600);
-    for (int i = 0; i < slots; ++i) write_at(i);
-    fsync(file_);
-  }
-  ~DiskProbe() { close(file_); }
-
-  double seconds(int syncs) {
-    double begin = seconds_now();
-    for (int i = 0; i < syncs; ++i) {
-      write_at(next_++ % slots);
-      if (fdatasync(file_) != 0) throw std::runtime_error("the probe could not sync");
-    }
-    return seconds_now() - begin;
-  }
-
- private:
-  static constexpr int slots = 1000;
-  void write_at(int slot) {
-    if (pwrite(file_, bytes_.data(), bytes_.size(), slot * static_cast<off_t>(bytes_.size())) < 0)
-      throw std::runtime_error("the probe could not write");
-  }
-
-  std::string bytes_ = std::string(24 << 10, 'x');
-  int file_ = -1;
-  int next_ = 0;
-};
 
 void latency(const Report& report, const fs::path& parent, const Scale& scale) {
   report.heading("one run of one step, nothing else going on: submit to durable result");
