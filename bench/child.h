@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -11,8 +12,8 @@ namespace pawl::bench {
 
 class Child {
  public:
-  // Executes the program; its standard output is kept for read_line().
-  explicit Child(const std::vector<std::string>& command);
+  // Executes the program; its standard output is kept for read_line(), what it says beside that goes to the file.
+  Child(const std::vector<std::string>& command, const std::filesystem::path& errors);
   ~Child();  // asks it to stop, and waits for it
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "child.h"
 #include "client.h"
@@ -90,7 +92,7 @@ Round middle(std::vector<Round> rounds) {
 }
 
 Round constant_round(const Bench& bench, std::size_t bytes) {
-  Child server({bench.self.string(), "--serve-constant", std::to_string(bytes)});
+  Child server({bench.self.string(), "--serve-constant", std::to_string(bytes)}, bench.parent / "errors");
   Client client(static_cast<std::uint16_t>(std::stoi(server.read_line())), std::string(70, 'k'));
   connect_many(client);
   auto request = [post = new_run("one")](std::uint64_t) { return post; };
@@ -262,7 +264,7 @@ constexpr const char* usage =
 
 }  // namespace
 
-int main(int argc, char** argv) try {
+int main(int argc, char** argv) {
   bool json = false;
   fs::path self = fs::read_symlink("/proc/self/exe");
   fs::path pawl = self.parent_path().parent_path() / "pawl";
@@ -294,11 +296,17 @@ int main(int argc, char** argv) try {
   fs::create_directories(parent);
   Report report(json);
   report.heading("pawl serve, client and server on the same cores");
-  for (const Part& part : parts)
-    if (names.empty() || std::ranges::find(names, part.name) != names.end())
-      part.measure({report, self, pawl, parent, scale});
+  int status = 0;
+  try {
+    for (const Part& part : parts)
+      if (names.empty() || std::ranges::find(names, part.name) != names.end())
+        part.measure({report, self, pawl, parent, scale});
+  } catch (const std::exception& error) {
+    std::stringstream said;
+    said << std::ifstream(parent / "errors").rdbuf();
+    fmt::print(stderr, "http_bench: {}\nthe server said: {}\n", error.what(), said.str());
+    status = 1;
+  }
   fs::remove_all(parent);
-} catch (const std::exception& error) {
-  fmt::print(stderr, "http_bench: {}\n", error.what());
-  return 1;
+  return status;
 }

@@ -71,7 +71,8 @@ void expect_all_ok(std::string_view answer, std::uint64_t count) {
 
 Served::Served(const fs::path& pawl, const fs::path& parent)
     : folder_(parent, "served"),
-      process_({pawl.string(), "serve", "--data", folder_.path().string(), "--listen", "127.0.0.1:0", "--no-workers"}) {
+      process_({pawl.string(), "serve", "--data", folder_.path().string(), "--listen", "127.0.0.1:0", "--no-workers"},
+               parent / "errors") {
   double patience = seconds_now() + 30;
   while (!fs::exists(folder_.path() / "server.json")) {
     if (seconds_now() > patience) throw std::runtime_error("pawl serve did not start");
