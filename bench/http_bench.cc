@@ -25,7 +25,8 @@ using namespace pawl;
 using namespace pawl::bench;
 namespace fs = std::filesystem;
 
-constexpr std::size_t connections = 64;
+constexpr std::size_t many_connections = 256;
+constexpr std::size_t singles_in_flight = 64;
 
 struct Scale {
   int rounds = 5;
@@ -74,8 +75,8 @@ void serve_constant(std::size_t bytes) {
   sigwait(&end, &signal);
 }
 
-void connect_many(Client& client) {
-  while (client.size() < connections) client.connect();
+void connect_many(Client& client, std::size_t count) {
+  while (client.size() < count) client.connect();
 }
 
 Post new_run(const std::string& workflow) { return {"/runs", fmt::format(R"({{"workflow":"{}"}})", workflow)}; }
@@ -83,7 +84,7 @@ Post new_run(const std::string& workflow) { return {"/runs", fmt::format(R"({{"w
 // What is measured in one round: the middle round's is told.
 struct Round {
   double per_s = 0;
-  std::string cores;
+  std::string meanwhile;
 };
 
 Round middle(std::vector<Round> rounds) {
@@ -94,7 +95,7 @@ Round middle(std::vector<Round> rounds) {
 Round constant_round(const Bench& bench, std::size_t bytes) {
   Child server({bench.self.string(), "--serve-constant", std::to_string(bytes)}, bench.parent / "errors");
   Client client(static_cast<std::uint16_t>(std::stoi(server.read_line())), std::string(70, 'k'));
-  connect_many(client);
+  connect_many(client, many_connections);
   auto request = [post = new_run("one")](std::uint64_t) { return post; };
   post_many(client, bench.scale.constants / 10, 201, request);
   Cores cores(server);
@@ -106,13 +107,13 @@ Round creation_round(const Bench& bench) {
   Served served(bench.pawl, bench.parent);
   Client client(served.port(), served.key());
   publish(client, "one", steps_workflow("one", 1));
-  connect_many(client);
+  connect_many(client, many_connections);
   auto request = [post = new_run("one")](std::uint64_t) { return post; };
   post_many(client, bench.scale.creations / 10, 201, request);
   settle_disk();
-  Cores cores(served.process());
+  Meanwhile meanwhile(served, client);
   double took = post_many(client, bench.scale.creations, 201, request);
-  return {static_cast<double>(bench.scale.creations) / took, cores.text()};
+  return {static_cast<double>(bench.scale.creations) / took, meanwhile.text()};
 }
 
 std::size_t creation_answer_bytes(const Bench& bench) {
@@ -131,12 +132,12 @@ void creation(const Bench& bench) {
     created.push_back(creation_round(bench));
   }
   Round ceiling = middle(constant), reached = middle(created);
-  bench.report.add({fmt::format("a constant answer of {} bytes, {} connections", bytes, connections), ceiling.per_s,
+  bench.report.add({fmt::format("a constant answer of {} bytes, {} connections", bytes, many_connections), ceiling.per_s,
                     "requests/s", {}, "", ""});
-  bench.report.note("cores busy meanwhile", ceiling.cores);
+  bench.report.note("meanwhile: cores busy", ceiling.meanwhile);
   bench.report.add({"`POST /runs`, one a request, as many connections", reached.per_s, "runs/s",
                     reached.per_s / ceiling.per_s, "the constant answer", "0.30"});
-  bench.report.note("cores busy meanwhile", reached.cores);
+  bench.report.note("meanwhile: cores busy; commits", reached.meanwhile);
 }
 
 // ---- Runs in batches, beside the engine in this process without HTTP.
@@ -158,9 +159,9 @@ Round batch_round(const Bench& bench, std::uint64_t steps, std::uint64_t runs) {
   BatchWork work(client, "bench", steps);
   work.run(runs / 10);
   settle_disk();
-  Cores cores(served.process());
+  Meanwhile meanwhile(served, client);
   double took = work.run(runs);
-  return {static_cast<double>(runs * steps) / took, cores.text()};
+  return {static_cast<double>(runs * steps) / took, meanwhile.text()};
 }
 
 void batches(const Bench& bench, std::uint64_t steps, std::uint64_t runs, const char* unit) {
@@ -175,7 +176,7 @@ void batches(const Bench& bench, std::uint64_t steps, std::uint64_t runs, const 
   bench.report.add({fmt::format("{}-step runs, the engine alone, workers in its process", steps), inside, unit, {}, "", ""});
   bench.report.add({fmt::format("{}-step runs, four remote workers, batches of 500", steps), reached.per_s, unit,
                     reached.per_s / inside, "the engine alone", "30,000"});
-  bench.report.note("cores busy meanwhile", reached.cores);
+  bench.report.note("meanwhile: cores busy; commits", reached.meanwhile);
 }
 
 // ---- Runs one by one
@@ -187,17 +188,17 @@ void singles(const Bench& bench) {
     Served served(bench.pawl, bench.parent);
     Client client(served.port(), served.key());
     publish(client, "five", steps_workflow("five", steps));
-    connect_many(client);
+    connect_many(client, singles_in_flight);
     run_singles(client, "five", steps, bench.scale.single_runs / 10);
     settle_disk();
-    Cores cores(served.process());
+    Meanwhile meanwhile(served, client);
     double took = run_singles(client, "five", steps, bench.scale.single_runs);
-    rounds.push_back({static_cast<double>(bench.scale.single_runs * steps) / took, cores.text()});
+    rounds.push_back({static_cast<double>(bench.scale.single_runs * steps) / took, meanwhile.text()});
   }
   Round reached = middle(rounds);
-  bench.report.add({fmt::format("5-step runs, {} in flight, each lease and completion a request", connections),
+  bench.report.add({fmt::format("5-step runs, {} in flight, each lease and completion a request", singles_in_flight),
                     reached.per_s, "steps/s", {}, "", "10,000"});
-  bench.report.note("cores busy meanwhile", reached.cores);
+  bench.report.note("meanwhile: cores busy; commits", reached.meanwhile);
 }
 
 void approvals(const Bench& bench) {
@@ -206,19 +207,19 @@ void approvals(const Bench& bench) {
     Served served(bench.pawl, bench.parent);
     Client client(served.port(), served.key());
     publish(client, "gate", gate_workflow("gate"));
-    connect_many(client);
+    connect_many(client, many_connections);
     auto waiting = create_many(client, "gate", bench.scale.approvals);
     settle_disk();
-    Cores cores(served.process());
+    Meanwhile meanwhile(served, client);
     double took = post_many(client, waiting.size(), 200,
                             [&](std::uint64_t run) { return Post{"/runs/" + waiting[run] + "/approve", ""}; });
-    rounds.push_back({static_cast<double>(waiting.size()) / took, cores.text()});
+    rounds.push_back({static_cast<double>(waiting.size()) / took, meanwhile.text()});
   }
   Round reached = middle(rounds);
-  bench.report.add({fmt::format("`POST /runs/ID/approve`, {} connections, {} runs waiting", connections,
+  bench.report.add({fmt::format("`POST /runs/ID/approve`, {} connections, {} runs waiting", many_connections,
                                 bench.scale.approvals),
                     reached.per_s, "approvals/s", {}, "", "10,000"});
-  bench.report.note("cores busy meanwhile", reached.cores);
+  bench.report.note("meanwhile: cores busy; commits", reached.meanwhile);
 }
 
 void latency(const Bench& bench) {

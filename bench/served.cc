@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <fstream>
 #include <stdexcept>
 #include <thread>
@@ -83,6 +84,28 @@ Served::Served(const fs::path& pawl, const fs::path& parent)
   constexpr std::string_view before_port = "127.0.0.1:";
   std::from_chars(about.data() + about.find(before_port) + before_port.size(), about.data() + about.size(), port_);
   std::getline(std::ifstream(folder_.path() / "admin.key"), key_);
+}
+
+Meanwhile::Meanwhile(const Served& served, Client& client)
+    : client_(client), before_(commits()), begin_(seconds_now()), cores_(served.process()) {}
+
+Meanwhile::Commits Meanwhile::commits() const {
+  std::string figures = client_.ask("GET", "/metrics", "", 200);
+  auto value = [&](std::string_view name) {
+    std::size_t at = figures.find("\n" + std::string(name) + " ");
+    if (at == figures.npos) throw std::runtime_error(fmt::format("/metrics has no {}", name));
+    return std::strtod(figures.c_str() + at + 1 + name.size(), nullptr);
+  };
+  return {value("pawl_commit_seconds_count"), value("pawl_commit_seconds_sum")};
+}
+
+std::string Meanwhile::text() const {
+  std::string cores = cores_.text();
+  double took = seconds_now() - begin_;
+  Commits now = commits();
+  double count = now.count - before_.count;
+  return fmt::format("{}; {:.0f} commits/s of {:.2f} ms", cores, count / took,
+                     (now.seconds - before_.seconds) / std::max(1.0, count) * 1e3);
 }
 
 void publish(Client& client, const std::string& name, const std::string& source) {

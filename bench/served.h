@@ -31,6 +31,26 @@ class Served {
 
 void publish(Client& client, const std::string& name, const std::string& source);
 
+// What the server did since the object was made: its cores, and its commits. Asks over the first connection, which must
+// be idle.
+class Meanwhile {
+ public:
+  Meanwhile(const Served& served, Client& client);
+  std::string text() const;
+
+ private:
+  struct Commits {
+    double count = 0;
+    double seconds = 0;
+  };
+  Commits commits() const;
+
+  Client& client_;
+  Commits before_;
+  double begin_;
+  Cores cores_;
+};
+
 // Requests that all have the same answer but for ids, `count` of them, from as many connections as the client has.
 // Seconds it took. `request` gives each one's path and body.
 struct Post {
