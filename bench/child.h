@@ -27,7 +27,8 @@ class Child {
   int output_ = -1;
 };
 
-// How many cores each thread of a child, and this process, kept busy since the object was made: "http 0.51, engine 0.62,
+// How many cores each thread of a child, and this process, kept busy since the object was made: "http 0.51, engine
+// 0.62,
 // ..., client 0.40".
 class Cores {
  public:

@@ -72,13 +72,14 @@ std::size_t Client::connect() {
   return connections_.size() - 1;
 }
 
-void Client::send(std::size_t number, std::string_view method, std::string_view path, std::string_view body, Reply reply) {
+void Client::send(std::size_t number, std::string_view method, std::string_view path, std::string_view body,
+                  Reply reply) {
   Connection& connection = *connections_.at(number);
   connection.reply = std::move(reply);
   request_.clear();
-  for (std::string_view part : {method, std::string_view(" "), path,
-                                std::string_view(" HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer "),
-                                std::string_view(key_), std::string_view("\r\nContent-Length: ")})
+  for (std::string_view part :
+       {method, std::string_view(" "), path, std::string_view(" HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer "),
+        std::string_view(key_), std::string_view("\r\nContent-Length: ")})
     request_ += part;
   request_ += std::to_string(body.size());
   (request_ += end_of_head) += body;

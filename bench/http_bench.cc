@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -132,8 +131,12 @@ void creation(const Bench& bench) {
     created.push_back(creation_round(bench));
   }
   Round ceiling = middle(constant), reached = middle(created);
-  bench.report.add({fmt::format("a constant answer of {} bytes, {} connections", bytes, many_connections), ceiling.per_s,
-                    "requests/s", {}, "", ""});
+  bench.report.add({fmt::format("a constant answer of {} bytes, {} connections", bytes, many_connections),
+                    ceiling.per_s,
+                    "requests/s",
+                    {},
+                    "",
+                    ""});
   bench.report.note("meanwhile: cores busy", ceiling.meanwhile);
   bench.report.add({"`POST /runs`, one a request, as many connections", reached.per_s, "runs/s",
                     reached.per_s / ceiling.per_s, "the constant answer", "0.30"});
@@ -173,7 +176,8 @@ void batches(const Bench& bench, std::uint64_t steps, std::uint64_t runs, const 
   }
   double inside = percentile(engine, 0.5);
   Round reached = middle(served);
-  bench.report.add({fmt::format("{}-step runs, the engine alone, workers in its process", steps), inside, unit, {}, "", ""});
+  bench.report.add(
+      {fmt::format("{}-step runs, the engine alone, workers in its process", steps), inside, unit, {}, "", ""});
   bench.report.add({fmt::format("{}-step runs, four remote workers, batches of 500", steps), reached.per_s, unit,
                     reached.per_s / inside, "the engine alone", "30,000"});
   bench.report.note("meanwhile: cores busy; commits", reached.meanwhile);
@@ -197,7 +201,11 @@ void singles(const Bench& bench) {
   }
   Round reached = middle(rounds);
   bench.report.add({fmt::format("5-step runs, {} in flight, each lease and completion a request", singles_in_flight),
-                    reached.per_s, "steps/s", {}, "", "10,000"});
+                    reached.per_s,
+                    "steps/s",
+                    {},
+                    "",
+                    "10,000"});
   bench.report.note("meanwhile: cores busy; commits", reached.meanwhile);
 }
 
@@ -211,14 +219,19 @@ void approvals(const Bench& bench) {
     auto waiting = create_many(client, "gate", bench.scale.approvals);
     settle_disk();
     Meanwhile meanwhile(served, client);
-    double took = post_many(client, waiting.size(), 200,
-                            [&](std::uint64_t run) { return Post{"/runs/" + waiting[run] + "/approve", ""}; });
+    double took = post_many(client, waiting.size(), 200, [&](std::uint64_t run) {
+      return Post{"/runs/" + waiting[run] + "/approve", ""};
+    });
     rounds.push_back({static_cast<double>(waiting.size()) / took, meanwhile.text()});
   }
   Round reached = middle(rounds);
-  bench.report.add({fmt::format("`POST /runs/ID/approve`, {} connections, {} runs waiting", many_connections,
-                                bench.scale.approvals),
-                    reached.per_s, "approvals/s", {}, "", "10,000"});
+  bench.report.add(
+      {fmt::format("`POST /runs/ID/approve`, {} connections, {} runs waiting", many_connections, bench.scale.approvals),
+       reached.per_s,
+       "approvals/s",
+       {},
+       "",
+       "10,000"});
   bench.report.note("meanwhile: cores busy; commits", reached.meanwhile);
 }
 

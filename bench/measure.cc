@@ -73,7 +73,9 @@ void Report::heading(const std::string& text) const {
 
 void Report::row(const std::string& name, const std::string& value, const std::string& relation,
                  const std::string& aim) const {
-  fmt::print("| {:<60} | {:<20} | {:<28} | {} |\n", name, value, relation, aim);
+  std::string line = "|";
+  for (const std::string& cell : {name, value, relation, aim}) line += cell.empty() ? " |" : " " + cell + " |";
+  fmt::print("{}\n", line);
   std::fflush(stdout);
 }
 
@@ -90,7 +92,9 @@ void Report::add(const Figure& figure) const {
 
 void Report::note(const std::string& name, const std::string& text) const {
   if (!json_) return row(name, text, "", "");
-  fmt::print(R"({{"name":"{}","text":"{}"}})" "\n", name, text);
+  fmt::print(R"({{"name":"{}","text":"{}"}})"
+             "\n",
+             name, text);
   std::fflush(stdout);
 }
 

@@ -37,7 +37,8 @@ class Report {
   void note(const std::string& name, const std::string& text) const;
 
  private:
-  void row(const std::string& name, const std::string& value, const std::string& relation, const std::string& aim) const;
+  void row(const std::string& name, const std::string& value, const std::string& relation,
+           const std::string& aim) const;
 
   bool json_;
 };

@@ -35,8 +35,8 @@ std::string batch_body(const std::string& workflow, std::uint64_t count) {
   return body + "]}";
 }
 
-// Calls `visit` with what stands between each `begin` and the next `end`, and counts them: what a client must understand
-// of these answers is found without making values of all the rest.
+// Calls `visit` with what stands between each `begin` and the next `end`, and counts them: what a client must
+// understand of these answers is found without making values of all the rest.
 template <class Visit>
 std::uint64_t for_each_between(std::string_view text, std::string_view begin, char end, Visit visit) {
   std::uint64_t count = 0;
@@ -221,13 +221,14 @@ double run_singles(Client& client, const std::string& workflow, std::uint64_t st
   return seconds_now() - begin;
 }
 
-LatencyWork::LatencyWork(Client& client, std::string workflow)
+LatencyWork::LatencyWork(Client& client, const std::string& workflow)
     : client_(client),
       create_body_(create_body(workflow)),
       creator_(client.connect()),
       worker_(client.connect()),
       follower_(client.connect()) {
-  client_.follow(follower_, "/events", [this] { follows_ = true; }, [this](std::string_view bytes) { hear(bytes); });
+  client_.follow(
+      follower_, "/events", [this] { follows_ = true; }, [this](std::string_view bytes) { hear(bytes); });
   client_.run_until([this] { return follows_; });
   lease();
 }

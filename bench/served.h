@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -51,12 +51,11 @@ class Meanwhile {
   Cores cores_;
 };
 
-// Requests that all have the same answer but for ids, `count` of them, from as many connections as the client has.
-// Seconds it took. `request` gives each one's path and body.
 struct Post {
   std::string path;
   std::string body;
 };
+// `count` requests over all the connections that the client has; `request` gives each, by its number. Seconds it took.
 double post_many(Client& client, std::uint64_t count, int status, const std::function<Post(std::uint64_t)>& request);
 
 // Creates `count` runs in batches; their ids.
@@ -93,7 +92,7 @@ double run_singles(Client& client, const std::string& workflow, std::uint64_t st
 // POST /runs to reading the run's end from the feed.
 class LatencyWork {
  public:
-  LatencyWork(Client& client, std::string workflow);
+  LatencyWork(Client& client, const std::string& workflow);
   double run_one();
 
  private:

@@ -3,6 +3,7 @@
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
 
+#include <array>
 #include <stdexcept>
 
 #include "crypto/sha256.h"
@@ -18,12 +19,15 @@ Hash keyed_hash(std::string_view key, std::string_view text) {
     short_key = sha256(key);
     key = short_key.view();
   }
-  auto padded = [&](char pad) {
-    std::string out(block_bytes, pad);
-    for (std::size_t i = 0; i < key.size(); ++i) out[i] = static_cast<char>(out[i] ^ key[i]);
-    return out;
-  };
-  return sha256(padded(0x5c), sha256(padded(0x36), text).view());
+  std::array<char, block_bytes> inner, outer;
+  inner.fill(0x36);
+  outer.fill(0x5c);
+  for (std::size_t i = 0; i < key.size(); ++i) {
+    inner[i] = static_cast<char>(inner[i] ^ key[i]);
+    outer[i] = static_cast<char>(outer[i] ^ key[i]);
+  }
+  Hash inside = sha256({inner.data(), inner.size()}, text);
+  return sha256({outer.data(), outer.size()}, inside.view());
 }
 
 bool equal_in_constant_time(std::string_view a, std::string_view b) {
