@@ -28,14 +28,18 @@ struct Figure {
   std::string aim;  // what the project promises, in words
 };
 
-// As a table for people, or one JSON object a line.
+// As a table that people read and docs/benchmarks.md shows, or one JSON object a line.
 class Report {
  public:
   explicit Report(bool json) : json_(json) {}
   void heading(const std::string& text) const;
   void add(const Figure& figure) const;
+  void note(const std::string& name, const std::string& text) const;
 
  private:
+  void row(const std::string& name, const std::string& value, const std::string& relation,
+           const std::string& aim) const;
+
   bool json_;
 };
 

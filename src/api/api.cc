@@ -106,7 +106,11 @@ Vocabulary Call::vocabulary() const {
 
 Api::Api(Parts parts, ApiOptions options) : parts_(parts), options_(options), routes_(all_routes()) {
   openapi_document();  // stops here and now when a route was not described
-  for (const Route& route : routes_) by_first_[std::string(segments(route.pattern).front())].push_back(&route);
+  for (const Route& route : routes_) {
+    auto pattern = segments(route.pattern);
+    auto variables = std::ranges::count_if(pattern, is_variable);
+    by_first_[pattern.front()].push_back({&route, std::move(pattern), variables});
+  }
 }
 
 Api::Match Api::find(Method method, std::string_view path) const {
@@ -117,26 +121,23 @@ Api::Match Api::find(Method method, std::string_view path) const {
   auto wanted = segments(path);
   auto candidates = by_first_.find(wanted.front());
   if (candidates == by_first_.end()) return match;
-  const Route* best = nullptr;
-  for (const Route* route : candidates->second) {
-    auto pattern = segments(route->pattern);
-    if (pattern.size() != wanted.size()) continue;
-    bool fits = std::ranges::equal(pattern, wanted, [](std::string_view a, std::string_view b) {
+  const Candidate* best = nullptr;
+  for (const Candidate& candidate : candidates->second) {
+    bool fits = std::ranges::equal(candidate.pattern, wanted, [](std::string_view a, std::string_view b) {
       return is_variable(a) ? !b.empty() : a == b;
     });
     if (!fits) continue;
+    Method its = candidate.route->method;
     match.other_method = true;
-    match.allowed += (match.allowed.empty() ? "" : ", ") + std::string(name_of(route->method));
-    bool same = route->method == method || (method == Method::head && route->method == Method::get);
+    match.allowed += (match.allowed.empty() ? "" : ", ") + std::string(name_of(its));
+    bool same = its == method || (method == Method::head && its == Method::get);
     // /leases/complete is not the lease called "complete".
-    auto variables = [](const Route* r) { return std::ranges::count(r->pattern, '{'); };
-    if (same && (!best || variables(route) < variables(best))) best = route;
+    if (same && (!best || candidate.variables < best->variables)) best = &candidate;
   }
   if (!best) return match;
-  match.route = best;
-  auto pattern = segments(best->pattern);
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    if (!is_variable(pattern[i])) continue;
+  match.route = best->route;
+  for (std::size_t i = 0; i < best->pattern.size(); ++i) {
+    if (!is_variable(best->pattern[i])) continue;
     auto value = percent_decode(wanted[i]);
     if (!value) return {};
     match.path.push_back(std::move(*value));

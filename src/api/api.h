@@ -104,13 +104,19 @@ class Api final : public Handler {
     bool other_method = false;  // the path is there, for another method
     std::string allowed;        // for which
   };
+  // A route, and its pattern as find() needs it.
+  struct Candidate {
+    const Route* route;
+    std::vector<std::string_view> pattern;
+    std::ptrdiff_t variables;
+  };
   Match find(Method method, std::string_view path) const;
   void admit(CallPtr call, const Route& route);
 
   Parts parts_;
   ApiOptions options_;
   std::vector<Route> routes_;
-  std::map<std::string, std::vector<const Route*>, std::less<>> by_first_;  // by the first segment
+  std::map<std::string_view, std::vector<Candidate>> by_first_;  // by the first segment
   std::atomic<std::size_t> in_flight_ = 0;
   std::atomic<bool> ready_ = true;
   Background background_{2};

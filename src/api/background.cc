@@ -28,31 +28,11 @@ void Background::post(Work work) {
   changed_.notify_one();
 }
 
-void Background::post_after(std::chrono::milliseconds delay, Work work) {
-  {
-    std::lock_guard lock(mutex_);
-    later_.emplace(std::chrono::steady_clock::now() + delay, std::move(work));
-  }
-  changed_.notify_one();
-}
-
 void Background::work() {
   std::unique_lock lock(mutex_);
-  while (!ending_) {
-    auto now = std::chrono::steady_clock::now();
-    while (!later_.empty() && later_.begin()->first <= now) {
-      ready_.push_back(std::move(later_.begin()->second));
-      later_.erase(later_.begin());
-    }
-    if (ready_.empty()) {
-      if (later_.empty()) {
-        changed_.wait(lock);
-      } else {
-        auto until = later_.begin()->first;  // a copy: another thread may take the entry meanwhile
-        changed_.wait_until(lock, until);
-      }
-      continue;
-    }
+  for (;;) {
+    changed_.wait(lock, [this] { return ending_ || !ready_.empty(); });
+    if (ending_) return;
     Work next = std::move(ready_.front());
     ready_.pop_front();
     lock.unlock();

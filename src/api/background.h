@@ -1,12 +1,9 @@
-// Threads beside the server's own, for what may take a moment: reading tables, writing long answers. And a clock that
-// calls back, for polls that wait.
+// Threads beside the server's own, for what may take a moment: reading tables, writing long answers.
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -21,7 +18,6 @@ class Background {
   ~Background();  // what has not begun is dropped
 
   void post(Work work);
-  void post_after(std::chrono::milliseconds delay, Work work);
 
  private:
   void work();
@@ -29,7 +25,6 @@ class Background {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Work> ready_;
-  std::multimap<std::chrono::steady_clock::time_point, Work> later_;
   bool ending_ = false;
   std::vector<std::thread> threads_;
 };

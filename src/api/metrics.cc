@@ -47,7 +47,15 @@ void Metrics::committed(std::chrono::nanoseconds took, std::size_t frames) {
   frames_.Increment(static_cast<double>(frames));
 }
 
-void Metrics::answered(int status) { requests_.Add({{"status", std::to_string(status)}}).Increment(); }
+void Metrics::answered(int status) {
+  auto& known = by_status_.at(static_cast<std::size_t>(status));
+  prometheus::Counter* counter = known.load(std::memory_order_acquire);
+  if (!counter) {
+    counter = &requests_.Add({{"status", std::to_string(status)}});  // the same one, whoever asks
+    known.store(counter, std::memory_order_release);
+  }
+  counter->Increment();
+}
 
 std::string Metrics::text(const EngineStats& stats, Instant now, std::size_t feeds) {
   auto families = registry_.Collect();

@@ -5,6 +5,8 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <string>
 
@@ -28,6 +30,8 @@ class Metrics {
   prometheus::Histogram& commit_seconds_;
   prometheus::Counter& frames_;
   prometheus::Family<prometheus::Counter>& requests_;
+  // Of each status that was answered already: finding them by their labels costs more than a request should.
+  std::array<std::atomic<prometheus::Counter*>, 600> by_status_{};
 };
 
 }  // namespace pawl::api

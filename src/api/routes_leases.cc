@@ -59,24 +59,13 @@ void take_leases(CallPtr call) {
     poll.tools.push_back(ToolName{std::string(tool.get_string())});
   }
   poll.max = static_cast<int>(input.number("max", 1, leases_max).value_or(1));
-  Duration wait = input.duration("wait").value_or(Duration(0));
-  if (wait > wait_max) input.refuse("wait", "can be 60s at most");
+  poll.wait = input.duration("wait").value_or(Duration(0));
+  if (poll.wait > wait_max) input.refuse("wait", "can be 60s at most");
   poll.is_wanted = [gone = call->request.gone] { return !gone || !gone->load(std::memory_order_relaxed); };
   poll.reply = [call](std::vector<Lease> leases) {
     call->respond({.status = 200, .content_type = "application/json", .body = leases_text(leases), .headers = {}, .stream = {}});
   };
-  call->api.runtime().post([call, wait, poll = std::move(poll)](Engine& engine) mutable {
-    auto number = engine.poll(std::move(poll));
-    auto end = [call, number] {
-      call->api.runtime().post([number](Engine& e) { e.end_poll(number); });
-    };
-    if (wait.count() == 0) {
-      engine.advance();  // what can be had at once; otherwise it ends with nothing
-      engine.end_poll(number);
-    } else {
-      call->api.background().post_after(wait, std::move(end));
-    }
-  });
+  call->api.runtime().post([poll = std::move(poll)](Engine& engine) mutable { engine.poll(std::move(poll)); });
 }
 
 struct Item {

@@ -209,21 +209,20 @@ class Engine {
   void remove_worker(const WorkerName& worker);
   void offer(const WorkerName& worker, int slots);
 
-  // A remote worker asks once: up to `max` leases of its own tenant, now or as soon as there is one.
+  // A remote worker asks once: up to `max` leases of its own tenant, now or as soon as there is one within `wait`.
   struct Poll {
     TenantId tenant;
     WorkerName worker;
     std::vector<ToolName> tools;
     int max = 1;
+    Duration wait{0};
     std::function<bool()> is_wanted;  // still: what nobody will receive is not taken
     // Called with the leases once their claims are durable, or with none when the poll ended without any.
     std::move_only_function<void(std::vector<Lease>)> reply;
   };
-  using PollNumber = std::uint64_t;
-  PollNumber poll(Poll poll);
-  // Nothing came in time: it is answered with none. A poll that was answered is over already.
-  void end_poll(PollNumber number);
-  void end_polls();
+  void poll(Poll poll);
+  // Answers those with none that wait until then at most.
+  void end_polls(Instant until = end_of_time);
   // Without a reply nobody is told that a report was refused; in-process workers do not ask.
   void report(StepReport& report, Reply<RunAnswer> reply = {});
   // Extends the lease; false when it is lost.
@@ -279,8 +278,8 @@ class Engine {
     std::vector<Lease> granted;  // in this turn
   };
   struct WaitingPoll {
-    PollNumber number = 0;
     Poll poll;
+    Instant until;
     std::vector<Lease> granted;  // in this turn
   };
   struct Timer {
@@ -427,7 +426,7 @@ class Engine {
   } ahead_;
   std::vector<Worker> workers_;
   std::deque<WaitingPoll> polls_;  // longest waiting first
-  PollNumber polls_made_ = 0;
+  Instant polls_end_ = end_of_time;  // none of them before
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   Instant horizon_;
   Position position_ = 0;  // of the last frame taken

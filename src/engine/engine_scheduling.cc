@@ -60,20 +60,22 @@ void Engine::serve_workers() {
   }
 }
 
-Engine::PollNumber Engine::poll(Poll poll) {
-  polls_.push_back({++polls_made_, std::move(poll), {}});
-  return polls_made_;
+void Engine::poll(Poll poll) {
+  Instant until = clock_.now() + poll.wait;
+  polls_end_ = std::min(polls_end_, until);
+  polls_.push_back({std::move(poll), until, {}});
 }
 
-void Engine::end_poll(PollNumber number) {
-  auto found = std::ranges::find(polls_, number, &WaitingPoll::number);
-  if (found == polls_.end()) return;
-  turn_.answers.push_back({.say = [reply = std::move(found->poll.reply)]() mutable { reply({}); }});
-  polls_.erase(found);
-}
-
-void Engine::end_polls() {
-  while (!polls_.empty()) end_poll(polls_.front().number);
+void Engine::end_polls(Instant until) {
+  polls_end_ = end_of_time;
+  std::erase_if(polls_, [&](WaitingPoll& waiting) {
+    if (waiting.until > until) {
+      polls_end_ = std::min(polls_end_, waiting.until);
+      return false;
+    }
+    turn_.answers.push_back({.say = [reply = std::move(waiting.poll.reply)]() mutable { reply({}); }});
+    return true;
+  });
 }
 
 // Each in turn is given all it asks for: a batch is one answer, and its worker will ask again.
@@ -242,13 +244,14 @@ void Engine::advance() {
     serve_workers();
     serve_polls();
   }
+  if (polls_end_ <= clock_.now()) end_polls(clock_.now());
 }
 
 Instant Engine::next_wakeup() const {
   Instant at = horizon_ - limits_.timer_horizon / 2;
   if (!timers_.empty()) at = std::min(at, timers_.top().at);
   if (shared_) at = std::min({at, next_look_, next_refill_});
-  return std::min(at, scheduler_.next_start_at());
+  return std::min({at, scheduler_.next_start_at(), polls_end_});
 }
 
 }  // namespace pawl

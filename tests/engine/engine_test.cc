@@ -305,6 +305,66 @@ TEST(Heartbeat, for_a_run_that_another_engine_carries_is_refused) {
   EXPECT_FALSE(house.engine().heartbeat(house.tenant, run, StepId{"a"}, 0));
 }
 
+// ---- Polls
+
+// What polls of "work" were answered with.
+struct Polled {
+  House& house;
+  std::vector<std::size_t> leases;  // in each answer
+
+  void poll(Duration wait) {
+    house.engine().poll({.tenant = house.tenant,
+                         .worker = {"remote"},
+                         .tools = {{"work"}},
+                         .max = 10,
+                         .wait = wait,
+                         .is_wanted = {},
+                         .reply = [this](std::vector<Lease> granted) { leases.push_back(granted.size()); }});
+    house.turn();
+  }
+};
+
+TEST(Poll, without_a_wait_takes_what_is_there_or_nothing) {
+  House house;
+  house.publish(one_step);
+  Polled polled{house, {}};
+  polled.poll(Duration(0));
+  house.create("w");
+  house.create("w");
+  polled.poll(Duration(0));
+  EXPECT_EQ(polled.leases, (std::vector<std::size_t>{0, 2}));
+}
+
+TEST(Poll, waits_and_is_given_what_comes) {
+  House house;
+  house.publish(one_step);
+  Polled polled{house, {}};
+  polled.poll(seconds(20));
+  house.wait(seconds(19));
+  house.turn();
+  EXPECT_TRUE(polled.leases.empty());
+  house.create("w");
+  EXPECT_EQ(polled.leases, std::vector<std::size_t>{1});
+  house.wait(seconds(2));
+  house.turn();
+  EXPECT_EQ(polled.leases.size(), 1u) << "it was answered already";
+}
+
+TEST(Poll, ends_with_nothing_each_in_its_own_time) {
+  House house;
+  Polled polled{house, {}};
+  polled.poll(seconds(20));
+  polled.poll(seconds(10));
+  EXPECT_EQ(house.engine().next_wakeup(), house.now() + seconds(10));
+  house.wait(seconds(10));
+  house.turn();
+  EXPECT_EQ(polled.leases.size(), 1u);
+  EXPECT_EQ(house.engine().next_wakeup(), house.now() + seconds(10));
+  house.wait(seconds(10));
+  house.turn();
+  EXPECT_EQ(polled.leases.size(), 2u);
+}
+
 TEST(RemoveWorker, ends_its_leases_at_once_even_when_a_namesake_follows) {
   House house;
   house.publish(one_step);

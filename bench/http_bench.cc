@@ -1,0 +1,326 @@
+// bench/run http: what a client on this machine gets out of a real `pawl serve` on a fresh folder, beside what the HTTP
+// server, the engine and the disk give alone. Client and server share the cores. All figures of one call belong
+// together; compare the ratios.
+#include <fmt/core.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "child.h"
+#include "client.h"
+#include "disk.h"
+#include "http/server.h"
+#include "measure.h"
+#include "served.h"
+#include "world.h"
+
+namespace {
+
+using namespace pawl;
+using namespace pawl::bench;
+namespace fs = std::filesystem;
+
+constexpr std::size_t many_connections = 256;
+constexpr std::size_t singles_in_flight = 64;
+
+struct Scale {
+  int rounds = 5;
+  std::uint64_t constants = 100'000;  // a round, as all of these
+  std::uint64_t creations = 40'000;
+  std::uint64_t batch_runs = 30'000;
+  std::uint64_t one_step_runs = 60'000;
+  std::uint64_t single_runs = 5'000;
+  std::uint64_t approvals = 20'000;
+  std::uint64_t latency_runs = 3'000;  // in all
+};
+
+struct Bench {
+  const Report& report;
+  fs::path self;
+  fs::path pawl;
+  fs::path parent;
+  Scale scale;
+};
+
+// ---- The constant answer: this program, started once more.
+
+class Constant final : public http::Handler {
+ public:
+  explicit Constant(std::size_t bytes) : body_(bytes, 'x') {}
+  void handle(http::Request, http::Responder respond) override {
+    respond({.status = 201, .content_type = "application/json", .body = body_, .headers = {}, .stream = {}});
+  }
+  http::Response refuse(int status, std::string_view, std::string_view) override { return {.status = status}; }
+
+ private:
+  std::string body_;
+};
+
+void serve_constant(std::size_t bytes) {
+  sigset_t end;
+  sigemptyset(&end);
+  sigaddset(&end, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &end, nullptr);
+  Constant constant(bytes);
+  http::Server server({.port = 0}, constant);
+  server.start();
+  fmt::print("{}\n", server.port());
+  std::fflush(stdout);
+  int signal = 0;
+  sigwait(&end, &signal);
+}
+
+void connect_many(Client& client, std::size_t count) {
+  while (client.size() < count) client.connect();
+}
+
+Post new_run(const std::string& workflow) { return {"/runs", fmt::format(R"({{"workflow":"{}"}})", workflow)}; }
+
+// What is measured in one round: the middle round's is told.
+struct Round {
+  double per_s = 0;
+  std::string meanwhile;
+};
+
+Round middle(std::vector<Round> rounds) {
+  std::ranges::sort(rounds, {}, &Round::per_s);
+  return rounds[rounds.size() / 2];
+}
+
+Round constant_round(const Bench& bench, std::size_t bytes) {
+  Child server({bench.self.string(), "--serve-constant", std::to_string(bytes)}, bench.parent / "errors");
+  Client client(static_cast<std::uint16_t>(std::stoi(server.read_line())), std::string(70, 'k'));
+  connect_many(client, many_connections);
+  auto request = [post = new_run("one")](std::uint64_t) { return post; };
+  post_many(client, bench.scale.constants / 10, 201, request);
+  Cores cores(server);
+  double took = post_many(client, bench.scale.constants, 201, request);
+  return {static_cast<double>(bench.scale.constants) / took, cores.text()};
+}
+
+Round creation_round(const Bench& bench) {
+  Served served(bench.pawl, bench.parent);
+  Client client(served.port(), served.key());
+  publish(client, "one", steps_workflow("one", 1));
+  connect_many(client, many_connections);
+  auto request = [post = new_run("one")](std::uint64_t) { return post; };
+  post_many(client, bench.scale.creations / 10, 201, request);
+  settle_disk();
+  Meanwhile meanwhile(served, client);
+  double took = post_many(client, bench.scale.creations, 201, request);
+  return {static_cast<double>(bench.scale.creations) / took, meanwhile.text()};
+}
+
+std::size_t creation_answer_bytes(const Bench& bench) {
+  Served served(bench.pawl, bench.parent);
+  Client client(served.port(), served.key());
+  publish(client, "one", steps_workflow("one", 1));
+  Post post = new_run("one");
+  return client.ask("POST", post.path, post.body, 201).size();
+}
+
+void creation(const Bench& bench) {
+  std::size_t bytes = creation_answer_bytes(bench);
+  std::vector<Round> constant, created;
+  for (int i = 0; i < bench.scale.rounds; ++i) {
+    constant.push_back(constant_round(bench, bytes));
+    created.push_back(creation_round(bench));
+  }
+  Round ceiling = middle(constant), reached = middle(created);
+  bench.report.add({fmt::format("a constant answer of {} bytes, {} connections", bytes, many_connections),
+                    ceiling.per_s,
+                    "requests/s",
+                    {},
+                    "",
+                    ""});
+  bench.report.note("meanwhile: cores busy", ceiling.meanwhile);
+  bench.report.add({"`POST /runs`, one a request, as many connections", reached.per_s, "runs/s",
+                    reached.per_s / ceiling.per_s, "the constant answer", "0.30"});
+  bench.report.note("meanwhile: cores busy; commits", reached.meanwhile);
+}
+
+// ---- Runs in batches, beside the engine in this process without HTTP.
+
+double engine_steps_per_s(const Bench& bench, std::uint64_t steps, std::uint64_t runs) {
+  constexpr std::uint64_t in_flight = 8192;
+  Folder folder(bench.parent, "engine");
+  World world({.folder = folder.path()});
+  WorkflowName workflow = world.publish(steps_workflow("bench", static_cast<int>(steps)));
+  world.run_many(workflow, runs / 10, in_flight);
+  settle_disk();
+  return static_cast<double>(runs * steps) / world.run_many(workflow, runs, in_flight);
+}
+
+Round batch_round(const Bench& bench, std::uint64_t steps, std::uint64_t runs) {
+  Served served(bench.pawl, bench.parent);
+  Client client(served.port(), served.key());
+  publish(client, "bench", steps_workflow("bench", static_cast<int>(steps)));
+  BatchWork work(client, "bench", steps);
+  work.run(runs / 10);
+  settle_disk();
+  Meanwhile meanwhile(served, client);
+  double took = work.run(runs);
+  return {static_cast<double>(runs * steps) / took, meanwhile.text()};
+}
+
+void batches(const Bench& bench, std::uint64_t steps, std::uint64_t runs, const char* unit) {
+  std::vector<double> engine;
+  std::vector<Round> served;
+  for (int i = 0; i < bench.scale.rounds; ++i) {
+    engine.push_back(engine_steps_per_s(bench, steps, runs));
+    served.push_back(batch_round(bench, steps, runs));
+  }
+  double inside = percentile(engine, 0.5);
+  Round reached = middle(served);
+  bench.report.add(
+      {fmt::format("{}-step runs, the engine alone, workers in its process", steps), inside, unit, {}, "", ""});
+  bench.report.add({fmt::format("{}-step runs, four remote workers, batches of 500", steps), reached.per_s, unit,
+                    reached.per_s / inside, "the engine alone", "30,000"});
+  bench.report.note("meanwhile: cores busy; commits", reached.meanwhile);
+}
+
+// ---- Runs one by one
+
+void singles(const Bench& bench) {
+  constexpr std::uint64_t steps = 5;
+  std::vector<Round> rounds;
+  for (int i = 0; i < bench.scale.rounds; ++i) {
+    Served served(bench.pawl, bench.parent);
+    Client client(served.port(), served.key());
+    publish(client, "five", steps_workflow("five", steps));
+    connect_many(client, singles_in_flight);
+    run_singles(client, "five", steps, bench.scale.single_runs / 10);
+    settle_disk();
+    Meanwhile meanwhile(served, client);
+    double took = run_singles(client, "five", steps, bench.scale.single_runs);
+    rounds.push_back({static_cast<double>(bench.scale.single_runs * steps) / took, meanwhile.text()});
+  }
+  Round reached = middle(rounds);
+  bench.report.add({fmt::format("5-step runs, {} in flight, each lease and completion a request", singles_in_flight),
+                    reached.per_s,
+                    "steps/s",
+                    {},
+                    "",
+                    "10,000"});
+  bench.report.note("meanwhile: cores busy; commits", reached.meanwhile);
+}
+
+void approvals(const Bench& bench) {
+  std::vector<Round> rounds;
+  for (int i = 0; i < bench.scale.rounds; ++i) {
+    Served served(bench.pawl, bench.parent);
+    Client client(served.port(), served.key());
+    publish(client, "gate", gate_workflow("gate"));
+    connect_many(client, many_connections);
+    auto waiting = create_many(client, "gate", bench.scale.approvals);
+    settle_disk();
+    Meanwhile meanwhile(served, client);
+    double took = post_many(client, waiting.size(), 200, [&](std::uint64_t run) {
+      return Post{"/runs/" + waiting[run] + "/approve", ""};
+    });
+    rounds.push_back({static_cast<double>(waiting.size()) / took, meanwhile.text()});
+  }
+  Round reached = middle(rounds);
+  bench.report.add(
+      {fmt::format("`POST /runs/ID/approve`, {} connections, {} runs waiting", many_connections, bench.scale.approvals),
+       reached.per_s,
+       "approvals/s",
+       {},
+       "",
+       "10,000"});
+  bench.report.note("meanwhile: cores busy; commits", reached.meanwhile);
+}
+
+void latency(const Bench& bench) {
+  Served served(bench.pawl, bench.parent);
+  Client client(served.port(), served.key());
+  publish(client, "one", steps_workflow("one", 1));
+  LatencyWork work(client, "one");
+  DiskProbe disk(bench.parent);
+  for (int i = 0; i < 200; ++i) work.run_one();
+  settle_disk();
+  std::vector<double> times, disk_times;
+  for (std::uint64_t i = 0; i < bench.scale.latency_runs; ++i) {
+    times.push_back(work.run_one() * 1e3);
+    disk_times.push_back(disk.seconds(2) * 1e3);
+  }
+  auto add = [&](const char* name, double fraction, const char* aim) {
+    double served_ms = percentile(times, fraction), disk_ms = percentile(disk_times, fraction);
+    bench.report.add({fmt::format("`POST /runs` to the run's end in the feed, one step: {}", name), served_ms, "ms",
+                      served_ms / disk_ms, "the two syncs'", aim});
+    bench.report.add({fmt::format("two plain syncs of as many bytes: {}", name), disk_ms, "ms", {}, "", ""});
+  };
+  add("p50", 0.5, "2");
+  add("p99", 0.99, "5");
+}
+
+struct Part {
+  std::string_view name;
+  void (*measure)(const Bench& bench);
+};
+constexpr Part parts[] = {
+    {"creation", creation},
+    {"batches", [](const Bench& bench) { batches(bench, 5, bench.scale.batch_runs, "steps/s"); }},
+    {"singles", singles},
+    {"one-step", [](const Bench& bench) { batches(bench, 1, bench.scale.one_step_runs, "runs/s"); }},
+    {"approvals", approvals},
+    {"latency", latency},
+};
+
+constexpr const char* usage =
+    "usage: http_bench [--json] [--quick] [--folder DIR] [--pawl FILE]\n"
+    "                  [creation|batches|singles|one-step|approvals|latency]...\n"
+    "Without names, all of them. --quick takes a tenth of the work, once; its figures are for trying things out.\n";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool json = false;
+  fs::path self = fs::read_symlink("/proc/self/exe");
+  fs::path pawl = self.parent_path().parent_path() / "pawl";
+  fs::path parent = fs::temp_directory_path() / fmt::format("pawl-bench-{}", getpid());
+  Scale scale;
+  std::vector<std::string> names;
+  for (int i = 1; i < argc; ++i) {
+    std::string arg = argv[i];
+    bool has_value = i + 1 < argc;
+    if (arg == "--serve-constant" && has_value) {
+      serve_constant(static_cast<std::size_t>(std::stoul(argv[i + 1])));
+      return 0;
+    }
+    if (arg == "--json") {
+      json = true;
+    } else if (arg == "--quick") {
+      scale = {1, 10'000, 4'000, 3'000, 6'000, 500, 2'000, 300};
+    } else if (arg == "--folder" && has_value) {
+      parent = argv[++i];
+    } else if (arg == "--pawl" && has_value) {
+      pawl = argv[++i];
+    } else if (std::ranges::find(parts, arg, &Part::name) != std::end(parts)) {
+      names.push_back(arg);
+    } else {
+      fmt::print(stderr, "{}", usage);
+      return 2;
+    }
+  }
+  fs::create_directories(parent);
+  Report report(json);
+  report.heading("pawl serve, client and server on the same cores");
+  int status = 0;
+  try {
+    for (const Part& part : parts)
+      if (names.empty() || std::ranges::find(names, part.name) != names.end())
+        part.measure({report, self, pawl, parent, scale});
+  } catch (const std::exception& error) {
+    std::stringstream said;
+    said << std::ifstream(parent / "errors").rdbuf();
+    fmt::print(stderr, "http_bench: {}\nthe server said: {}\n", error.what(), said.str());
+    status = 1;
+  }
+  fs::remove_all(parent);
+  return status;
+}
