@@ -100,6 +100,8 @@ struct RunRow {
   std::uint64_t seq = 0;
   Hash head;
   std::string snapshot;
+  // For a store with several servers: names this write of the row, and no other write has the same name. 0 = unnamed.
+  std::uint64_t revision = 0;
 };
 
 struct ApprovalRow {
@@ -120,6 +122,8 @@ struct RunFold {
   bool is_new = false;               // never folded before: nothing to replace
   // For a store with several servers.
   Hash follows;                      // the head that the history goes on from
+  // The row that this one replaces. The head alone does not tell rows apart that differ in a lease's end. 0 = any.
+  std::uint64_t follows_revision = 0;
   std::uint64_t incarnation = 0;     // which load of the run this was decided on
   int leases = 0;                    // steps that are running, now
   int leases_before = 0;             // and when it was last folded
@@ -143,6 +147,7 @@ struct WorkflowRow {
   int version = 0;
   std::string digest;
   std::string source;
+  Caps caps;  // what the source says; for a store with several servers
 };
 
 // A start that counts against max_runs_per_min. Kept for tenants and workflows with that cap only, for a minute.
@@ -150,6 +155,7 @@ struct StartRow {
   TenantId tenant;
   WorkflowName workflow;
   Instant at;
+  RunId run;  // whose start it is; for a store with several servers
 };
 
 struct Frame {
