@@ -97,7 +97,7 @@ class Follower {
   }
 
   void take_news() {
-    for (const News& news : session_.take_news()) {
+    for (const RunNews& news : session_.take_news()) {
       auto found = index_.find(news.run);
       if (found == index_.end()) continue;
       Run& run = runs_[found->second];

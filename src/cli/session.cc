@@ -93,7 +93,7 @@ void Session::collect(const Frame& frame) {
   (void)!::write(news_signal_.get(), &one, sizeof one);
 }
 
-std::vector<News> Session::take_news() {
+std::vector<RunNews> Session::take_news() {
   std::uint64_t count = 0;
   (void)!::read(news_signal_.get(), &count, sizeof count);
   std::lock_guard lock(news_mutex_);

@@ -28,7 +28,7 @@ struct Toolbox {
 std::unique_ptr<SqliteStore> open_folded(const std::filesystem::path& folder, const Toolbox& toolbox);
 
 // Events of one run that have become durable.
-struct News {
+struct RunNews {
   RunId run;
   std::uint64_t first_seq = 0;
   std::string lines;
@@ -50,7 +50,7 @@ class Session {
 
   // Readable while there is news.
   int news_fd() const { return news_signal_.get(); }
-  std::vector<News> take_news();
+  std::vector<RunNews> take_news();
 
  private:
   void collect(const Frame& frame);
@@ -61,7 +61,7 @@ class Session {
   OpenGate gate_;
   Descriptor news_signal_;
   std::mutex news_mutex_;
-  std::vector<News> news_;
+  std::vector<RunNews> news_;
   Runtime runtime_;
   WorkerPool pool_;
   bool workers_started_ = false;

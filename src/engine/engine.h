@@ -135,7 +135,7 @@ struct Turn {
   };
   std::vector<Revoke> revokes;
   // For the other servers.
-  ServerNews news;
+  News news;
   std::vector<std::pair<std::uint32_t, StreamKey>> bereft;  // servers whose own workers lost a lease
 
   bool empty() const { return !needs_commit && answers.empty() && grants.empty() && revokes.empty(); }
@@ -244,7 +244,7 @@ class Engine {
   void expect(std::span<const StreamKey> runs);
   void lose(std::span<const Lost> lost);
   void decide_again(Again again);
-  void hear(const ServerNews& news);
+  void hear(const News& news);
   // Told of every tenant that another server changed.
   void on_tenant(std::function<void(const Tenant&)> call) { tenant_changed_ = std::move(call); }
 

@@ -201,8 +201,8 @@ void Engine::rewrite(Resident& resident) { rewrites_.push_back(resident.run.id);
 void Engine::fold_shared(Resident& resident, RunFold& out) {
   const Run& run = resident.run;
   out.incarnation = resident.incarnation;
-  out.revision_before = resident.revision;
-  out.row.revision = ++resident.revision;
+  out.follows_revision = resident.revision;
+  out.row.revision = resident.revision = random_.next() >> 1 | 1;
   out.leases_before = resident.folded_leases;
   resident.folded_leases = out.leases;
   // A lease that ran out waits for a worker like a step that is ready, once somebody has noticed.
@@ -297,7 +297,7 @@ void Engine::tell_owner(const Run& run, const WorkerName& worker) {
   if (error == std::errc()) turn_.bereft.emplace_back(server, StreamKey::of(run.tenant, run.id));
 }
 
-void Engine::hear(const ServerNews& news) {
+void Engine::hear(const News& news) {
   may_be_ready_ |= news.ready;
   for (TenantId tenant : news.tenants) learn(tenant);
   for (const StreamKey& key : news.runs)

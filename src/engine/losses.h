@@ -12,8 +12,15 @@ namespace pawl {
 
 class Losses {
  public:
-  void add(std::span<const Lost> lost) {
-    for (const Lost& each : lost) incarnations_.insert(each.incarnation);
+  // What a commit of these frames lost. A tenant's is found by its name.
+  void add(std::span<Lost> lost, std::span<const Frame> frames) {
+    for (Lost& each : lost) {
+      if (each.key.is_tenant())
+        for (const Frame& frame : frames)
+          for (const TenantFold& fold : frame.tenants)
+            if (fold.tenant.id == each.key.tenant) each.incarnation = fold.incarnation;
+      incarnations_.insert(each.incarnation);
+    }
     while (incarnations_.size() > remembered_max) incarnations_.erase(incarnations_.begin());
   }
   bool contains(Incarnation incarnation) const { return incarnations_.contains(incarnation); }

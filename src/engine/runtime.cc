@@ -218,7 +218,7 @@ void Runtime::decide_loop() try {
 // Answers what holds; the rest goes back to be decided again.
 void Runtime::settle(std::vector<Turn>& turns, std::vector<Lost> lost) {
   Again again;
-  ServerNews news;
+  News news;
   for (Turn& turn : turns) {
     Again more = turn.release([&](Incarnation basis) { return losses_.contains(basis); });
     std::ranges::move(more.requests, std::back_inserter(again.requests));
@@ -239,7 +239,7 @@ void Runtime::settle(std::vector<Turn>& turns, std::vector<Lost> lost) {
 
 void Runtime::listen_loop() try {
   while (!ending_ && !failed_) {
-    ServerNews news = shared_->wait_for_news(listening_at_once);
+    News news = shared_->wait_for_news(listening_at_once);
     if (news.empty()) continue;
     if (news.events && options_.on_events) options_.on_events();
     if (!news.ready && news.tenants.empty() && news.runs.empty()) continue;
@@ -275,8 +275,8 @@ void Runtime::write_loop() try {
       auto begin = std::chrono::steady_clock::now();
       auto lost_now = store_.commit(frames);
       if (options_.on_commit) options_.on_commit(std::chrono::steady_clock::now() - begin, frames.size());
+      losses_.add(lost_now, frames);
       lost.insert(lost.end(), lost_now.begin(), lost_now.end());
-      losses_.add(lost_now);
       if (!lost_now.empty()) losses_.strike(frames);
       durable_.store(frames.back().position, std::memory_order_release);
       if (options_.on_durable)

@@ -20,7 +20,7 @@ struct TakenStep {
 };
 
 // What one server tells the others. It only wakes them: each finds the same by looking now and then.
-struct ServerNews {
+struct News {
   bool ready = false;   // steps wait in the queue
   bool events = false;  // the journal grew
   std::vector<TenantId> tenants;  // their configuration changed
@@ -55,9 +55,9 @@ class SharedStore : public Store {
   virtual std::vector<WorkflowRow> workflows_of(TenantId tenant) = 0;
 
   // For one thread: waits for news of other servers, at most this long.
-  virtual ServerNews wait_for_news(Duration at_most) = 0;
+  virtual News wait_for_news(Duration at_most) = 0;
   // Soon, to all others; to one when `server` is given. It may get lost.
-  virtual void tell(const ServerNews& news, std::optional<std::uint32_t> server) = 0;
+  virtual void tell(const News& news, std::optional<std::uint32_t> server) = 0;
 };
 
 }  // namespace pawl

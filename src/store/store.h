@@ -100,7 +100,7 @@ struct RunRow {
   std::uint64_t seq = 0;
   Hash head;
   std::string snapshot;
-  // Grows with every write of the row, also with those that bring no event. Only in a store with several servers.
+  // For a store with several servers: names this write of the row, and no other write has the same name. 0 = unnamed.
   std::uint64_t revision = 0;
 };
 
@@ -122,7 +122,8 @@ struct RunFold {
   bool is_new = false;               // never folded before: nothing to replace
   // For a store with several servers.
   Hash follows;                      // the head that the history goes on from
-  std::uint64_t revision_before = 0;  // of the row that this one replaces
+  // The row that this one replaces. The head alone does not tell rows apart that differ in a lease's end. 0 = any.
+  std::uint64_t follows_revision = 0;
   std::uint64_t incarnation = 0;     // which load of the run this was decided on
   int leases = 0;                    // steps that are running, now
   int leases_before = 0;             // and when it was last folded
@@ -148,7 +149,7 @@ struct WorkflowRow {
   int version = 0;
   std::string digest;
   std::string source;
-  Caps caps;  // of the definition; not read back
+  Caps caps;  // what the source says; for a store with several servers
 };
 
 // A start that counts against max_runs_per_min. Kept for tenants and workflows with that cap only, for a minute.
@@ -156,7 +157,7 @@ struct StartRow {
   TenantId tenant;
   WorkflowName workflow;
   Instant at;
-  RunId run;  // not read back
+  RunId run;  // whose start it is; for a store with several servers
 };
 
 struct Frame {
@@ -194,7 +195,7 @@ struct RunFilter {
 // A stream of which a commit wrote nothing.
 struct Lost {
   StreamKey key;
-  std::uint64_t incarnation = 0;  // as in the fold
+  std::uint64_t incarnation = 0;  // as in the fold; 0 for a tenant
   bool capped = false;            // not because somebody else had written it, but because a cap is reached
 };
 

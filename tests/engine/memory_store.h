@@ -173,8 +173,8 @@ class MemoryStore final : public SharedStore {
       if (row.tenant == tenant) out.push_back(row);
     return out;
   }
-  ServerNews wait_for_news(Duration) override { return {}; }
-  void tell(const ServerNews&, std::optional<std::uint32_t>) override {}
+  News wait_for_news(Duration) override { return {}; }
+  void tell(const News&, std::optional<std::uint32_t>) override {}
 
  private:
   bool write(const TenantFold& fold) {
@@ -200,7 +200,7 @@ class MemoryStore final : public SharedStore {
       for (const std::string& name : fold.request_keys)
         if (db_.requests.contains({key.tenant, name})) return false;
       if (fold.wants_latest && db_.workflows.contains({key.tenant, row.workflow, row.version + 1})) return false;
-    } else if (found == db_.runs.end() || found->second.row.revision != fold.revision_before ||
+    } else if (found == db_.runs.end() || found->second.row.revision != fold.follows_revision ||
                found->second.row.head != fold.follows) {
       return false;
     } else if (found->second.leases != fold.leases_before) {

@@ -47,7 +47,7 @@ class Server {
     std::vector<Lost> lost = losses_.strike({&turn.frame, 1});
     if (turn.needs_commit) {
       auto now = store_.commit({&turn.frame, 1});
-      losses_.add(now);
+      losses_.add(now, {&turn.frame, 1});
       lost.insert(lost.end(), now.begin(), now.end());
       engine_.durable(turn.frame.position);
     }

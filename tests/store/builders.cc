@@ -59,12 +59,16 @@ RunFold new_run(TenantId tenant, std::uint64_t number, std::uint64_t seq) {
   row.snapshot = fmt::format("snapshot {} of {}", seq, number);
   fold.history = history_of(StreamKey::of(tenant, row.id), 1, seq);
   row.head = fold.history.head;
+  fold.follows = genesis(fold.history.key);
   return fold;
 }
 
 RunFold later(const RunFold& before, std::uint64_t events, RunStatus status) {
   RunFold fold;
   fold.row = before.row;
+  fold.follows = before.row.head;
+  fold.leases = fold.leases_before = before.leases;
+  fold.was_ready = !before.ready.empty();
   fold.row.status = status;
   fold.row.seq += events;
   fold.row.updated_at = before.row.updated_at + Duration(static_cast<std::int64_t>(events));
@@ -109,6 +113,11 @@ Tenant tenant_named(TenantId id, const std::string& name, std::uint64_t seq) {
   tenant.workflows[{"triage"}] = {2, "digest of 2"};
   tenant.seq = seq;
   return tenant;
+}
+
+TenantFold tenant_fold(const Tenant& tenant, std::uint64_t first_seq) {
+  StreamKey key = StreamKey::of(tenant.id);
+  return {tenant, history_of(key, first_seq, tenant.seq), head_after(key, first_seq - 1)};
 }
 
 std::string parts_of(const std::vector<StreamKey>& keys) {

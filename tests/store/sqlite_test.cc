@@ -61,10 +61,14 @@ class CrashDiskHarness : public StoreHarness {
   CrashDisk disk_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Sqlite, StoreSuite,
-                         testing::Values(StoreKind{"folder", [] { return std::make_unique<FolderHarness>(); }},
-                                         StoreKind{"crash_disk", [] { return std::make_unique<CrashDiskHarness>(); }}),
-                         [](const testing::TestParamInfo<StoreKind>& kind) { return kind.param.name; });
+auto kinds() {
+  return testing::Values(StoreKind{"folder", [] { return std::make_unique<FolderHarness>(); }},
+                         StoreKind{"crash_disk", [] { return std::make_unique<CrashDiskHarness>(); }});
+}
+std::string kind_name(const testing::TestParamInfo<StoreKind>& kind) { return kind.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(Sqlite, StoreSuite, kinds(), kind_name);
+INSTANTIATE_TEST_SUITE_P(Sqlite, FrameSuite, kinds(), kind_name);
 
 const TenantId acme = tenant_id(1);
 

@@ -9,6 +9,7 @@
 namespace pawl::test {
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(StoreSuite);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FrameSuite);
 
 void StoreSuite::commit(Frame frame) {
   frame.position = ++position_;
@@ -51,6 +52,8 @@ Frame frame_with(std::string parts, Position folded_before = 0) {
   return frame;
 }
 
+TenantFold first_fold_of(TenantId tenant) { return tenant_fold(tenant_named(tenant, tenant.str(), 1), 1); }
+
 using Positions = std::vector<Position>;
 
 Positions positions_of(Store& store) {
@@ -70,7 +73,7 @@ TEST_P(StoreSuite, an_empty_store_holds_nothing) {
   EXPECT_EQ(stream.last_seq, 0u);
 }
 
-TEST_P(StoreSuite, frames_come_back_in_order_with_their_bytes) {
+TEST_P(FrameSuite, frames_come_back_in_order_with_their_bytes) {
   std::string large = parts_of({StreamKey::of(acme)});
   append_part(large, {StreamKey::of(acme, run_id(1)), 4, std::string(500'000, 'x')});
   std::string with_zeros;
@@ -96,7 +99,7 @@ TEST_P(StoreSuite, a_commit_of_no_frames_changes_nothing) {
   EXPECT_EQ(store_->last_position(), 0u);
 }
 
-TEST_P(StoreSuite, only_frames_that_are_not_folded_come_back) {
+TEST_P(FrameSuite, only_frames_that_are_not_folded_come_back) {
   for (int i = 0; i < 5; ++i) commit(frame_with(parts_of({StreamKey::of(acme)})));
   commit(frame_with("", 4));
   EXPECT_EQ(positions_of(*store_), (Positions{4, 5, 6}));
@@ -105,7 +108,7 @@ TEST_P(StoreSuite, only_frames_that_are_not_folded_come_back) {
   EXPECT_EQ(store_->last_position(), 6u);
 }
 
-TEST_P(StoreSuite, a_later_frame_cannot_unfold) {
+TEST_P(FrameSuite, a_later_frame_cannot_unfold) {
   for (int i = 0; i < 3; ++i) commit(frame_with(""));
   commit(frame_with("", 3));
   commit(frame_with("", 0));
@@ -114,7 +117,7 @@ TEST_P(StoreSuite, a_later_frame_cannot_unfold) {
   EXPECT_EQ(positions_of(*store_), (Positions{3, 4, 5}));
 }
 
-TEST_P(StoreSuite, positions_go_on_when_every_frame_is_folded) {
+TEST_P(FrameSuite, positions_go_on_when_every_frame_is_folded) {
   for (int i = 0; i < 3; ++i) commit(frame_with("", 0));
   commit(frame_with(parts_of({StreamKey::of(acme)}), 5));
   EXPECT_EQ(positions_of(*store_), Positions{});
@@ -126,7 +129,7 @@ TEST_P(StoreSuite, positions_go_on_when_every_frame_is_folded) {
   EXPECT_EQ(positions_of(*store_), (Positions{5}));
 }
 
-TEST_P(StoreSuite, a_long_backlog_of_folded_frames_stays_hidden_while_it_is_dropped) {
+TEST_P(FrameSuite, a_long_backlog_of_folded_frames_stays_hidden_while_it_is_dropped) {
   std::vector<Frame> backlog(300);
   for (Frame& frame : backlog) {
     frame.position = ++position_;
@@ -226,7 +229,7 @@ TEST_P(StoreSuite, every_stream_is_visited_once_and_may_be_read_meanwhile) {
   std::vector<StreamKey> expected;
   Frame frame;
   for (TenantId tenant : {acme, zeta}) {
-    frame.tenants.push_back({tenant_named(tenant, "name", 1), history_of(StreamKey::of(tenant), 1, 1)});
+    frame.tenants.push_back(first_fold_of(tenant));
     expected.push_back(StreamKey::of(tenant));
   }
   for (std::uint64_t n = 0; n < 1203; ++n) {
@@ -247,14 +250,10 @@ TEST_P(StoreSuite, every_stream_is_visited_once_and_may_be_read_meanwhile) {
 
 // Ready steps
 
-static TenantFold first_fold_of(TenantId tenant) {
-  return {tenant_named(tenant, "name", 1), history_of(StreamKey::of(tenant), 1, 1)};
-}
-
 TEST_P(StoreSuite, ready_steps_come_with_the_oldest_run_first_and_those_that_have_started_before) {
   RunFold late = new_run(acme, 9), early = new_run(acme, 1), queued = new_run(acme, 5), foreign = new_run(zeta, 3);
   queued.row.status = RunStatus::created;
-  late.ready = {ready_step(late, 3), ready_step(late, 1)};
+  late.ready = {ready_step(late, 1), ready_step(late, 3)};
   early.ready = {ready_step(early, 7)};
   queued.ready = {ready_step(queued, 5)};
   foreign.ready = {ready_step(foreign, 2)};
@@ -269,11 +268,11 @@ TEST_P(StoreSuite, ready_steps_come_with_the_oldest_run_first_and_those_that_hav
   });
   ASSERT_EQ(steps.size(), 4u);
   EXPECT_EQ(steps[0].step, 7);
-  EXPECT_EQ(steps[1].step, 3);
+  EXPECT_EQ(steps[1].step, 1);
   EXPECT_FALSE(steps[1].fresh);
   EXPECT_EQ(steps[2].run, run_id(9));
-  EXPECT_EQ(steps[2].step, 1);
-  EXPECT_EQ(steps[2].tool.text, "tool-1");
+  EXPECT_EQ(steps[2].step, 3);
+  EXPECT_EQ(steps[2].tool.text, "tool-3");
   EXPECT_EQ(steps[2].workspace.text, "default");
   EXPECT_EQ(steps[2].workflow.text, "triage");
   EXPECT_EQ(steps[3].run, run_id(5));
@@ -498,7 +497,7 @@ TEST_P(StoreSuite, tenants_come_back_as_they_were) {
   bare.name = "zeta";
   bare.seq = 1;
   Frame frame;
-  frame.tenants = {{full, history_of(StreamKey::of(acme), 1, 4)}, {bare, history_of(StreamKey::of(zeta), 1, 1)}};
+  frame.tenants = {tenant_fold(full, 1), tenant_fold(bare, 1)};
   commit(frame);
   reopen();
   EXPECT_EQ(store_->tenants(), (std::vector{full, bare}));
@@ -507,7 +506,7 @@ TEST_P(StoreSuite, tenants_come_back_as_they_were) {
   full.workspaces.clear();
   full.seq = 6;
   Frame next;
-  next.tenants = {{full, history_of(StreamKey::of(acme), 5, 6)}};
+  next.tenants = {tenant_fold(full, 5)};
   commit(next);
   EXPECT_EQ(store_->tenants(), (std::vector{full, bare}));
   auto stream = store_->history(StreamKey::of(acme));
@@ -553,6 +552,7 @@ TEST_P(StoreSuite, starts_are_kept_for_a_minute_behind_the_newest) {
   Frame next;
   next.starts = {{acme, {"triage"}, {160'001}}};
   commit(next);
+  store_->tidy();
   EXPECT_EQ(starts_of(*store_, {0}), (std::vector<std::int64_t>{130'000, 160'001}));
   store_->for_each_start({160'000}, [&](const StartRow& row) {
     EXPECT_EQ(row.tenant, acme);
@@ -594,11 +594,14 @@ TEST_P(StoreSuite, tidying_and_reopening_change_nothing_that_can_be_seen) {
   fold.row.due_at = run_time(3);
   Frame frame = frame_with(parts_of({fold.history.key}));
   frame.runs = {fold};
-  frame.tenants = {{tenant_named(acme, "acme", 2), history_of(StreamKey::of(acme), 1, 2)}};
+  frame.tenants = {tenant_fold(tenant_named(acme, "acme", 2), 1)};
   frame.workflows = {{acme, {"triage"}, 1, "d1", "source"}};
   frame.starts = {{acme, {"triage"}, run_time(1)}};
   commit(frame);
-  commit(frame_with(parts_of({fold.history.key}), 2));
+  Frame next = frame_with(parts_of({fold.history.key}), 2);
+  next.runs = {later(fold, 1, RunStatus::running)};
+  next.runs[0].ready = fold.ready;
+  commit(next);
   std::string before = describe(*store_);
   store_->tidy();
   EXPECT_EQ(describe(*store_), before);

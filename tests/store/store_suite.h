@@ -44,6 +44,9 @@ class StoreSuite : public testing::TestWithParam<StoreKind> {
   Position position_ = 0;
 };
 
+// Of stores whose tables lag behind the journal: what lies in frames only, until it is folded.
+class FrameSuite : public StoreSuite {};
+
 // Builders. Numbers stand for moments: a higher one was made later.
 TenantId tenant_id(std::uint64_t number);
 RunId run_id(std::uint64_t number);
@@ -59,6 +62,8 @@ RunFold later(const RunFold& before, std::uint64_t events, RunStatus status);
 ReadyStep ready_step(const RunFold& fold, StepIndex step);
 ApprovalRow approval(const RunFold& fold, std::uint64_t ordinal, ApprovalStatus status = ApprovalStatus::requested);
 Tenant tenant_named(TenantId id, const std::string& name, std::uint64_t seq);
+// With its events from `first_seq` on.
+TenantFold tenant_fold(const Tenant& tenant, std::uint64_t first_seq);
 std::string parts_of(const std::vector<StreamKey>& keys);
 
 // Everything a store says, as text; equal texts mean equal stores.

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "store/sqlite/ready_steps.h"
-#include "store/sqlite/tenant_state.h"
+#include "store/tenant_state.h"
 
 namespace pawl::sqlite {
 namespace {
@@ -108,24 +108,11 @@ std::vector<Tenant> Reader::tenants() {
       tenants.push_back(std::move(*tenant));
     }
   }
-  for (std::size_t index : stale) tenants[index] = fold_tenant(tenants[index].id);
-  return tenants;
-}
-
-Tenant Reader::fold_tenant(TenantId id) {
-  Tenant tenant;
-  tenant.id = id;
-  auto stream = history(StreamKey::of(id));
-  std::string_view rest = stream.lines;
-  while (!rest.empty()) {
-    auto end = rest.find('\n');
-    auto event = parse_tenant_event(rest.substr(0, end));
-    if (!event) throw StoreFailure(fmt::format("the history of {} is damaged: {}", id.str(), event.error()));
-    if (auto evolved = evolve_checked(tenant, *event); !evolved)
-      throw StoreFailure(fmt::format("the history of {} is damaged: {}", id.str(), evolved.error()));
-    rest.remove_prefix(end == rest.npos ? rest.size() : end + 1);
+  for (std::size_t index : stale) {
+    TenantId id = tenants[index].id;
+    tenants[index] = fold_tenant(id, history(StreamKey::of(id)).lines);
   }
-  return tenant;
+  return tenants;
 }
 
 std::vector<RunRow> Reader::load_from(TenantId tenant, RunId run, std::size_t limit) {

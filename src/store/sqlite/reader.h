@@ -59,7 +59,6 @@ class Reader {
   std::vector<StreamKey> tenant_streams_after(TenantId tenant, std::size_t limit);
 
  private:
-  Tenant fold_tenant(TenantId id);
 
   Connection& connection_;
   bool view_open_ = false;

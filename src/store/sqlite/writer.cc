@@ -5,7 +5,7 @@
 #include "core/invariant.h"
 #include "core/planted.h"
 #include "store/sqlite/ready_steps.h"
-#include "store/sqlite/tenant_state.h"
+#include "store/tenant_state.h"
 
 namespace pawl::sqlite {
 namespace {

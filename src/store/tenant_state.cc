@@ -1,10 +1,13 @@
-#include "store/sqlite/tenant_state.h"
+#include "store/tenant_state.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 
 #include "core/bytes.h"
+#include "store/store.h"
 
-namespace pawl::sqlite {
+namespace pawl {
 namespace {
 
 constexpr std::uint64_t format_version = 2;
@@ -89,4 +92,18 @@ std::optional<Tenant> read_tenant(TenantId id, std::string_view bytes) {
   return tenant;
 }
 
-}  // namespace pawl::sqlite
+Tenant fold_tenant(TenantId id, std::string_view lines) {
+  Tenant tenant;
+  tenant.id = id;
+  while (!lines.empty()) {
+    auto end = lines.find('\n');
+    auto event = parse_tenant_event(lines.substr(0, end));
+    if (!event) throw StoreFailure(fmt::format("the history of {} is damaged: {}", id.str(), event.error()));
+    if (auto evolved = evolve_checked(tenant, *event); !evolved)
+      throw StoreFailure(fmt::format("the history of {} is damaged: {}", id.str(), evolved.error()));
+    lines.remove_prefix(end == lines.npos ? lines.size() : end + 1);
+  }
+  return tenant;
+}
+
+}  // namespace pawl

@@ -10,11 +10,14 @@
 
 #include "core/tenant.h"
 
-namespace pawl::sqlite {
+namespace pawl {
 
 std::string write_tenant(const Tenant& tenant);
 
 // Nothing when the format is not this one's, or damaged: then the tenant is folded anew from its stream.
 std::optional<Tenant> read_tenant(TenantId id, std::string_view bytes);
 
-}  // namespace pawl::sqlite
+// Folds it from the lines of its stream; throws StoreFailure when they are damaged.
+Tenant fold_tenant(TenantId id, std::string_view lines);
+
+}  // namespace pawl

@@ -1,0 +1,385 @@
+#include "store/postgres/postgres_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "crypto/sha256.h"
+#include "store/postgres/migrate.h"
+#include "store/postgres/statements.h"
+#include "store/tenant_state.h"
+
+namespace pawl {
+
+using postgres::Connection;
+using postgres::Rows;
+using postgres::Values;
+
+namespace {
+
+constexpr std::size_t page_rows = 512;
+constexpr std::size_t event_rows_ahead = 1000;
+// One walk over tenants with ready steps ends here; the next goes on.
+constexpr int tenants_per_walk = 256, steps_per_walk = 2000;
+// A run's id is drawn before the run is created, by the same clock; `since` may stop at ids this much older.
+constexpr Duration id_age_max = std::chrono::hours(24);
+
+IdBits oldest_id_since(Instant since) {
+  auto ms = std::max<std::int64_t>(0, since.ms < 0 ? 0 : (since - id_age_max).ms);
+  return {static_cast<std::uint64_t>(ms) << 16, 0};
+}
+
+Instant read_due(const Rows& rows, int row, int column) {
+  return rows.is_null(row, column) ? end_of_time : rows.at(row, column);
+}
+
+// Columns as in postgres::load_runs, `snapshot` included or not.
+RunRow read_run(const Rows& rows, int row, bool with_snapshot) {
+  RunRow run;
+  run.tenant.bits = rows.id(row, 0);
+  run.id.bits = rows.id(row, 1);
+  run.status = rows.enumerator<RunStatus>(row, 2);
+  run.due_at = read_due(rows, row, 3);
+  run.leased = rows.flag(row, 4);
+  run.created_at = rows.at(row, 5);
+  run.updated_at = rows.at(row, 6);
+  run.version = rows.i32(row, 7);
+  run.workflow.text = rows.bytes(row, 8);
+  run.workspace.text = rows.bytes(row, 9);
+  run.error_code = rows.bytes(row, 10);
+  run.seq = rows.u64(row, 11);
+  run.head = rows.hash(row, 12);
+  run.revision = rows.u64(row, 13);
+  if (with_snapshot) run.snapshot = rows.bytes(row, 14);
+  return run;
+}
+
+std::vector<RunRow> read_runs(const Rows& rows, bool with_snapshot) {
+  std::vector<RunRow> runs;
+  for (int row = 0; row < rows.size(); ++row) runs.push_back(read_run(rows, row, with_snapshot));
+  return runs;
+}
+
+std::vector<DueRun> read_due_runs(const Rows& rows) {
+  std::vector<DueRun> runs;
+  for (int row = 0; row < rows.size(); ++row)
+    runs.push_back({{rows.id(row, 1)}, {rows.id(row, 2)}, read_due(rows, row, 0)});
+  return runs;
+}
+
+WorkflowRow read_workflow_row(const Rows& rows, int row) {
+  return {{rows.id(row, 0)}, {rows.text(row, 1)}, rows.i32(row, 2), rows.text(row, 3), rows.text(row, 4)};
+}
+
+ApprovalRow read_approval(TenantId tenant, const Rows& rows, int row) {
+  return {.tenant = tenant,
+          .id = {rows.id(row, 0)},
+          .run = {rows.id(row, 1)},
+          .step = {rows.text(row, 2)},
+          .status = rows.enumerator<ApprovalStatus>(row, 3),
+          .tier = rows.enumerator<Tier>(row, 4),
+          .requested_at = rows.at(row, 5),
+          .expires_at = rows.at(row, 6)};
+}
+
+// As pawl.take_ready gives it.
+TakenStep read_taken(const Rows& rows, int row) {
+  TakenStep taken;
+  RunRow& run = taken.row;
+  run.tenant.bits = rows.id(row, 0);
+  run.id.bits = rows.id(row, 1);
+  run.status = rows.enumerator<RunStatus>(row, 5);
+  run.due_at = read_due(rows, row, 6);
+  run.leased = rows.flag(row, 7);
+  run.created_at = rows.at(row, 8);
+  run.updated_at = rows.at(row, 9);
+  run.version = rows.i32(row, 10);
+  run.workflow.text = rows.bytes(row, 11);
+  run.workspace.text = rows.bytes(row, 12);
+  run.error_code = rows.bytes(row, 13);
+  run.seq = rows.u64(row, 14);
+  run.head = rows.hash(row, 15);
+  run.revision = rows.u64(row, 16);
+  run.snapshot = rows.bytes(row, 17);
+  taken.step = {run.tenant,
+                run.workspace,
+                run.workflow,
+                {rows.text(row, 4)},
+                run.id,
+                static_cast<StepIndex>(rows.i32(row, 2)),
+                rows.flag(row, 3)};
+  return taken;
+}
+
+// Rows of one position are one frame.
+std::deque<KeptFrame> read_frames(const Rows& rows) {
+  std::deque<KeptFrame> frames;
+  for (int row = 0; row < rows.size(); ++row) {
+    Position position = rows.u64(row, 0);
+    if (frames.empty() || frames.back().position != position) frames.push_back({position, {}});
+    append_part(frames.back().parts, {{{rows.id(row, 1)}, rows.id(row, 2)}, rows.u64(row, 3), rows.bytes(row, 4)});
+  }
+  return frames;
+}
+
+postgres::Deadline in(Duration span) { return std::chrono::steady_clock::now() + span; }
+
+}  // namespace
+
+PostgresStore::PostgresStore(const PostgresOptions& options)
+    : options_(options),
+      database_(options.url, options.report),
+      committer_(database_),
+      engine_link_(database_),
+      pool_(database_, options.readers) {
+  auto deadline = in(options.open_patience);
+  engine_link_.read(
+      [&](Connection& connection) {
+        postgres::migrate(connection, database_.address);
+        connection.ask_all(postgres::move_origin, {});
+        auto asked = std::chrono::steady_clock::now();
+        database_.learn_time(connection.call(postgres::clock, {}).at(0, 0), asked);
+        if (connection.call(postgres::bypasses_walls, {}).flag(0, 0))
+          warnings_.push_back(fmt::format("pawl's role in {} is a superuser or bypasses row security, which takes away the "
+                                          "second wall between tenants. Give pawl a role of its own.",
+                                          database_.address.str()));
+        return 0;
+      },
+      deadline);
+  committer_.begin(deadline);
+  messenger_.emplace(database_, committer_.server_number());
+}
+
+Rows PostgresStore::look(const char* sql, const Values& values) {
+  std::lock_guard lock(engine_mutex_);
+  return engine_link_.read([&](Connection& connection) { return connection.ask_all(sql, values); });
+}
+
+Rows PostgresStore::look(TenantId tenant, const char* sql, const Values& values) {
+  std::lock_guard lock(engine_mutex_);
+  return engine_link_.read([&](Connection& connection) { return connection.ask(tenant, sql, values); });
+}
+
+Rows PostgresStore::list(TenantId tenant, const char* sql, const Values& values) {
+  return pool_.read([&](Connection& connection) { return connection.ask(tenant, sql, values); },
+                    in(options_.list_patience));
+}
+
+Rows PostgresStore::wander(const char* sql, const Values& values) {
+  return pool_.read([&](Connection& connection) { return connection.ask_all(sql, values); });
+}
+
+std::vector<Lost> PostgresStore::commit(std::span<const Frame> frames) { return committer_.commit(frames); }
+
+void PostgresStore::tidy() { committer_.tidy(); }
+
+std::vector<RunRow> PostgresStore::load_all(std::span<const StreamKey> runs) {
+  std::vector<IdBits> tenants, ids;
+  for (const StreamKey& key : runs) {
+    tenants.push_back(key.tenant.bits);
+    ids.push_back(key.stream);
+  }
+  if (ids.empty()) return {};
+  return read_runs(look(postgres::load_all, Values().ids(tenants).ids(ids)), true);
+}
+
+std::vector<TakenStep> PostgresStore::take_ready(std::span<const ToolName> tools, std::size_t per_tenant, Duration hold,
+                                                 std::optional<TenantId> only) {
+  std::vector<std::string> names;
+  for (const ToolName& tool : tools) names.push_back(tool.text);
+  std::ranges::sort(names);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  if (names.empty() || per_tenant == 0) return {};
+
+  std::lock_guard lock(engine_mutex_);
+  std::vector<TakenStep> steps;
+  // When the last walk stopped in the middle, this one goes on, and then once more from the beginning.
+  for (bool from_start = false; !from_start && steps.empty();) {
+    from_start = take_after_.is_nil() || only;
+    Values values;
+    values.texts(names).i32(static_cast<int>(std::min<std::size_t>(per_tenant, steps_per_walk)));
+    values.i64(hold.count()).id(only ? std::optional(only->bits) : std::nullopt).id(take_after_.bits);
+    values.i32(tenants_per_walk).i32(steps_per_walk);
+    Rows rows = engine_link_.read([&](Connection& connection) { return connection.call(postgres::take_ready, values); });
+    if (!only) take_after_ = {};
+    for (int row = 0; row < rows.size(); ++row)
+      if (rows.is_null(row, 1))
+        take_after_.bits = rows.id(row, 0);
+      else
+        steps.push_back(read_taken(rows, row));
+  }
+  return steps;
+}
+
+std::vector<std::pair<TenantId, std::uint64_t>> PostgresStore::tenant_heads() {
+  Rows rows = look(postgres::tenant_heads, {});
+  std::vector<std::pair<TenantId, std::uint64_t>> heads;
+  for (int row = 0; row < rows.size(); ++row) heads.emplace_back(TenantId{rows.id(row, 0)}, rows.u64(row, 1));
+  return heads;
+}
+
+Tenant PostgresStore::read_tenant_row(const Rows& rows, int row) {
+  TenantId id{rows.id(row, 0)};
+  auto tenant = read_tenant(id, rows.bytes(row, 3));
+  return tenant ? std::move(*tenant) : fold_tenant(id, history(StreamKey::of(id)).lines);
+}
+
+std::optional<std::pair<Tenant, Hash>> PostgresStore::load_tenant(TenantId tenant) {
+  Rows rows = look(tenant, postgres::one_tenant, Values().id(tenant.bits));
+  if (rows.empty()) return std::nullopt;
+  return std::pair(read_tenant_row(rows, 0), rows.hash(0, 2));
+}
+
+std::vector<WorkflowRow> PostgresStore::workflows_of(TenantId tenant) {
+  Rows rows = look(tenant, postgres::workflows_of, Values().id(tenant.bits));
+  std::vector<WorkflowRow> workflows;
+  for (int row = 0; row < rows.size(); ++row) workflows.push_back(read_workflow_row(rows, row));
+  return workflows;
+}
+
+Position PostgresStore::last_position() { return wander(postgres::last_position, {}).u64(0, 0); }
+
+std::vector<Tenant> PostgresStore::tenants() {
+  Rows rows = look(postgres::all_tenants, {});
+  std::vector<Tenant> tenants;
+  for (int row = 0; row < rows.size(); ++row) tenants.push_back(read_tenant_row(rows, row));
+  return tenants;
+}
+
+void PostgresStore::for_each_workflow(const std::function<void(const WorkflowRow&)>& visit) {
+  WorkflowRow place;
+  while (true) {
+    Values values;
+    values.id(place.tenant.bits).text(place.name.text).i32(place.version).limit(page_rows);
+    Rows rows = wander(postgres::workflows_after, values);
+    for (int row = 0; row < rows.size(); ++row) visit(place = read_workflow_row(rows, row));
+    if (static_cast<std::size_t>(rows.size()) < page_rows) return;
+  }
+}
+
+void PostgresStore::for_each_frame(const std::function<void(Position, std::string_view parts)>&) {}
+
+void PostgresStore::for_each_ready(const std::function<void(const ReadyStep&)>& visit) {
+  auto walk = [&](TenantId tenant, bool fresh) {
+    RunId run;
+    int step = -1;
+    while (true) {
+      Values values;
+      values.id(tenant.bits).i32(fresh).id(run.bits).i32(step).limit(page_rows);
+      Rows rows = wander(postgres::ready_after, values);
+      for (int row = 0; row < rows.size(); ++row) {
+        run.bits = rows.id(row, 0);
+        step = rows.i32(row, 1);
+        visit({tenant, {rows.text(row, 3)}, {rows.text(row, 4)}, {rows.text(row, 2)}, run, static_cast<StepIndex>(step),
+               fresh});
+      }
+      if (static_cast<std::size_t>(rows.size()) < page_rows) return;
+    }
+  };
+  for (const auto& [tenant, seq] : tenant_heads())
+    for (bool fresh : {false, true}) walk(tenant, fresh);
+}
+
+std::optional<KeptFrame> PostgresStore::frame_after(Position position) {
+  std::lock_guard lock(frames_mutex_);
+  auto next = [&] { return std::ranges::upper_bound(frames_, position, {}, &KeptFrame::position); };
+  if (position >= read_after_ && next() != frames_.end()) return *next();
+
+  Rows rows = wander(postgres::events_after, Values().u64(position).limit(event_rows_ahead));
+  frames_ = read_frames(rows);
+  read_after_ = position;
+  if (static_cast<std::size_t>(rows.size()) == event_rows_ahead) {
+    // The last one may be cut off. Its transaction is over, so the whole of it is there to be read.
+    Position last = frames_.back().position;
+    frames_.pop_back();
+    if (frames_.empty()) frames_ = read_frames(wander(postgres::events_at, Values().u64(last)));
+  }
+  return frames_.empty() ? std::nullopt : std::optional(frames_.front());
+}
+
+void PostgresStore::for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) {
+  Rows rows = wander(postgres::starts_since, Values().at(since));
+  for (int row = 0; row < rows.size(); ++row)
+    visit({{rows.id(row, 0)}, {rows.text(row, 1)}, rows.at(row, 2), {rows.id(row, 3)}});
+}
+
+std::vector<DueRun> PostgresStore::leased_runs() { return read_due_runs(look(postgres::leased_runs, {})); }
+
+std::vector<DueRun> PostgresStore::due_runs(Instant until, std::size_t limit, std::optional<DueRun> after) {
+  DueRun place = after.value_or(DueRun{.tenant = {}, .run = {}, .due_at = {INT64_MIN}});
+  Values values;
+  values.at(until).at(place.due_at).id(place.tenant.bits).id(place.run.bits).limit(limit);
+  return read_due_runs(look(postgres::due_runs, values));
+}
+
+std::vector<RunRow> PostgresStore::load_from(TenantId tenant, RunId run, std::size_t limit) {
+  return read_runs(look(tenant, postgres::load_runs, Values().id(tenant.bits).id(run.bits).limit(limit)), true);
+}
+
+std::optional<RunId> PostgresStore::find_request(TenantId tenant, const std::string& request_key) {
+  Rows rows = look(tenant, postgres::find_request, Values().id(tenant.bits).bytes(sha256(request_key).view()));
+  return rows.empty() ? std::nullopt : std::optional(RunId{rows.id(0, 0)});
+}
+
+std::vector<RunRow> PostgresStore::list_runs(TenantId tenant, const RunFilter& filter) {
+  auto text = [](const auto& name) { return name ? std::optional(name->text) : std::nullopt; };
+  Values values;
+  values.id(tenant.bits).i16(filter.status ? std::optional(static_cast<int>(*filter.status)) : std::nullopt);
+  values.text_or_null(text(filter.workflow)).text_or_null(text(filter.workspace)).at(filter.since.value_or(Instant{INT64_MIN}));
+  values.id(filter.since ? oldest_id_since(*filter.since) : IdBits{});
+  values.id(filter.before ? std::optional(filter.before->bits) : std::nullopt).limit(filter.limit);
+  return read_runs(list(tenant, postgres::list_runs, values), false);
+}
+
+std::optional<ApprovalRow> PostgresStore::find_approval(TenantId tenant, ApprovalId approval) {
+  Rows rows = list(tenant, postgres::find_approval, Values().id(tenant.bits).id(approval.bits));
+  return rows.empty() ? std::nullopt : std::optional(read_approval(tenant, rows, 0));
+}
+
+std::optional<WorkflowRow> PostgresStore::find_workflow(TenantId tenant, const WorkflowName& name, int version) {
+  Rows rows = list(tenant, postgres::find_workflow, Values().id(tenant.bits).text(name.text).i32(version));
+  return rows.empty() ? std::nullopt : std::optional(read_workflow_row(rows, 0));
+}
+
+std::vector<ApprovalRow> PostgresStore::list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit) {
+  Values values;
+  values.id(tenant.bits).i16(static_cast<int>(status)).limit(limit);
+  Rows rows = list(tenant, postgres::list_approvals, values);
+  std::vector<ApprovalRow> approvals;
+  for (int row = 0; row < rows.size(); ++row) approvals.push_back(read_approval(tenant, rows, row));
+  return approvals;
+}
+
+Store::Stream PostgresStore::history(StreamKey key) {
+  Values values;
+  values.id(key.tenant.bits);
+  if (!key.is_tenant()) values.id(key.stream);
+  const char* sql = key.is_tenant() ? postgres::tenant_history : postgres::run_history;
+  Rows rows = pool_.read([&](Connection& connection) { return connection.ask(key.tenant, sql, values); });
+  Stream stream;
+  for (int row = 0; row < rows.size(); ++row) {
+    stream.last_seq = rows.u64(row, 0);
+    stream.head = rows.hash(row, 1);
+    if (!rows.is_null(row, 3)) stream.lines += rows.bytes(row, 3);
+  }
+  return stream;
+}
+
+void PostgresStore::for_each_stream(const std::function<void(StreamKey)>& visit) {
+  auto walk = [&](auto next_page) {
+    StreamKey place;
+    while (true) {
+      Rows rows = next_page(place);
+      for (int row = 0; row < rows.size(); ++row) visit(place = {{rows.id(row, 0)}, rows.id(row, 1)});
+      if (static_cast<std::size_t>(rows.size()) < page_rows) return;
+    }
+  };
+  walk([&](StreamKey place) {
+    return wander(postgres::tenant_streams, Values().id(place.tenant.bits).limit(page_rows));
+  });
+  walk([&](StreamKey place) {
+    return wander(postgres::run_streams, Values().id(place.tenant.bits).id(place.stream).limit(page_rows));
+  });
+}
+
+}  // namespace pawl

@@ -1,0 +1,95 @@
+// What is read, statement by statement. Columns of a run are always those of `run_columns`, in that order.
+#pragma once
+
+namespace pawl::postgres {
+
+#define PAWL_RUN_COLUMNS                                                                                     \
+  "r.tenant, r.id, r.status, r.due_at, r.leased, r.created_at, r.updated_at, r.version, r.workflow, r.workspace, " \
+  "r.error_code, r.seq, r.head, r.revision"
+
+// The journal's edge: every transaction before it is over, whichever way.
+#define PAWL_EDGE "(SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint + origin FROM pawl.journal)"
+
+inline constexpr const char* last_position =
+    "SELECT coalesce((SELECT position FROM pawl.events WHERE position < " PAWL_EDGE
+    " ORDER BY position DESC LIMIT 1), 0)";
+inline constexpr const char* events_after =
+    "SELECT position, tenant, stream, first_seq, lines FROM pawl.events WHERE position > $1 AND position < " PAWL_EDGE
+    " ORDER BY position, tenant, stream LIMIT $2";
+inline constexpr const char* events_at =
+    "SELECT position, tenant, stream, first_seq, lines FROM pawl.events WHERE position = $1 ORDER BY tenant, stream";
+// A database that was restored into a cluster whose numbers are behind.
+inline constexpr const char* move_origin =
+    "UPDATE pawl.journal j SET origin = j.origin + behind.count FROM (SELECT k.origin, (SELECT coalesce(max(position), 0) "
+    "FROM pawl.events) - (pg_snapshot_xmax(pg_current_snapshot())::text::bigint + k.origin) + 1 AS count FROM pawl.journal k"
+    ") behind WHERE j.origin = behind.origin AND behind.count > 0";
+
+inline constexpr const char* clock = "SELECT pawl.now_ms()";
+inline constexpr const char* bypasses_walls =
+    "SELECT rolsuper OR rolbypassrls FROM pg_catalog.pg_roles WHERE rolname = current_user";
+
+// Tenants and their workflows.
+inline constexpr const char* all_tenants = "SELECT tenant, seq, head, state FROM pawl.tenants ORDER BY tenant";
+inline constexpr const char* one_tenant = "SELECT tenant, seq, head, state FROM pawl.tenants WHERE tenant = $1";
+inline constexpr const char* tenant_heads = "SELECT tenant, seq FROM pawl.tenants ORDER BY tenant";
+inline constexpr const char* workflows_after =
+    "SELECT tenant, name, version, digest, source FROM pawl.workflows WHERE (tenant, name, version) > ($1, $2, $3) "
+    "ORDER BY tenant, name, version LIMIT $4";
+inline constexpr const char* workflows_of =
+    "SELECT tenant, name, version, digest, source FROM pawl.workflows WHERE tenant = $1 ORDER BY name, version";
+inline constexpr const char* find_workflow =
+    "SELECT tenant, name, version, digest, source FROM pawl.workflows WHERE tenant = $1 AND name = $2 AND version = $3";
+
+// Runs.
+inline constexpr const char* load_runs = "SELECT " PAWL_RUN_COLUMNS
+                                         ", r.snapshot FROM pawl.runs r WHERE r.tenant = $1 AND r.id >= $2 "
+                                         "ORDER BY r.id LIMIT $3";
+inline constexpr const char* load_all =
+    "SELECT " PAWL_RUN_COLUMNS
+    ", r.snapshot FROM unnest($1::uuid[], $2::uuid[]) k(tenant, id) JOIN pawl.runs r ON r.tenant = k.tenant AND r.id = k.id";
+// $2 status, $3 workflow, $4 workspace: NULL = any; $5 since; ids from $6 and before $7 (NULL = no end); $8 limit.
+inline constexpr const char* list_runs =
+    "SELECT " PAWL_RUN_COLUMNS
+    " FROM pawl.runs r WHERE r.tenant = $1 AND ($2::smallint IS NULL OR r.status = $2) AND ($3::text IS NULL OR "
+    "r.workflow = $3) AND ($4::text IS NULL OR r.workspace = $4) AND r.created_at >= $5 AND r.id >= $6 AND "
+    "($7::uuid IS NULL OR r.id < $7) ORDER BY r.id DESC LIMIT $8";
+inline constexpr const char* leased_runs =
+    "SELECT due_at, tenant, id FROM pawl.runs WHERE leased AND status <> 3 ORDER BY tenant, id";
+inline constexpr const char* due_runs =
+    "SELECT due_at, tenant, id FROM pawl.runs WHERE due_at IS NOT NULL AND due_at <= $1 "
+    "AND (due_at, tenant, id) > ($2, $3, $4) ORDER BY due_at, tenant, id LIMIT $5";
+inline constexpr const char* find_request = "SELECT run FROM pawl.requests WHERE tenant = $1 AND key = $2";
+
+// Ready steps.
+inline constexpr const char* take_ready = "SELECT * FROM pawl.take_ready($1, $2, $3, $4, $5, $6, $7)";
+inline constexpr const char* ready_after =
+    "SELECT run, step, tool, workspace, workflow FROM pawl.ready WHERE tenant = $1 AND fresh = ($2 <> 0) "
+    "AND (run, step) > ($3, $4) ORDER BY run, step LIMIT $5";
+
+// Approvals.
+inline constexpr const char* find_approval =
+    "SELECT id, run, step, status, tier, requested_at, expires_at FROM pawl.approvals WHERE tenant = $1 AND id = $2";
+inline constexpr const char* list_approvals =
+    "SELECT id, run, step, status, tier, requested_at, expires_at FROM pawl.approvals "
+    "WHERE tenant = $1 AND status = $2 ORDER BY requested_at DESC, id DESC LIMIT $3";
+
+// Starts.
+inline constexpr const char* starts_since =
+    "SELECT tenant, workflow, at, run FROM pawl.starts WHERE at >= $1 ORDER BY at, number";
+
+// Streams. The row and its events are read by one statement, so that they fit.
+inline constexpr const char* run_history =
+    "SELECT r.seq, r.head, e.first_seq, e.lines FROM pawl.runs r LEFT JOIN pawl.events e ON e.tenant = r.tenant AND "
+    "e.stream = r.id WHERE r.tenant = $1 AND r.id = $2 ORDER BY e.first_seq";
+inline constexpr const char* tenant_history =
+    "SELECT t.seq, t.head, e.first_seq, e.lines FROM pawl.tenants t LEFT JOIN pawl.events e ON e.tenant = t.tenant AND "
+    "e.stream = t.tenant WHERE t.tenant = $1 ORDER BY e.first_seq";
+inline constexpr const char* run_streams =
+    "SELECT tenant, id FROM pawl.runs WHERE (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3";
+inline constexpr const char* tenant_streams =
+    "SELECT tenant, tenant FROM pawl.tenants WHERE tenant > $1 AND seq > 0 ORDER BY tenant LIMIT $2";
+
+#undef PAWL_RUN_COLUMNS
+#undef PAWL_EDGE
+
+}  // namespace pawl::postgres
