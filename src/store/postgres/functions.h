@@ -185,6 +185,7 @@ BEGIN
     WITH written AS (
       UPDATE pawl.runs r
       SET status = w.status, due_at = w.due_at, leased = w.leased, leases = w.leases, updated_at = w.updated_at,
+        check_at = CASE WHEN r.check_at BETWEEN w.due_at - 5000 AND w.due_at THEN r.check_at ELSE w.due_at END,
         error_code = w.error_code, seq = w.seq, head = w.head, revision = w.revision, snapshot = w.snapshot
       FROM unnest(p_runs) WITH ORDINALITY w
       WHERE w.ordinality <= p_existing AND w.ordinality <> ALL(v_out) AND r.tenant = w.tenant AND r.id = w.id
@@ -219,10 +220,10 @@ BEGIN
                             WHERE r.tenant = q.tenant AND r.key = q.key AND r.run = q.run AND r.xmin = v_xid));
       END IF;
     END IF;
-    INSERT INTO pawl.runs(tenant, id, created_at, updated_at, due_at, seq, revision, version, leases, status, leased,
-                          workflow, workspace, error_code, head, snapshot)
-      SELECT w.tenant, w.id, w.created_at, w.updated_at, w.due_at, w.seq, w.revision, w.version, w.leases, w.status,
-        w.leased, w.workflow, w.workspace, w.error_code, w.head, w.snapshot
+    INSERT INTO pawl.runs(tenant, id, created_at, updated_at, due_at, check_at, seq, revision, version, leases, status,
+                          leased, workflow, workspace, error_code, head, snapshot)
+      SELECT w.tenant, w.id, w.created_at, w.updated_at, w.due_at, w.due_at, w.seq, w.revision, w.version, w.leases,
+        w.status, w.leased, w.workflow, w.workspace, w.error_code, w.head, w.snapshot
       FROM unnest(p_runs) WITH ORDINALITY w WHERE w.ordinality > p_existing AND w.ordinality <> ALL(v_out)
       ON CONFLICT DO NOTHING;
     GET DIAGNOSTICS v_count = ROW_COUNT;
@@ -351,11 +352,7 @@ BEGIN
       EXIT WHEN v_visited > 1;
       v_tenant := p_only;
     ELSE
-      IF v_taken >= p_steps_max THEN
-        RETURN QUERY SELECT v_tenant, NULL::uuid, 0, false, ''::text, 0::smallint, 0::bigint, false, 0::bigint, 0::bigint,
-          0, ''::text, ''::text, ''::text, 0::bigint, ''::bytea, 0::bigint, ''::bytea;
-        EXIT;
-      END IF;
+      EXIT WHEN v_taken >= p_steps_max;
       v_tenant := (
         SELECT n.tenant FROM unnest(p_tools) t(tool) CROSS JOIN LATERAL (
           SELECT r.tenant FROM pawl.ready r WHERE r.tool = t.tool AND r.tenant > v_tenant ORDER BY r.tenant LIMIT 1) n
@@ -420,6 +417,10 @@ BEGIN
         JOIN pawl.runs u ON u.tenant = v_tenant AND u.id = k.run
       ORDER BY k.place;
   END LOOP;
+  IF p_only IS NULL AND v_tenant IS NOT NULL THEN
+    RETURN QUERY SELECT v_tenant, NULL::uuid, 0, false, ''::text, 0::smallint, 0::bigint, false, 0::bigint, 0::bigint, 0,
+      ''::text, ''::text, ''::text, 0::bigint, ''::bytea, 0::bigint, ''::bytea;
+  END IF;
 END
 $$;
 )sql";

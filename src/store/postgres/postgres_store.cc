@@ -21,6 +21,8 @@ constexpr std::size_t page_rows = 512;
 constexpr std::size_t event_rows_ahead = 1000;
 // One walk over tenants with ready steps ends here; the next goes on.
 constexpr int tenants_per_walk = 256, steps_per_walk = 2000;
+// How much earlier than due_at runs.check_at may be.
+constexpr Duration check_ahead_max = std::chrono::seconds(5);
 // A run's id is drawn before the run is created, by the same clock; `since` may stop at ids this much older.
 constexpr Duration id_age_max = std::chrono::hours(24);
 
@@ -309,6 +311,7 @@ std::vector<DueRun> PostgresStore::due_runs(Instant until, std::size_t limit, st
   DueRun place = after.value_or(DueRun{.tenant = {}, .run = {}, .due_at = {INT64_MIN}});
   Values values;
   values.at(until).at(place.due_at).id(place.tenant.bits).id(place.run.bits).limit(limit);
+  values.at(after ? place.due_at - check_ahead_max : place.due_at);
   return read_due_runs(look(postgres::due_runs, values));
 }
 
