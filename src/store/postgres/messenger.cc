@@ -57,7 +57,8 @@ News Messenger::wait(Duration at_most) {
     link_.drop();
     database_.note_lost(refused.what());
   } catch (const StoreFailure&) {
-    // It was not there in time; the next call goes on trying.
+    // It is not there; the next call goes on trying.
+    database_.pause(deadline);
   }
   return news;
 }
