@@ -98,8 +98,8 @@ std::vector<Lost> Committer::commit(std::span<const Frame> frames) {
     } catch (const ConnectionLost& lost) {
       reason = lost.what();
       link_.drop();
-      database_.note_lost(reason);
       if (tries == 0) continue;
+      database_.note_lost(reason);
     } catch (const Refused& refused) {
       reason = refused.what();
       if (refused.state() == fenced_state)
@@ -121,9 +121,8 @@ void Committer::tidy() {
     connection.call(saw_server, Values().i32(number_));
     connection.call(prune_servers, Values().i32(number_));
     connection.ask_all(prune_starts, {});
-  } catch (const ConnectionLost& lost) {
-    link_.drop();
-    database_.note_lost(lost.what());
+  } catch (const ConnectionLost&) {
+    link_.drop();  // the next commit tells
   } catch (const Refused& refused) {
     if (!link_.after(refused)) Link::throw_failure(refused);
   }

@@ -17,6 +17,9 @@ std::int64_t steady_ms(Deadline at) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(at.time_since_epoch()).count();
 }
 
+// Wrong from the start: name, password, database. Once it has worked it may be right again soon.
+bool is_hopeless(std::string_view state) { return state.starts_with("28") || state == "3D000" || state == "42501"; }
+
 // What an SQLSTATE means to the one who is on call.
 std::string_view advice(std::string_view state) {
   if (state == "42501") return "Give pawl's role the rights it had when the tables were made: it should own schema pawl.";
@@ -53,6 +56,11 @@ void Database::wait_before_retry(int tries, std::optional<Deadline> deadline, co
     throw StoreFailure(reason);
 }
 
+void Database::pause(Deadline until) {
+  std::unique_lock lock(mutex_);
+  stopped_.wait_until(lock, until, [&] { return given_up_.load(); });
+}
+
 Instant Database::now() {
   std::int64_t at = steady_ms(std::chrono::steady_clock::now()) + offset_ms_.load(std::memory_order_relaxed);
   std::int64_t latest = latest_ms_.load(std::memory_order_relaxed);
@@ -76,6 +84,7 @@ Connection& Link::connection(std::optional<Deadline> deadline, const Greet& gree
       return *connection_;
     } catch (const ConnectionLost& lost) {
       reason = lost.what();
+      if (deadline && is_hopeless(lost.state())) throw StoreFailure(reason);
     } catch (const Refused& refused) {
       if (!refused.is_temporary()) throw_failure(refused);
       reason = refused.what();

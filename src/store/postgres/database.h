@@ -32,6 +32,9 @@ class Database {
   // `deadline` would pass.
   void wait_before_retry(int tries, std::optional<Deadline> deadline, const std::string& reason);
 
+  // Until then, or until nobody waits any more.
+  void pause(Deadline until);
+
   // The database's clock, without asking it. Never goes back.
   Instant now();
   // It said `at`, in answer to what was asked at `asked`.
@@ -53,7 +56,8 @@ class Link {
  public:
   explicit Link(Database& database) : database_(database) {}
 
-  // The connection, made if it is not there; waits for the database. `greet` is run first on each new one.
+  // The connection, made if it is not there; waits for the database, at most until `deadline`. `greet` is run first on
+  // each new one.
   using Greet = std::function<void(Connection&)>;
   Connection& connection(std::optional<Deadline> deadline = std::nullopt, const Greet& greet = {});
   bool is_open() const { return connection_ != nullptr; }
@@ -71,8 +75,8 @@ class Link {
       } catch (const ConnectionLost& lost) {
         reason = lost.what();
         drop();
-        database_.note_lost(reason);
         if (tries == 0) continue;  // an old connection says nothing about the database
+        database_.note_lost(reason);
       } catch (const Refused& refused) {
         reason = refused.what();
         if (!after(refused)) throw_failure(refused);

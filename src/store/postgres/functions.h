@@ -5,7 +5,7 @@
 // its place, counted from 1.
 //
 // Locks are taken in this order, rows of a table in the order of their keys, which the arguments already have:
-//   servers, runs (the table), meters, runs, requests, new runs, tenants
+//   servers, the counting lock, meters, runs, requests, new runs, tenants
 // The settings make the plans walk the arguments in that order, whatever the tables' statistics say.
 #pragma once
 
@@ -114,8 +114,8 @@ BEGIN
   v_xid := pg_current_xact_id()::xid;
   SELECT pg_current_xact_id()::text::bigint + origin INTO v_position FROM pawl.journal;
 
-  -- A cap that is new must count what is running, while nobody writes. Everybody else holds the table too, before
-  -- looking at meters: so none is made behind their backs.
+  -- A cap that is new must count what is running, while nobody commits. Everybody else shares that lock, and looks at
+  -- meters after taking it: so none is made behind their backs.
   IF cardinality(p_tenants) + cardinality(p_workflows) > 0 THEN
     v_counting := EXISTS (
       SELECT FROM (SELECT t.tenant, '' AS workflow, t.max_concurrency, t.max_runs_per_min FROM unnest(p_tenants) t
@@ -125,9 +125,9 @@ BEGIN
         AND NOT EXISTS (SELECT FROM pawl.meters m WHERE m.tenant = k.tenant AND m.workflow = k.workflow));
   END IF;
   IF v_counting THEN
-    LOCK TABLE pawl.runs IN SHARE ROW EXCLUSIVE MODE;
+    PERFORM pg_advisory_xact_lock(1885435757);
   ELSE
-    LOCK TABLE pawl.runs IN ROW EXCLUSIVE MODE;
+    PERFORM pg_advisory_xact_lock_shared(1885435757);
   END IF;
 
   -- What caps leave room for.
@@ -185,6 +185,7 @@ BEGIN
     WITH written AS (
       UPDATE pawl.runs r
       SET status = w.status, due_at = w.due_at, leased = w.leased, leases = w.leases, updated_at = w.updated_at,
+        check_at = CASE WHEN r.check_at BETWEEN w.due_at - 5000 AND w.due_at THEN r.check_at ELSE w.due_at END,
         error_code = w.error_code, seq = w.seq, head = w.head, revision = w.revision, snapshot = w.snapshot
       FROM unnest(p_runs) WITH ORDINALITY w
       WHERE w.ordinality <= p_existing AND w.ordinality <> ALL(v_out) AND r.tenant = w.tenant AND r.id = w.id
@@ -219,10 +220,10 @@ BEGIN
                             WHERE r.tenant = q.tenant AND r.key = q.key AND r.run = q.run AND r.xmin = v_xid));
       END IF;
     END IF;
-    INSERT INTO pawl.runs(tenant, id, created_at, updated_at, due_at, seq, revision, version, leases, status, leased,
-                          workflow, workspace, error_code, head, snapshot)
-      SELECT w.tenant, w.id, w.created_at, w.updated_at, w.due_at, w.seq, w.revision, w.version, w.leases, w.status,
-        w.leased, w.workflow, w.workspace, w.error_code, w.head, w.snapshot
+    INSERT INTO pawl.runs(tenant, id, created_at, updated_at, due_at, check_at, seq, revision, version, leases, status,
+                          leased, workflow, workspace, error_code, head, snapshot)
+      SELECT w.tenant, w.id, w.created_at, w.updated_at, w.due_at, w.due_at, w.seq, w.revision, w.version, w.leases,
+        w.status, w.leased, w.workflow, w.workspace, w.error_code, w.head, w.snapshot
       FROM unnest(p_runs) WITH ORDINALITY w WHERE w.ordinality > p_existing AND w.ordinality <> ALL(v_out)
       ON CONFLICT DO NOTHING;
     GET DIAGNOSTICS v_count = ROW_COUNT;
@@ -324,13 +325,13 @@ $$;
 )sql";
 
 // Takes ready steps tenant by tenant, the first one behind p_after. A last row without a run says where it stopped when
-// there may be more.
+// there may be more. The columns of runs come in the order that statements.h gives them.
 inline constexpr const char* create_take_ready = R"sql(
 CREATE FUNCTION pawl.take_ready(p_tools text[], p_per_tenant integer, p_hold bigint, p_only uuid, p_after uuid,
                                 p_tenants_max integer, p_steps_max integer)
-RETURNS TABLE(tenant uuid, run uuid, step integer, fresh boolean, tool text, status smallint, due_at bigint,
-              leased boolean, created_at bigint, updated_at bigint, version integer, workflow text, workspace text,
-              error_code text, seq bigint, head bytea, revision bigint, snapshot bytea)
+RETURNS TABLE(tenant uuid, run uuid, status smallint, due_at bigint, leased boolean, created_at bigint, updated_at bigint,
+              version integer, workflow text, workspace text, error_code text, seq bigint, head bytea, revision bigint,
+              snapshot bytea, step integer, fresh boolean, tool text)
 LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET plan_cache_mode = force_generic_plan SET jit = off
@@ -351,11 +352,7 @@ BEGIN
       EXIT WHEN v_visited > 1;
       v_tenant := p_only;
     ELSE
-      IF v_taken >= p_steps_max THEN
-        RETURN QUERY SELECT v_tenant, NULL::uuid, 0, false, ''::text, 0::smallint, 0::bigint, false, 0::bigint, 0::bigint,
-          0, ''::text, ''::text, ''::text, 0::bigint, ''::bytea, 0::bigint, ''::bytea;
-        EXIT;
-      END IF;
+      EXIT WHEN v_taken >= p_steps_max;
       v_tenant := (
         SELECT n.tenant FROM unnest(p_tools) t(tool) CROSS JOIN LATERAL (
           SELECT r.tenant FROM pawl.ready r WHERE r.tool = t.tool AND r.tenant > v_tenant ORDER BY r.tenant LIMIT 1) n
@@ -413,13 +410,17 @@ BEGIN
 
     v_taken := v_taken + cardinality(v_runs);
     RETURN QUERY
-      SELECT r.tenant, r.run, r.step, r.fresh, r.tool, u.status, u.due_at, u.leased, u.created_at, u.updated_at,
-        u.version, u.workflow, u.workspace, u.error_code, u.seq, u.head, u.revision, u.snapshot
+      SELECT u.tenant, u.id, u.status, u.due_at, u.leased, u.created_at, u.updated_at, u.version, u.workflow, u.workspace,
+        u.error_code, u.seq, u.head, u.revision, u.snapshot, r.step, r.fresh, r.tool
       FROM unnest(v_runs, v_steps) WITH ORDINALITY k(run, step, place)
         JOIN pawl.ready r ON r.tenant = v_tenant AND r.run = k.run AND r.step = k.step
         JOIN pawl.runs u ON u.tenant = v_tenant AND u.id = k.run
       ORDER BY k.place;
   END LOOP;
+  IF p_only IS NULL AND v_tenant IS NOT NULL THEN
+    tenant := v_tenant;
+    RETURN NEXT;
+  END IF;
 END
 $$;
 )sql";

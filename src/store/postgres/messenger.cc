@@ -50,14 +50,14 @@ News Messenger::wait(Duration at_most) {
       if (!hears_ && std::chrono::steady_clock::now() >= now + look_every) news.ready = news.events = true;
     }
     database_.note_reached();
-  } catch (const ConnectionLost& lost) {
-    link_.drop();
-    database_.note_lost(lost.what());
+  } catch (const ConnectionLost&) {
+    link_.drop();  // the next call tells whether the database is away
   } catch (const Refused& refused) {
     link_.drop();
     database_.note_lost(refused.what());
   } catch (const StoreFailure&) {
-    // It was not there in time; the next call goes on trying.
+    // It is not there; the next call goes on trying.
+    database_.pause(deadline);
   }
   return news;
 }

@@ -21,6 +21,8 @@ constexpr std::size_t page_rows = 512;
 constexpr std::size_t event_rows_ahead = 1000;
 // One walk over tenants with ready steps ends here; the next goes on.
 constexpr int tenants_per_walk = 256, steps_per_walk = 2000;
+// How much earlier than due_at runs.check_at may be.
+constexpr Duration check_ahead_max = std::chrono::seconds(5);
 // A run's id is drawn before the run is created, by the same clock; `since` may stop at ids this much older.
 constexpr Duration id_age_max = std::chrono::hours(24);
 
@@ -82,33 +84,17 @@ ApprovalRow read_approval(TenantId tenant, const Rows& rows, int row) {
           .expires_at = rows.at(row, 6)};
 }
 
-// As pawl.take_ready gives it.
+// As pawl.take_ready gives it: the columns of a run, then the step's.
 TakenStep read_taken(const Rows& rows, int row) {
-  TakenStep taken;
-  RunRow& run = taken.row;
-  run.tenant.bits = rows.id(row, 0);
-  run.id.bits = rows.id(row, 1);
-  run.status = rows.enumerator<RunStatus>(row, 5);
-  run.due_at = read_due(rows, row, 6);
-  run.leased = rows.flag(row, 7);
-  run.created_at = rows.at(row, 8);
-  run.updated_at = rows.at(row, 9);
-  run.version = rows.i32(row, 10);
-  run.workflow.text = rows.bytes(row, 11);
-  run.workspace.text = rows.bytes(row, 12);
-  run.error_code = rows.bytes(row, 13);
-  run.seq = rows.u64(row, 14);
-  run.head = rows.hash(row, 15);
-  run.revision = rows.u64(row, 16);
-  run.snapshot = rows.bytes(row, 17);
-  taken.step = {run.tenant,
-                run.workspace,
-                run.workflow,
-                {rows.text(row, 4)},
-                run.id,
-                static_cast<StepIndex>(rows.i32(row, 2)),
-                rows.flag(row, 3)};
-  return taken;
+  RunRow run = read_run(rows, row, true);
+  ReadyStep step{run.tenant,
+                 run.workspace,
+                 run.workflow,
+                 {rows.text(row, 17)},
+                 run.id,
+                 static_cast<StepIndex>(rows.i32(row, 15)),
+                 rows.flag(row, 16)};
+  return {std::move(step), std::move(run)};
 }
 
 // Rows of one position are one frame.
@@ -309,6 +295,7 @@ std::vector<DueRun> PostgresStore::due_runs(Instant until, std::size_t limit, st
   DueRun place = after.value_or(DueRun{.tenant = {}, .run = {}, .due_at = {INT64_MIN}});
   Values values;
   values.at(until).at(place.due_at).id(place.tenant.bits).id(place.run.bits).limit(limit);
+  values.at(after ? place.due_at - check_ahead_max : place.due_at);
   return read_due_runs(look(postgres::due_runs, values));
 }
 

@@ -55,8 +55,12 @@ inline constexpr const char* list_runs =
     "($7::uuid IS NULL OR r.id < $7) ORDER BY r.id DESC LIMIT $8";
 inline constexpr const char* leased_runs =
     "SELECT due_at, tenant, id FROM pawl.runs WHERE leased AND status <> 3 ORDER BY tenant, id";
+// In the order of due_at, which the index has only nearly: check_at is at most 5 s earlier ($6 is so much before $2). The
+// first $5 by check_at are due by some moment, so the first $5 by due_at are, and are checked by then.
 inline constexpr const char* due_runs =
-    "SELECT due_at, tenant, id FROM pawl.runs WHERE due_at IS NOT NULL AND due_at <= $1 "
+    "WITH near AS (SELECT due_at FROM pawl.runs WHERE check_at BETWEEN $6 AND $1 AND due_at <= $1 "
+    "AND (due_at, tenant, id) > ($2, $3, $4) ORDER BY check_at LIMIT $5) "
+    "SELECT due_at, tenant, id FROM pawl.runs WHERE check_at BETWEEN $6 AND (SELECT max(due_at) FROM near) AND due_at <= $1 "
     "AND (due_at, tenant, id) > ($2, $3, $4) ORDER BY due_at, tenant, id LIMIT $5";
 inline constexpr const char* find_request = "SELECT run FROM pawl.requests WHERE tenant = $1 AND key = $2";
 
