@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
+#include <set>
 
 #include "crypto/sha256.h"
-#include "engine/resident.h"
 #include "api/api.h"
 #include "store/stream.h"
 
@@ -165,8 +165,9 @@ void get_run(CallPtr call) {
           refuse_input("at", "This run has events 1 to " + std::to_string(stream.lines.size()) + ".");
         std::string lines;
         for (std::uint64_t i = 0; i < at; ++i) (lines += stream.lines[i].text) += '\n';
-        Run then = fold_lines(c.who.tenant, id, *(*present)->workflow, lines);
-        object out = run_object(then, c.vocabulary());
+        auto then = fold_lines(c.who.tenant, id, *(*present)->workflow, lines);
+        if (!then) throw StoreFailure(then.error());
+        object out = run_object(*then, c.vocabulary());
         out["head"] = stream.lines[at - 1].hash.hex();
         c.answer(200, out);
       });

@@ -73,7 +73,11 @@ Engine::Resident& Engine::adopt(RunRow row) {
   const Workflow* workflow = workflows_.find(row.tenant, row.workflow, row.version);
   invariant(workflow != nullptr, "a run names a workflow version that is not there");
   auto run = read_snapshot(row.snapshot, *workflow);
-  if (!run) run = fold_lines(row.tenant, row.id, *workflow, store_.history(StreamKey::of(row.tenant, row.id)).lines);
+  if (!run) {
+    auto folded = fold_lines(row.tenant, row.id, *workflow, store_.history(StreamKey::of(row.tenant, row.id)).lines);
+    if (!folded) throw StoreFailure(folded.error());
+    run = std::move(*folded);
+  }
   ++stats_.runs_loaded;
   Resident& resident = adopt(std::move(*run), row.head);
   resident.in_rows = true;
