@@ -230,7 +230,7 @@ std::vector<ExampleDoc> answer_examples() {
   "items": [
     {
       "id": "run_01m7hm5kk9e00a16va1g5nvbxh", "workflow": "ship-order", "version": 1, "workspace": "default",
-      "status": "waiting", "error_code": null, "created_at": "2026-11-16T07:29:28.681Z",
+      "status": "waiting", "sub_state": "waiting", "error_code": null, "created_at": "2026-11-16T07:29:28.681Z",
       "updated_at": "2026-11-16T07:29:31.989Z", "seq": 8
     }
   ],

@@ -27,6 +27,8 @@ void refuse_input(std::string where, std::string detail) {
   throw Problem{.status = 400, .code = "INVALID_REQUEST", .detail = std::move(detail), .where = std::move(where)};
 }
 
+void refuse_cursor() { refuse_input("cursor", "It must be the next_cursor of an earlier page of this list."); }
+
 std::optional<std::string> percent_decode(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -20,6 +20,10 @@
 namespace pawl::api {
 
 [[noreturn]] void refuse_input(std::string where, std::string detail);
+[[noreturn]] void refuse_cursor();
+
+inline constexpr std::string_view name_rule =
+    "A name begins with a letter or digit, then may hold . _ and -, 64 characters at most.";
 
 // %41 -> A; nothing when it is malformed.
 std::optional<std::string> percent_decode(std::string_view text);
@@ -31,6 +35,15 @@ class Query {
   void only(std::initializer_list<std::string_view> known) const;
   const std::string* find(std::string_view name) const;
   std::uint64_t number(std::string_view name, std::uint64_t otherwise, std::uint64_t max) const;
+  // Where an earlier page of a list ended.
+  template <class AnyId>
+  std::optional<AnyId> cursor() const {
+    const std::string* text = find("cursor");
+    if (!text) return std::nullopt;
+    auto id = AnyId::parse(*text);
+    if (!id) refuse_cursor();
+    return id;
+  }
 
  private:
   std::map<std::string, std::string, std::less<>> values_;

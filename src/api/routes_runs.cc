@@ -201,13 +201,17 @@ void get_events(CallPtr call) {
 
 struct Wanted {
   RunFilter filter;
-  std::vector<RunStatus> statuses;  // empty = any
+  std::optional<std::string_view> word;  // a status, in the vocabulary that was asked for
+  std::optional<std::string> sub_state;
   std::string text;
+  Vocabulary vocabulary = Vocabulary::contract_v1;
+  bool all_rows_fit = false;  // that the store's filter lets through
 };
 
 Wanted read_filter(const Call& call) {
-  call.query.only({"status", "workflow", "workspace", "since", "q", "limit", "cursor", "vocabulary"});
+  call.query.only({"status", "sub_state", "workflow", "workspace", "since", "q", "limit", "cursor", "vocabulary"});
   Wanted out;
+  out.vocabulary = call.vocabulary();
   out.filter.limit = call.query.number("limit", page_usual, page_max);
   if (const auto* name = call.query.find("workflow")) out.filter.workflow = WorkflowName{*name};
   if (const auto* name = call.query.find("workspace")) out.filter.workspace = WorkspaceName{*name};
@@ -215,23 +219,36 @@ Wanted read_filter(const Call& call) {
     out.filter.since = parse_time(*since);
     if (!out.filter.since) refuse_input("since", "It must be a time like 2026-11-16T02:21:57Z.");
   }
-  if (const auto* cursor = call.query.find("cursor")) {
-    out.filter.before = RunId::parse(*cursor);
-    if (!out.filter.before) refuse_input("cursor", "It must be a next_cursor of an earlier answer.");
-  }
+  out.filter.before = call.query.cursor<RunId>();
   if (const auto* text = call.query.find("q")) out.text = *text;
+  auto column = static_cast<std::size_t>(out.vocabulary);
   if (const auto* word = call.query.find("status")) {
-    auto column = static_cast<std::size_t>(call.vocabulary());
-    for (const RunProjection& row : run_projections)
-      if (row.words[column] == *word && std::ranges::find(out.statuses, row.stored) == out.statuses.end())
-        out.statuses.push_back(row.stored);
-    if (out.statuses.empty()) refuse_input("status", "There is no such status in this vocabulary.");
+    auto row = std::ranges::find(run_projections, *word, [&](const RunProjection& r) { return r.words[column]; });
+    if (row == run_projections.end()) refuse_input("status", "There is no such status in this vocabulary.");
+    out.word = row->words[column];
   }
+  if (const auto* word = call.query.find("sub_state")) {
+    if (std::ranges::find(run_projections, *word, &RunProjection::sub_state) == run_projections.end() || word->empty())
+      refuse_input("sub_state", "There is no such sub_state.");
+    out.sub_state = *word;
+  }
+  // Several stored statuses may have one word, and one status several words. A status alone has an index.
+  std::set<RunStatus> stored, others;
+  for (const RunProjection& row : run_projections) {
+    bool fits = (!out.word || row.words[column] == *out.word) && (!out.sub_state || row.sub_state == *out.sub_state);
+    (fits ? stored : others).insert(row.stored);
+  }
+  if (stored.size() == 1) out.filter.status = *stored.begin();
+  bool is_status = stored.size() == 1 && !others.contains(*stored.begin());
+  out.all_rows_fit = out.text.empty() && ((!out.word && !out.sub_state) || is_status);
   return out;
 }
 
+RunPhase phase_of_row(const RunRow& row) { return row.phase.value_or(RunPhase::plain); }
+
 bool fits(const RunRow& row, const Wanted& wanted) {
-  if (!wanted.statuses.empty() && std::ranges::find(wanted.statuses, row.status) == wanted.statuses.end()) return false;
+  if (wanted.word && run_word(wanted.vocabulary, row.status, phase_of_row(row)) != *wanted.word) return false;
+  if (wanted.sub_state && sub_state(row.status, phase_of_row(row)) != *wanted.sub_state) return false;
   const std::string& text = wanted.text;
   return text.empty() || row.id.str().find(text) != std::string::npos ||
          row.workflow.text.find(text) != std::string::npos || row.error_code.find(text) != std::string::npos;
@@ -241,8 +258,7 @@ bool fits(const RunRow& row, const Wanted& wanted) {
 std::vector<RunRow> find_rows(Store& store, TenantId tenant, Wanted wanted, std::optional<RunId>& more) {
   std::vector<RunRow> out;
   std::size_t limit = wanted.filter.limit;
-  if (wanted.statuses.size() == 1) wanted.filter.status = wanted.statuses[0];
-  wanted.filter.limit = wanted.text.empty() && wanted.statuses.size() <= 1 ? limit + 1 : page_max;
+  wanted.filter.limit = wanted.all_rows_fit ? limit + 1 : page_max;
   for (std::size_t looked_at = 0; looked_at < rows_looked_at_max;) {
     auto rows = store.list_runs(tenant, wanted.filter);
     for (RunRow& row : rows) {
@@ -253,19 +269,24 @@ std::vector<RunRow> find_rows(Store& store, TenantId tenant, Wanted wanted, std:
       wanted.filter.before = row.id;
       if (fits(row, wanted)) out.push_back(std::move(row));
     }
-    if (rows.size() < wanted.filter.limit) return out;
+    if (rows.size() < wanted.filter.limit) {
+      more = std::nullopt;
+      return out;
+    }
     looked_at += rows.size();
     more = wanted.filter.before;
   }
   return out;
 }
 
-object row_object(const RunRow& row, std::string_view word) {
+object row_object(const RunRow& row, Vocabulary vocabulary) {
+  std::string_view sub = sub_state(row.status, phase_of_row(row));
   return {{"id", row.id.str()},
           {"workflow", row.workflow.text},
           {"version", row.version},
           {"workspace", row.workspace.text},
-          {"status", word},
+          {"status", run_word(vocabulary, row.status, phase_of_row(row))},
+          {"sub_state", sub.empty() ? Json(nullptr) : Json(sub)},
           {"error_code", row.error_code.empty() ? Json(nullptr) : Json(row.error_code)},
           {"created_at", print_time(row.created_at)},
           {"updated_at", print_time(row.updated_at)},
@@ -274,16 +295,11 @@ object row_object(const RunRow& row, std::string_view word) {
 
 void list_runs(CallPtr call) {
   auto wanted = read_filter(*call);
-  call->vocabulary();
-  with_fresh_tables(call, std::nullopt, [wanted](Call& c) {
+  with_fresh_tables(call, std::nullopt, [wanted = std::move(wanted)](Call& c) {
     std::optional<RunId> more;
-    auto rows = find_rows(c.api.store(), c.who.tenant, wanted, more);
     array items;
-    for (const RunRow& row : rows) {
-      Run run;  // what a status word can depend on, without its steps
-      run.status = row.status;
-      items.push_back(row_object(row, run_word(c.vocabulary(), run)));
-    }
+    for (const RunRow& row : find_rows(c.api.store(), c.who.tenant, wanted, more))
+      items.push_back(row_object(row, wanted.vocabulary));
     c.answer(200, object{{"items", std::move(items)}, {"next_cursor", more ? Json(more->str()) : Json(nullptr)}});
   });
 }
