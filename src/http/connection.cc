@@ -16,7 +16,9 @@ namespace {
 constexpr std::size_t input_bytes_max = 64 << 10;
 // A body up to this size is copied behind its head; a larger one is written from where it is.
 constexpr std::size_t joined_body_bytes_max = 16 << 10;
-constexpr std::size_t channel_batch_bytes = 256 << 10;
+constexpr std::size_t channel_batch_bytes = 64 << 10;
+// A message of this size is written from where it is, for all who are to have it: a copy for each would add up.
+constexpr std::size_t shared_message_bytes = 64 << 10;
 constexpr std::size_t output_bytes_kept = 64 << 10;
 constexpr std::size_t websocket_message_bytes_max = 4 << 10;
 // A connection that ends is still read from for so long: closing it with something unread would reset it, and with that
@@ -404,6 +406,7 @@ Task<bool> Connection::open_channel(Response& response) {
 Task<void> Connection::serve_channel(Response response) {
   const auto outbox = std::make_shared<Outbox>(house_.options.channel_bytes_max, [line = line_] { line->ring(); });
   ++loop_.channels;
+  wire_.limit_unsent(house_.options.channel_unsent_bytes_max);
   listening_ = true;
   asio::co_spawn(loop_.context, listen(), asio::detached);
   try {
@@ -434,7 +437,17 @@ Task<void> Connection::write_channel(Outbox& outbox) {
   while (listening_) {
     output_.clear();
     const auto state = outbox.take(batch, channel_batch_bytes);
-    for (const auto& message : batch) append_message(output_, framing(), *message);
+    for (const auto& message : batch) {
+      const auto tail = message->data.size() < shared_message_bytes
+                            ? std::nullopt
+                            : append_message_head(output_, framing(), *message);
+      if (!tail) {
+        append_message(output_, framing(), *message);
+        continue;
+      }
+      if (!co_await write(asio::buffer(output_), asio::buffer(message->data))) co_return;
+      output_.assign(*tail);
+    }
     if (!batch.empty()) last_id = batch.back()->id;
     batch.clear();
     if (const auto ping = std::exchange(ping_, std::nullopt)) append_pong_frame(output_, *ping);
@@ -456,7 +469,7 @@ Task<void> Connection::write_channel(Outbox& outbox) {
 bool Connection::append_channel_end(Outbox::State state, std::string_view last_id) {
   if (close_)
     append_close_frame(output_, *close_, "");
-  else if (state == Outbox::State::overflowed)
+  else if (state == Outbox::State::cut_off)
     append_end(output_, framing(), ChannelEnd::too_slow, last_id);
   else if (loop_.stopping)
     append_end(output_, framing(), ChannelEnd::stopping, last_id);

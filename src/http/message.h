@@ -43,12 +43,18 @@ class Channel {
   virtual ~Channel() = default;
   struct Message {
     std::string id;    // where a client resumes after this message; the SSE id
-    std::string data;  // one JSON text
+    std::string data;  // one JSON text; empty: only that all up to the id has been said
   };
-  // False when the client is gone, or so slow that its queue is full: then it is told to resume, and disconnected. A
-  // server-sent event `resume` has the id of the last message delivered as its data; a WebSocket is closed with 1013
-  // (or 1012 when the server stops), and the reason names that id.
+  // False when the client is gone or was cut off. A push for which there is no room cuts it off.
   virtual bool push(std::shared_ptr<const Message> message) = 0;
+  // Once it has said no, what on_room() was given is called when a good part of the queue is free again.
+  virtual bool has_room() = 0;
+  // Before the first push. Also called when the client is gone. On a thread of the server: it must return at once.
+  virtual void on_room(std::function<void()> call) = 0;
+  // What is queued is delivered, then the client is told to resume, and disconnected. A server-sent event `resume` has
+  // the id of the last message delivered as its data; a WebSocket is closed with 1013 (or 1012 when the server stops),
+  // and the reason names that id. One that takes nothing at all for write_timeout is disconnected without a word.
+  virtual void cut_off() = 0;
   // What push() would say; for those who hold channels on which nothing happens for long.
   virtual bool is_open() const = 0;
 };
