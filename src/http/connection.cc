@@ -75,6 +75,7 @@ class Connection {
   Response response_for(const Refusal& refusal);
   Task<std::optional<Response>> ask_handler();
   Task<bool> respond(Response response);
+  void let_page_read(Response& response) const;
   Task<bool> write(asio::const_buffer first, asio::const_buffer second = {});
   Task<void> linger();
 
@@ -124,6 +125,7 @@ class Connection {
   // Of the request that is being answered; the rest of it the handler has.
   bool head_only_ = false;
   std::string websocket_key_;  // empty: no WebSocket was asked for
+  std::string origin_;         // of the page that asks, which may; empty: no page
 
   // Of a channel: what listen() heard, for write_channel() to answer.
   bool listening_ = false;
@@ -211,6 +213,7 @@ Task<Connection::Reading> Connection::read_head() {
   idle_ = true;
   head_only_ = false;
   websocket_key_.clear();
+  origin_.clear();
   input_.shrink();
   const bool first = std::exchange(first_request_, false);
   if (!first) set_deadline(house_.options.idle_timeout);
@@ -232,8 +235,9 @@ Task<Connection::Reading> Connection::read_head() {
   }
   head_only_ = parser_->request.method == Method::head;
   const Protocol protocol{.http_1_0 = parser_->is_http_1_0(), .upgrade = parser_->upgrade()};
-  auto refused = check_head(parser_->request, protocol, house_.options.origins);
+  auto refused = check_head(parser_->request, protocol, {house_.options.origins, house_.options.hosts});
   if (refused) co_return co_await refuse(std::move(*refused));
+  origin_ = parser_->request.header("origin");
   co_return Reading::done;
 }
 
@@ -326,6 +330,14 @@ Task<Connection::Reading> Connection::refuse(Refusal refusal) {
   co_return Reading::refused;
 }
 
+// A browser keeps an answer from the page unless the answer says that this page may have it.
+void Connection::let_page_read(Response& response) const {
+  if (origin_.empty()) return;
+  response.headers.emplace_back("Access-Control-Allow-Origin", origin_);
+  response.headers.emplace_back("Access-Control-Expose-Headers", "Location, Idempotency-Replayed, Retry-After");
+  response.headers.emplace_back("Vary", "Origin");
+}
+
 // True when the connection goes on.
 Task<bool> Connection::respond(Response response) {
   const bool goes_on = parser_ && parser_->keep_alive() && !loop_.stopping;
@@ -337,6 +349,7 @@ Task<bool> Connection::respond(Response response) {
   else if (parser_->is_http_1_0())
     framing.connection = "keep-alive";
   output_.clear();
+  let_page_read(response);
   append_head(output_, response, framing);
   if (bodiless || head_only_) response.body.clear();
   const bool joined = response.body.size() <= joined_body_bytes_max;
@@ -398,6 +411,7 @@ Task<bool> Connection::open_channel(Response& response) {
     response.headers.emplace_back("Cache-Control", "no-store");
   }
   output_.clear();
+  let_page_read(response);
   append_head(output_, response, {.connection = framing() == Framing::websocket ? "Upgrade" : "close", .date = loop_.date.now()});
   const bool written = co_await write(asio::buffer(output_));
   co_return written && !head_only_;

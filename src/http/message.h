@@ -63,7 +63,8 @@ struct Response {
   int status = 200;
   std::string content_type = "application/json";
   std::string body;
-  Headers headers;  // beyond Content-Type, Content-Length, Date, Server, Connection
+  Headers headers;  // beyond Content-Type, Content-Length, Date, Server, Connection, and what a page of an allowed
+                    // origin needs to be let read all of it (Access-Control-Allow-Origin)
   // When set, and the status is 200, there is no body: the connection becomes a channel, and this is called with it,
   // once, on a thread of the server. When the client goes, the channel is closed; whoever holds it lets go of it then.
   // When its last holder lets go before that, what is queued is delivered and the connection ends.
@@ -81,8 +82,8 @@ class Handler {
   virtual void handle(Request request, Responder respond) = 0;
   // The words for what the server itself has to answer, on any of its threads:
   //   400 REQUEST_MALFORMED  403 ORIGIN_NOT_ALLOWED  408 REQUEST_TOO_SLOW  413 BODY_TOO_LARGE
-  //   417 EXPECTATION_UNKNOWN  426 WEBSOCKET_VERSION_UNKNOWN  431 HEADERS_TOO_LARGE  500 INTERNAL
-  //   501 METHOD_UNKNOWN  503 TOO_MANY_CONNECTIONS, TOO_MANY_BYTES, NOT_ANSWERED (the responder was dropped)
+  //   417 EXPECTATION_UNKNOWN  421 HOST_NOT_ALLOWED  426 WEBSOCKET_VERSION_UNKNOWN  431 HEADERS_TOO_LARGE
+  //   500 INTERNAL  501 METHOD_UNKNOWN  503 TOO_MANY_CONNECTIONS, TOO_MANY_BYTES, NOT_ANSWERED (the responder was dropped)
   virtual Response refuse(int status, std::string_view code, std::string_view detail) = 0;
 };
 
