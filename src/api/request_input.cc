@@ -45,6 +45,15 @@ std::optional<std::string> percent_decode(std::string_view text) {
   return out;
 }
 
+std::optional<std::string> idempotency_key(const Request& request) {
+  std::string_view key = request.header("idempotency-key");
+  if (key.empty()) return std::nullopt;
+  bool printable = std::ranges::all_of(key, [](char c) { return c >= 0x20 && c < 0x7f; });
+  if (key.size() > idempotency_key_chars_max || !printable)
+    refuse_input("idempotency-key", "The key must be 1 to 255 visible ASCII characters.");
+  return std::string(key);
+}
+
 Query::Query(std::string_view text) {
   while (!text.empty()) {
     std::string_view pair = text.substr(0, text.find('&'));
@@ -110,6 +119,24 @@ const Json* Input::find(std::string_view key) const {
   return value && !value->is_null() ? value : nullptr;
 }
 
+bool Input::is_null(std::string_view key) const {
+  const Json* value = object_->if_contains(key);
+  return value && value->is_null();
+}
+
+JsonText Input::json(std::string_view key, JsonText otherwise, std::size_t bytes_max, std::string_view too_large) const {
+  const Json* value = find(key);
+  if (!value) return otherwise;
+  JsonText text = canonical(*value);
+  if (text.size() > bytes_max)
+    throw Problem{.status = 413,
+                  .code = std::string(too_large),
+                  .detail = "`" + std::string(key) + "` has " + std::to_string(text.size()) + " bytes and may have " +
+                            std::to_string(bytes_max) + ". Store it elsewhere, and say here where it lies.",
+                  .where = place_ + "/" + std::string(key)};
+  return text;
+}
+
 std::string Input::text(std::string_view key, std::size_t chars_max) const {
   const Json* value = find(key);
   if (!value) refuse(key, "is missing");
@@ -151,6 +178,12 @@ std::optional<Duration> Input::duration(std::string_view key) const {
   return value;
 }
 
+std::optional<Duration> Input::positive_duration(std::string_view key) const {
+  auto value = duration(key);
+  if (value && value->count() == 0) refuse(key, "must be longer than nothing, like 90s, 15m or 4h");
+  return value;
+}
+
 std::optional<Money> Input::money(std::string_view key) const {
   if (!has(key)) return std::nullopt;
   auto value = parse_money(text(key));
@@ -166,7 +199,7 @@ std::optional<Instant> Input::moment(std::string_view key) const {
 }
 
 void Input::each(std::string_view key, std::size_t count_max, const std::function<void(const Input&)>& visit,
-                 const std::function<void(const Problem&)>& no_object) const {
+                 const std::function<void(const Problem&, const Json& item)>& refused) const {
   const Json* value = find(key);
   if (!value) refuse(key, "is missing");
   if (!value->is_array()) refuse(key, "must be a list");
@@ -174,12 +207,12 @@ void Input::each(std::string_view key, std::size_t count_max, const std::functio
   if (items.size() > count_max) refuse(key, "has more than " + std::to_string(count_max) + " items");
   for (std::size_t i = 0; i < items.size(); ++i) {
     std::string place = place_ + "/" + std::string(key) + "/" + std::to_string(i);
-    if (items[i].is_object())
+    try {
+      if (!items[i].is_object()) refuse_input(place, "Each item must be an object.");
       visit(Input(items[i].get_object(), std::move(place)));
-    else if (no_object)
-      no_object({.status = 400, .code = "INVALID_REQUEST", .detail = "Each item must be an object.", .where = place});
-    else
-      refuse_input(place, "Each item must be an object.");
+    } catch (const Problem& problem) {
+      refused(problem, items[i]);
+    }
   }
 }
 

@@ -28,6 +28,10 @@ inline constexpr std::string_view name_rule =
 // %41 -> A; nothing when it is malformed.
 std::optional<std::string> percent_decode(std::string_view text);
 
+inline constexpr std::size_t idempotency_key_chars_max = 255;
+// The Idempotency-Key header; nothing when there is none.
+std::optional<std::string> idempotency_key(const Request& request);
+
 class Query {
  public:
   explicit Query(std::string_view text);
@@ -65,9 +69,13 @@ class Input {
   std::optional<bool> flag(std::string_view key) const;
   std::optional<std::int64_t> number(std::string_view key, std::int64_t min, std::int64_t max) const;
   std::optional<Duration> duration(std::string_view key) const;
+  std::optional<Duration> positive_duration(std::string_view key) const;
   std::optional<Money> money(std::string_view key) const;
   std::optional<Instant> moment(std::string_view key) const;
   const Json* find(std::string_view key) const;  // null is as good as absent
+  bool is_null(std::string_view key) const;      // and here it is not
+  // Canonical JSON of what is there, `otherwise` when nothing is; more than so many bytes have this code.
+  JsonText json(std::string_view key, JsonText otherwise, std::size_t bytes_max, std::string_view too_large) const;
   template <class Enum>
   std::optional<Enum> word(std::string_view key) const {
     if (!has(key)) return std::nullopt;
@@ -81,9 +89,9 @@ class Input {
     if (!value) refuse(key, "is not an id like " + AnyId{}.str());
     return *value;
   }
-  // Each element must be an object; `no_object` is told of those that are none, and without it all is refused.
+  // Each element stands for itself: `refused` is told of one that is no object, or of which `visit` throws a Problem.
   void each(std::string_view key, std::size_t count_max, const std::function<void(const Input&)>& visit,
-            const std::function<void(const Problem&)>& no_object = {}) const;
+            const std::function<void(const Problem&, const Json& item)>& refused) const;
   [[noreturn]] void refuse(std::string_view key, std::string_view why) const;
 
  private:
