@@ -16,6 +16,11 @@ void append_one_line(std::string& out, std::string_view text) {
     if (c != '\r' && c != '\n' && c != '\0') out += c;
 }
 
+// Two searches for one character each are much faster than one for either.
+bool is_one_line(std::string_view text) {
+  return text.find('\n') == std::string_view::npos && text.find('\r') == std::string_view::npos;
+}
+
 void append_id(std::string& out, std::string_view id) {
   if (id.empty()) return;
   out += "id: ";
@@ -26,7 +31,7 @@ void append_id(std::string& out, std::string_view id) {
 // A reader puts "data:" lines together with line feeds; CR and CRLF end a line just as LF does.
 void append_data(std::string& out, std::string_view data) {
   for (;;) {
-    const auto end = data.find_first_of("\r\n");
+    const auto end = is_one_line(data) ? std::string_view::npos : data.find_first_of("\r\n");
     out += "data: ";
     out += data.substr(0, end);
     out += '\n';
@@ -132,7 +137,7 @@ std::optional<std::string_view> append_message_head(std::string& out, Framing fr
     append_text_frame_head(out, message.data.size());
     return "";
   }
-  if (message.data.empty() || message.data.find_first_of("\r\n") != std::string::npos) return std::nullopt;
+  if (message.data.empty() || !is_one_line(message.data)) return std::nullopt;
   append_id(out, message.id);
   out += "data: ";
   return "\n\n";
