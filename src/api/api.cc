@@ -193,7 +193,7 @@ void Api::handle(Request request, Responder respond) {
     if (!match.other_method) return respond(to_response(no_such_path()));
     return respond(to_response({.status = 405,
                                 .code = "METHOD_NOT_ALLOWED",
-                                .detail = "This path is there, but not for this method; see /openapi.json.",
+                                .detail = "This path has other methods: " + match.allowed + ".",
                                 .where = {},
                                 .headers = {{"Allow", match.allowed}}}));
   }

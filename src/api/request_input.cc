@@ -15,7 +15,7 @@ int hex_digit(char c) {
   return -1;
 }
 
-std::string listed(std::initializer_list<std::string_view> words) {
+std::string listed(std::span<const std::string_view> words) {
   std::string out;
   for (std::string_view word : words) (out += out.empty() ? "" : ", ") += word;
   return out.empty() ? "none" : out;
@@ -72,7 +72,7 @@ Query::Query(std::string_view text) {
 void Query::only(std::initializer_list<std::string_view> known) const {
   for (const auto& [name, value] : values_)
     if (std::ranges::find(known, name) == known.end())
-      refuse_input(name, "There is no such parameter here; there are: " + listed(known) + ".");
+      refuse_input(name, "There is no such parameter here; there are: " + listed({known.begin(), known.size()}) + ".");
 }
 
 const std::string* Query::find(std::string_view name) const {
@@ -107,11 +107,15 @@ void Input::refuse(std::string_view key, std::string_view why) const {
   refuse_input(place_ + "/" + std::string(key), "`" + std::string(key) + "` " + std::string(why) + ".");
 }
 
+void Input::refuse_word(std::string_view key, std::span<const std::string_view> words) const {
+  refuse(key, "must be one of " + listed(words));
+}
+
 void Input::only(std::initializer_list<std::string_view> known) const {
   for (const auto& member : *object_)
     if (std::ranges::find(known, std::string_view(member.key())) == known.end())
       refuse_input(place_ + "/" + std::string(member.key()),
-                   "There is no such key here; there are: " + listed(known) + ".");
+                   "There is no such key here; there are: " + listed({known.begin(), known.size()}) + ".");
 }
 
 const Json* Input::find(std::string_view key) const {

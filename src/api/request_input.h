@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -80,7 +81,7 @@ class Input {
   std::optional<Enum> word(std::string_view key) const {
     if (!has(key)) return std::nullopt;
     auto value = parse_enum<Enum>(text(key));
-    if (!value) refuse(key, "is none of the words that can stand here");
+    if (!value) refuse_word(key, enum_names<Enum>);
     return value;
   }
   template <class AnyId>
@@ -95,6 +96,8 @@ class Input {
   [[noreturn]] void refuse(std::string_view key, std::string_view why) const;
 
  private:
+  [[noreturn]] void refuse_word(std::string_view key, std::span<const std::string_view> words) const;
+
   const boost::json::object* object_;
   std::string place_;
   std::shared_ptr<Json> owned_;

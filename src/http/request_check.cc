@@ -49,10 +49,15 @@ bool host_is_allowed(std::string_view host, std::span<const std::string> hosts) 
 std::optional<Refusal> check_head(Request& request, Protocol protocol, Trust trust) {
   const std::string* host = nullptr;
   const std::string* origin = nullptr;
+  bool authorized = false, repeatable = false;
   for (const auto& [name, value] : request.headers) {
     // Two of these would let a proxy and this server see two different requests.
     if (name == "host" && std::exchange(host, &value)) return malformed("there is more than one Host header");
     if (name == "origin" && std::exchange(origin, &value)) return malformed("there is more than one Origin header");
+    if (name == "authorization" && std::exchange(authorized, true))
+      return malformed("there is more than one Authorization header");
+    if (name == "idempotency-key" && std::exchange(repeatable, true))
+      return malformed("there is more than one Idempotency-Key header");
     if (name == "transfer-encoding" && (protocol.http_1_0 || !equal_ignoring_case(value, "chunked")))
       return malformed("the only transfer encoding is chunked, in HTTP/1.1");
     if (name == "expect" && !protocol.http_1_0 && !equal_ignoring_case(value, "100-continue"))

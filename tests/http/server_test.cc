@@ -205,7 +205,9 @@ TEST_P(Malformed, requests_are_refused_and_the_connection_closed) {
 INSTANTIATE_TEST_SUITE_P(
     All, Malformed,
     testing::Values("nonsense\r\n\r\n", "\x16\x03\x01\x02\x01", "GET / HTTP/2.0\r\n\r\n", "GET / HTTP/1.1\r\n\r\n",
-                    "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "GET http:// HTTP/1.1\r\nHost: a\r\n\r\n",
+                    "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+                    "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer 1\r\nAuthorization: Bearer 2\r\n\r\n",
+                    "POST / HTTP/1.1\r\nHost: a\r\nIdempotency-Key: 1\r\nIdempotency-Key: 2\r\n\r\n", "GET http:// HTTP/1.1\r\nHost: a\r\n\r\n",
                     "GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n", "GET http://me@a/ HTTP/1.1\r\nHost: a\r\n\r\n",
                     "GET / HTTP/1.1\r\nHost: a\r\nBad Name: x\r\n\r\n",
                     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: many\r\n\r\n",
