@@ -174,13 +174,14 @@ Api::Match Api::find(Method method, std::string_view path) const {
 // Also what a browser asks before it lets a page of another origin send the request. Whether that page may at all has
 // been seen to when this is called.
 Response Api::options_of(const Request& request) const {
-  std::string allowed = request.path == "*" ? "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
-                                            : find(request.method, request.path).allowed;
+  std::string allowed =
+      request.path == "*" ? "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS" : find(request.method, request.path).allowed;
   if (allowed.empty()) return to_response(no_such_path());
   Response out{.status = 204, .content_type = {}, .body = {}, .headers = {{"Allow", allowed}}, .stream = {}};
   if (!request.header("origin").empty() && !request.header("access-control-request-method").empty()) {
     out.headers.push_back({"Access-Control-Allow-Methods", allowed});
-    out.headers.push_back({"Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID"});
+    out.headers.push_back(
+        {"Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID"});
     out.headers.push_back({"Access-Control-Max-Age", "600"});
   }
   return out;

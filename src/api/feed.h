@@ -1,12 +1,12 @@
 // The live feed: every event of a tenant, in order, from any position that is still kept.
 //
 // A position is "<frame>.<event>": the journal frame and the event's place in it. A message says where it stands, so
-// a client that comes back with its last one misses nothing and sees nothing twice. The first message has a position and
-// nothing else, and so has one now and then while nothing happens that a client is to see.
+// a client that comes back with its last one misses nothing and sees nothing twice. The first message has a position
+// and nothing else, and so has one now and then while nothing happens that a client is to see.
 //
-// One thread carries events from the journal to all channels, each at its own pace: one whose queue is full is left alone
-// until it has room, and goes on from the frames that are kept. Only who falls behind those is cut off. So a slow client
-// costs its queue, and no more.
+// One thread carries events from the journal to all channels, each at its own pace: one whose queue is full is left
+// alone until it has room, and goes on from the frames that are kept. Only who falls behind those is cut off. So a slow
+// client costs its queue, and no more.
 #pragma once
 
 #include <condition_variable>
@@ -82,8 +82,8 @@ class Feed {
     // How far it is in a frame that was more than it had room for.
     struct {
       Position frame = 0;
-      std::size_t part = 0;  // offset of the part it is in
-      std::size_t line = 0;  // offset in that part's lines
+      std::size_t part = 0;      // offset of the part it is in
+      std::size_t line = 0;      // offset in that part's lines
       std::uint64_t events = 0;  // of the frame, before that line
       std::uint64_t events_of_part = 0;
     } place;

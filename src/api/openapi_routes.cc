@@ -18,9 +18,10 @@ const Field workflow_name{"name", "Name", "The workflow's name."};
 
 Answer run_after(std::string_view says, std::string_view example) { return {200, says, {{"Run", example}}}; }
 
-const Field idempotency_key{"Idempotency-Key", "text/255",
-                            "Makes a repeat safe: the same key with the same content makes nothing new, and is answered "
-                            "with what the first request made. Keys are the API key's own, and do not expire."};
+const Field idempotency_key{
+    "Idempotency-Key", "text/255",
+    "Makes a repeat safe: the same key with the same content makes nothing new, and is answered "
+    "with what the first request made. Keys are the API key's own, and do not expire."};
 
 // ---- By resource, in the router's order
 
@@ -46,9 +47,8 @@ std::vector<RouteDoc> runs() {
        .pattern = "/runs/batch",
        .operation_id = "create_runs",
        .tag = "runs",
-       .says =
-           "One result an item, in their order; an item that is wrong harms no other. An Idempotency-Key makes "
-           "repeating the batch safe: each item that has none of its own gets one of it and its number.",
+       .says = "One result an item, in their order; an item that is wrong harms no other. An Idempotency-Key makes "
+               "repeating the batch safe: each item that has none of its own gets one of it and its number.",
        .headers = {idempotency_key},
        .bodies = {{"NewRuns"}},
        .answers = {{200, "What became of each.", {{"BatchResults"}}}}},
@@ -334,22 +334,24 @@ std::vector<RouteDoc> keys() {
        .says = "A repeat with the same Idempotency-Key makes no second key, and is not shown the text again.",
        .headers = {idempotency_key},
        .bodies = {{"NewKey"}},
-       .answers = {{201, "The key, with its text.", {{"MadeKey"}}},
-                   {200, "The key that an earlier request made.", {{"Key", "KeyMadeBefore"}}, {"Idempotency-Replayed"}}},
+       .answers =
+           {{201, "The key, with its text.", {{"MadeKey"}}},
+            {200, "The key that an earlier request made.", {{"Key", "KeyMadeBefore"}}, {"Idempotency-Replayed"}}},
        .problems = {"UNKNOWN_TENANT", "IDEMPOTENCY_KEY_REUSED"}},
       {.method = post,
        .pattern = "/keys/{id}/rotate",
        .operation_id = "rotate_key",
        .tag = "keys",
-       .says =
-           "The new key has the old one's name and role, and its expiry unless another is given; the old one is good until "
-           "the overlap is over. A key that was replaced already is not replaced again.",
+       .says = "The new key has the old one's name and role, and its expiry unless another is given; the old one is "
+               "good until "
+               "the overlap is over. A key that was replaced already is not replaced again.",
        .path = {key_id},
        .headers = {idempotency_key},
        .bodies = {{"KeyRotation"}},
        .body_required = false,
-       .answers = {{201, "The new key, with its text.", {{"MadeKey"}}},
-                   {200, "The key that an earlier request made.", {{"Key", "KeyMadeBefore"}}, {"Idempotency-Replayed"}}},
+       .answers =
+           {{201, "The new key, with its text.", {{"MadeKey"}}},
+            {200, "The key that an earlier request made.", {{"Key", "KeyMadeBefore"}}, {"Idempotency-Replayed"}}},
        .problems = {"NOT_FOUND", "KEY_NOT_ACTIVE", "IDEMPOTENCY_KEY_REUSED"}},
       {.method = delete_,
        .pattern = "/keys/{id}",
@@ -371,9 +373,12 @@ std::vector<RouteDoc> operations() {
        .says =
            "Every event of the tenant's runs, in order and without gaps; for admins also those of the tenant itself. "
            "Server-sent events, or WebSocket text messages when the client asks for an upgrade (the key goes in the "
-           "Authorization header there too). First comes the position at which it begins, and now and then, while there "
-           "is nothing else to say, the one it has come to: in the stream an id without data, which clients remember and "
-           "do not show; in a WebSocket a message with a `position` alone. A slow client is waited for. One that falls behind what is kept "
+           "Authorization header there too). First comes the position at which it begins, and now and then, while "
+           "there "
+           "is nothing else to say, the one it has come to: in the stream an id without data, which clients remember "
+           "and "
+           "do not show; in a WebSocket a message with a `position` alone. A slow client is waited for. One that falls "
+           "behind what is kept "
            "is told to resume and disconnected, as all are when the server stops: an event `resume`, or a close with "
            "1013 (1012 when the server stops), names the last position it was sent.",
        .query = {{"after", "text", "Go on behind this position; 0 for all that is kept. From now on unless told."},

@@ -16,10 +16,13 @@ std::string_view title_of(int status) {
     case 408: return "The request took too long to arrive";
     case 409: return "This does not fit the present state";
     case 410: return "This is no longer kept";
-    case 413: return "This is too large";
+    case 413:
+      return "This is too large";
     case 415: return "This kind of content is not taken";
-    case 421: return "This server has another name";
-    case 422: return "The request is understood and cannot be done";
+    case 421:
+      return "This server has another name";
+    case 422:
+      return "The request is understood and cannot be done";
     case 429: return "Too many requests";
     case 431: return "The headers are too large";
     case 503: return "Not now";

@@ -128,7 +128,8 @@ bool Input::is_null(std::string_view key) const {
   return value && value->is_null();
 }
 
-JsonText Input::json(std::string_view key, JsonText otherwise, std::size_t bytes_max, std::string_view too_large) const {
+JsonText Input::json(std::string_view key, JsonText otherwise, std::size_t bytes_max,
+                     std::string_view too_large) const {
   const Json* value = find(key);
   if (!value) return otherwise;
   JsonText text = canonical(*value);

@@ -12,11 +12,11 @@
 #include <string>
 #include <string_view>
 
+#include "api/problem.h"
 #include "core/id.h"
 #include "core/json.h"
 #include "core/money.h"
 #include "core/time.h"
-#include "api/problem.h"
 
 namespace pawl::api {
 

@@ -40,7 +40,8 @@ void list_approvals(CallPtr call) {
     if (more) rows.pop_back();
     array items;
     for (const ApprovalRow& row : rows) items.push_back(row_object(row));
-    c.answer(200, object{{"items", std::move(items)}, {"next_cursor", more ? Json(rows.back().id.str()) : Json(nullptr)}});
+    c.answer(200,
+             object{{"items", std::move(items)}, {"next_cursor", more ? Json(rows.back().id.str()) : Json(nullptr)}});
   });
 }
 

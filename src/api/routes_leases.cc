@@ -195,7 +195,8 @@ void heartbeat(CallPtr call) {
   auto items = read_items(*call, [](const Input& in, Item&) { in.only({"lease_id", "token"}); });
   call->api.runtime().post_urgent([call, items](Engine& engine) {
     for (Item& item : *items)
-      if (!item.malformed && (!item.lease || !engine.heartbeat(call->who.tenant, item.lease->run, item.lease->step, item.token)))
+      if (!item.malformed &&
+          (!item.lease || !engine.heartbeat(call->who.tenant, item.lease->run, item.lease->step, item.token)))
         item.code = "LEASE_LOST";
     call->api.background().post([call, items] { answer_items(*call, *items); });
   });

@@ -3,8 +3,8 @@
 #include <boost/json/serialize.hpp>
 #include <set>
 
-#include "crypto/sha256.h"
 #include "api/api.h"
+#include "crypto/sha256.h"
 #include "store/stream.h"
 
 namespace pawl::api {
@@ -52,7 +52,8 @@ NewRun read_new_run(const Input& input, const Principal& who, bool in_batch) {
     input.refuse("provider", "must be native or external");
   out.provider = provider;
   if (in_batch && input.has("idempotency_key"))
-    out.idempotency = idempotency_of(who, input.text("idempotency_key", idempotency_key_chars_max), input.canonical_text());
+    out.idempotency =
+        idempotency_of(who, input.text("idempotency_key", idempotency_key_chars_max), input.canonical_text());
   return out;
 }
 
@@ -113,14 +114,13 @@ void create_batch(CallPtr call) {
       [&](const Input& item) {
         NewRun run = read_new_run(item, call->who, true);
         if (key && !run.idempotency)
-          run.idempotency = idempotency_of(call->who, *key + "/" + std::to_string(items->size()), item.canonical_text());
+          run.idempotency =
+              idempotency_of(call->who, *key + "/" + std::to_string(items->size()), item.canonical_text());
         items->emplace_back().run = std::move(run);
       },
       [&](const Problem& problem, const Json&) {
-        items->emplace_back().result = {{"status", problem.status},
-                                        {"code", problem.code},
-                                        {"detail", problem.detail},
-                                        {"where", problem.where}};
+        items->emplace_back().result = {
+            {"status", problem.status}, {"code", problem.code}, {"detail", problem.detail}, {"where", problem.where}};
       });
   call->api.runtime().post([call, items](Engine& engine) {
     for (Item& item : *items) {

@@ -130,15 +130,16 @@ struct KeyWish {
 };
 
 // What the wish comes to in the tenant as it is now.
-std::expected<KeyCreated, Problem> decide_key(const KeyWish& wish, const Tenant& tenant, const NewKey& made, Instant now) {
+std::expected<KeyCreated, Problem> decide_key(const KeyWish& wish, const Tenant& tenant, const NewKey& made,
+                                              Instant now) {
   KeyCreated out{made.id, wish.name, wish.role, made.secret_hash, wish.lifetime ? now + *wish.lifetime : end_of_time};
   if (!wish.replaces) return out;
   const Tenant::Key& old = tenant.keys.at(*wish.replaces);
   if (old.revoked || old.expires_at <= now)
-    return std::unexpected(
-        Problem{.status = 409,
-                .code = "KEY_NOT_ACTIVE",
-                .detail = "This key was replaced or revoked, or its time is over. Rotate its successor, or make a new key."});
+    return std::unexpected(Problem{
+        .status = 409,
+        .code = "KEY_NOT_ACTIVE",
+        .detail = "This key was replaced or revoked, or its time is over. Rotate its successor, or make a new key."});
   out.name = old.name;
   out.role = old.role;
   if (!wish.lifetime) out.expires_at = old.expires_at;
@@ -149,8 +150,9 @@ void answer_repeated_key(Engine& engine, CallPtr call, const NewKey& made, KeyId
   bool same = id == made.id;
   engine.when_durable([call, same, id, key] {
     if (!same)
-      return call->answer(problem_of(Refusal{RefusalCode::idempotency_conflict,
-                                             "this Idempotency-Key was used for another request, which made " + id.str()}));
+      return call->answer(
+          problem_of(Refusal{RefusalCode::idempotency_conflict,
+                             "this Idempotency-Key was used for another request, which made " + id.str()}));
     call->answer(200, key_object(id, key, call->api.clock().now()), {{"Idempotency-Replayed", "true"}});
   });
 }
@@ -159,7 +161,8 @@ void answer_repeated_key(Engine& engine, CallPtr call, const NewKey& made, KeyId
 void make_key(CallPtr call, KeyWish wish) {
   Instant now = call->api.clock().now();
   auto name = idempotency_key(call->request);
-  NewKey made = name ? call->api.keys().make(call->who.key.str() + "/" + *name, wish.content) : call->api.keys().make(now);
+  NewKey made =
+      name ? call->api.keys().make(call->who.key.str() + "/" + *name, wish.content) : call->api.keys().make(now);
   call->api.runtime().post([call, wish = std::move(wish), made, now, repeatable = name.has_value()](Engine& engine) {
     const Tenant& tenant = *engine.find_tenant(wish.tenant);
     auto known = tenant.keys.lower_bound(KeyId{{made.id.bits.high, 0}});
@@ -167,14 +170,15 @@ void make_key(CallPtr call, KeyWish wish) {
       return answer_repeated_key(engine, call, made, known->first, known->second);
     auto created = decide_key(wish, tenant, made, now);
     if (!created) return engine.when_durable([call, problem = created.error()] { call->answer(problem); });
-    engine.create_key(wish.tenant, *created, call->who.actor(), [call, made, key = *created](std::expected<TenantId, Refusal> done) {
-      if (!done) return call->answer(problem_of(done.error()));
-      call->answer(201, object{{"id", made.id.str()},
-                               {"key", made.text},
-                               {"name", key.name},
-                               {"role", to_string(key.role)},
-                               {"expires_at", expiry(key.expires_at)}});
-    });
+    engine.create_key(wish.tenant, *created, call->who.actor(),
+                      [call, made, key = *created](std::expected<TenantId, Refusal> done) {
+                        if (!done) return call->answer(problem_of(done.error()));
+                        call->answer(201, object{{"id", made.id.str()},
+                                                 {"key", made.text},
+                                                 {"name", key.name},
+                                                 {"role", to_string(key.role)},
+                                                 {"expires_at", expiry(key.expires_at)}});
+                      });
     if (wish.replaces)
       engine.revoke_key(wish.tenant, KeyRevoked{*wish.replaces, now + wish.overlap}, call->who.actor(), {});
   });
@@ -258,7 +262,8 @@ std::vector<Route> tenant_routes() {
   return {
       {get, "/tenant", viewer, get_tenant, "The tenant of this key: weight, caps, workspaces"},
       {put, "/tenant/caps", admin, [](CallPtr call) { change_caps(std::move(call), true); }, "Set the tenant's caps"},
-      {patch, "/tenant/caps", admin, [](CallPtr call) { change_caps(std::move(call), false); }, "Change some of the caps"},
+      {patch, "/tenant/caps", admin, [](CallPtr call) { change_caps(std::move(call), false); },
+       "Change some of the caps"},
       {get, "/workspaces", viewer, list_workspaces, "The workspaces that have a weight"},
       {put, "/workspaces/{name}", admin, set_workspace, "Give a workspace its weight"},
       {get, "/tenants", admin, list_tenants, "All tenants (admins of the tenant default)"},

@@ -9,7 +9,6 @@
 namespace pawl {
 namespace {
 
-
 JsonText read_input(const std::string& text) {
   if (text.empty()) return "{}";
   bool is_file = text == "-" || text[0] == '@';

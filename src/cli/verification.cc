@@ -46,8 +46,8 @@ VerifyCounts Verification::check() {
 
   for (const Tenant& tenant : tenants)
     for (std::size_t status = 0; status < enum_count<ApprovalStatus>; ++status)
-      for (ApprovalRow& row : store_.list_approvals(
-               tenant.id, {.status = static_cast<ApprovalStatus>(status), .limit = SIZE_MAX})) {
+      for (ApprovalRow& row :
+           store_.list_approvals(tenant.id, {.status = static_cast<ApprovalStatus>(status), .limit = SIZE_MAX})) {
         ++counts_.approvals;
         approvals_[row.run].push_back(std::move(row));
       }

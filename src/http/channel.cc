@@ -103,7 +103,10 @@ Outbox::State Outbox::take(std::vector<MessagePtr>& batch, std::size_t bytes_max
     queue_.pop_front();
   }
   queued_bytes_ -= bytes;
-  const auto state = !batch.empty() ? State::open : cut_off_ ? State::cut_off : finished_ ? State::finished : State::open;
+  const auto state = !batch.empty() ? State::open
+                     : cut_off_     ? State::cut_off
+                     : finished_    ? State::finished
+                                    : State::open;
   const bool tell = queued_bytes_ <= bytes_max_ / 2 && std::exchange(room_wanted_, false);
   lock.unlock();
   if (tell && on_room_) on_room_();

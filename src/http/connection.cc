@@ -452,9 +452,8 @@ Task<void> Connection::write_channel(Outbox& outbox) {
     output_.clear();
     const auto state = outbox.take(batch, channel_batch_bytes);
     for (const auto& message : batch) {
-      const auto tail = message->data.size() < shared_message_bytes
-                            ? std::nullopt
-                            : append_message_head(output_, framing(), *message);
+      const auto tail = message->data.size() < shared_message_bytes ? std::nullopt
+                                                                    : append_message_head(output_, framing(), *message);
       if (!tail) {
         append_message(output_, framing(), *message);
         continue;

@@ -83,7 +83,8 @@ class Handler {
   // The words for what the server itself has to answer, on any of its threads:
   //   400 REQUEST_MALFORMED  403 ORIGIN_NOT_ALLOWED  408 REQUEST_TOO_SLOW  413 BODY_TOO_LARGE
   //   417 EXPECTATION_UNKNOWN  421 HOST_NOT_ALLOWED  426 WEBSOCKET_VERSION_UNKNOWN  431 HEADERS_TOO_LARGE
-  //   500 INTERNAL  501 METHOD_UNKNOWN  503 TOO_MANY_CONNECTIONS, TOO_MANY_BYTES, NOT_ANSWERED (the responder was dropped)
+  //   500 INTERNAL  501 METHOD_UNKNOWN  503 TOO_MANY_CONNECTIONS, TOO_MANY_BYTES, NOT_ANSWERED (the responder was
+  //   dropped)
   virtual Response refuse(int status, std::string_view code, std::string_view detail) = 0;
 };
 

@@ -67,8 +67,9 @@ std::optional<Refusal> check_head(Request& request, Protocol protocol, Trust tru
   if (host && !trust.hosts.empty() && !host_is_allowed(*host, trust.hosts))
     return Refusal{.status = 421,
                    .code = "HOST_NOT_ALLOWED",
-                   .detail = "this server is not called by the name in the Host header; a server behind a proxy is told "
-                             "its name with --host"};
+                   .detail =
+                       "this server is not called by the name in the Host header; a server behind a proxy is told "
+                       "its name with --host"};
   if (origin && !origin_is_allowed(*origin, host ? *host : "", trust.origins))
     return Refusal{
         .status = 403, .code = "ORIGIN_NOT_ALLOWED", .detail = "pages of this origin may not use this server"};

@@ -30,9 +30,9 @@ struct ServerOptions {
 
   // Pages that may talk to this server from a browser, beside those that it serves itself: "https://ops.example".
   std::vector<std::string> origins;
-  // Names that a request may call this server by, without a port. Who listens on loopback is called by the names of this
-  // machine, beside these: a page whose own name was made to lead here (DNS rebinding) calls it by another. On other
-  // addresses, without any here, every name will do.
+  // Names that a request may call this server by, without a port. Who listens on loopback is called by the names of
+  // this machine, beside these: a page whose own name was made to lead here (DNS rebinding) calls it by another. On
+  // other addresses, without any here, every name will do.
   std::vector<std::string> hosts;
 
   std::size_t connections_max = 4096;

@@ -1,4 +1,4 @@
-#include "api/problem_codes.h"
+#include "api/problem.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <regex>
 
 #include "api/openapi_parts.h"
-#include "api/problem.h"
+#include "api/problem_codes.h"
 
 namespace pawl::api {
 namespace {

@@ -14,8 +14,8 @@
 #include <thread>
 
 #include "cli/verification.h"
-#include "core/tool_spec.h"
 #include "core/decide.h"
+#include "core/tool_spec.h"
 #include "engine/runtime.h"
 #include "engine/workflows.h"
 #include "store/sqlite/sqlite_store.h"

@@ -105,7 +105,8 @@ TEST(Events, split_data_as_the_standard_says_and_keep_ids_in_one_line) {
 }
 
 TEST(Events, of_any_size_look_the_same_in_parts) {
-  for (const Channel::Message& one : {Channel::Message{"6.1", "{\"a\":1}"}, {"", "x"}, {"6.1", std::string(70'000, 'y')}})
+  for (const Channel::Message& one :
+       {Channel::Message{"6.1", "{\"a\":1}"}, {"", "x"}, {"6.1", std::string(70'000, 'y')}})
     for (const auto framing : {Framing::events, Framing::websocket}) {
       std::string whole, parts;
       append_message(whole, framing, one);

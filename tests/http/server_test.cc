@@ -207,9 +207,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values("nonsense\r\n\r\n", "\x16\x03\x01\x02\x01", "GET / HTTP/2.0\r\n\r\n", "GET / HTTP/1.1\r\n\r\n",
                     "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
                     "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer 1\r\nAuthorization: Bearer 2\r\n\r\n",
-                    "POST / HTTP/1.1\r\nHost: a\r\nIdempotency-Key: 1\r\nIdempotency-Key: 2\r\n\r\n", "GET http:// HTTP/1.1\r\nHost: a\r\n\r\n",
-                    "GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n", "GET http://me@a/ HTTP/1.1\r\nHost: a\r\n\r\n",
-                    "GET / HTTP/1.1\r\nHost: a\r\nBad Name: x\r\n\r\n",
+                    "POST / HTTP/1.1\r\nHost: a\r\nIdempotency-Key: 1\r\nIdempotency-Key: 2\r\n\r\n",
+                    "GET http:// HTTP/1.1\r\nHost: a\r\n\r\n", "GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n",
+                    "GET http://me@a/ HTTP/1.1\r\nHost: a\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nBad Name: x\r\n\r\n",
                     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: many\r\n\r\n",
                     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
                     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -431,8 +431,8 @@ class Hosts : public ServerTest {
 TEST_F(Hosts, of_a_server_on_loopback_are_this_machine_and_those_that_are_listed) {
   options.hosts = {"pawl.example"};
   start();
-  for (const char* host : {"localhost", "localhost:7295", "LOCALHOST", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:7295",
-                           "pawl.example", "pawl.example:443"})
+  for (const char* host : {"localhost", "localhost:7295", "LOCALHOST", "127.0.0.1", "127.0.0.1:1", "[::1]",
+                           "[::1]:7295", "pawl.example", "pawl.example:443"})
     EXPECT_EQ(ask_as(host).status, 200) << host;
   for (const char* host : {"evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "127.0.0.2", "", ":80",
                            "[::2]", "::1", "localhost:80:80", "pawl.example."}) {

@@ -503,7 +503,8 @@ TEST_P(StoreSuite, a_list_of_approvals_goes_on_behind_any_of_them_whatever_becam
   commit_run(fold);
   auto page = [&](std::optional<ApprovalId> before, std::size_t limit) {
     std::vector<ApprovalId> ids;
-    for (const ApprovalRow& row : store_->list_approvals(acme, {.before = before, .limit = limit})) ids.push_back(row.id);
+    for (const ApprovalRow& row : store_->list_approvals(acme, {.before = before, .limit = limit}))
+      ids.push_back(row.id);
     return ids;
   };
   auto all = page(std::nullopt, 10);

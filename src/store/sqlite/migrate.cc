@@ -50,14 +50,14 @@ bool is_native(Connection& connection, std::int64_t newest) {
 // What phase_of() says of a run, from what its row has. A run of our own that runs with no step ready or running has
 // one that waits for its retry.
 void note_phases(Connection& connection) {
-  Statement errors(connection,
-                   "UPDATE runs SET phase = ?1 WHERE status IN (?2, ?3) AND error_code <> ''");
+  Statement errors(connection, "UPDATE runs SET phase = ?1 WHERE status IN (?2, ?3) AND error_code <> ''");
   errors.run(static_cast<int>(RunPhase::error), static_cast<int>(RunStatus::running),
              static_cast<int>(RunStatus::waiting));
   std::vector<StreamKey> backing_off;
   {
-    Statement idle(connection,
-                   "SELECT tenant, id, history FROM runs WHERE status = ?1 AND leased = 0 AND ready IS NULL AND phase = ?2");
+    Statement idle(
+        connection,
+        "SELECT tenant, id, history FROM runs WHERE status = ?1 AND leased = 0 AND ready IS NULL AND phase = ?2");
     for (auto rows = idle.query(static_cast<int>(RunStatus::running), static_cast<int>(RunPhase::plain)); rows.next();)
       if (is_native(connection, rows.i64(2))) backing_off.push_back({TenantId{rows.id(0)}, rows.id(1)});
   }

@@ -130,9 +130,10 @@ SqliteStore::SqliteStore(ReadOnly, const std::filesystem::path& folder) {
   reading_->abandon();
   int version = checked_version(*reading_);
   if (version < sqlite::schema_version_readable || sqlite::has_first_layout(*reading_))
-    throw StoreFailure(fmt::format(
-        "{} was written by an older pawl and has to be migrated before one can look at it. Start pawl serve on it once.",
-        path));
+    throw StoreFailure(
+        fmt::format("{} was written by an older pawl and has to be migrated before one can look at it. Start pawl "
+                    "serve on it once.",
+                    path));
   set_up_reader(*reading_, SqliteOptions{}.reader_cache_bytes);
   reader_.emplace(*reading_, version);
 }
