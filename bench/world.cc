@@ -58,8 +58,8 @@ class RecordingStore final : public Store {
   std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) override {
     return inner_->list_runs(tenant, filter);
   }
-  std::vector<ApprovalRow> list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit) override {
-    return inner_->list_approvals(tenant, status, limit);
+  std::vector<ApprovalRow> list_approvals(TenantId tenant, const ApprovalFilter& filter) override {
+    return inner_->list_approvals(tenant, filter);
   }
   Stream history(StreamKey key) override { return inner_->history(key); }
   void for_each_stream(const std::function<void(StreamKey)>& v) override { inner_->for_each_stream(v); }

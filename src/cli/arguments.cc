@@ -168,6 +168,9 @@ class VerbTable {
           key->needs(certificate);
           verb.add_option("--origin", options.origins, "a web page's origin that may talk to this server; may be repeated")
               ->type_name("URL");
+          verb.add_option("--host", options.hosts,
+                          "a name that this server is called by, behind a proxy; may be repeated")
+              ->type_name("NAME");
           verb.add_flag("!--no-workers", options.workers, "leave the built-in tools to other workers");
         });
   }

@@ -9,15 +9,13 @@
 namespace pawl {
 namespace {
 
-constexpr std::size_t input_bytes_max = 1 << 20;
-
 JsonText read_input(const std::string& text) {
   if (text.empty()) return "{}";
   bool is_file = text == "-" || text[0] == '@';
   std::string name = text == "-" ? "stdin" : is_file ? text.substr(1) : "--input";
   std::string content = is_file ? read_whole_file(text == "-" ? text : text.substr(1)) : text;
-  if (content.size() > input_bytes_max)
-    throw Stop(exit_usage, fmt::format("{}: an input may have {} bytes", name, input_bytes_max));
+  if (content.size() > run_input_bytes_max)
+    throw Stop(exit_usage, fmt::format("{}: an input may have {} bytes", name, run_input_bytes_max));
   auto value = parse_json(content);
   if (!value)
     throw Stop(exit_usage, fmt::format("{} is not JSON: {}{}", name, value.error(),

@@ -42,6 +42,7 @@ struct ServeOptions {
   std::string tls_certificate;
   std::string tls_key;
   std::vector<std::string> origins;
+  std::vector<std::string> hosts;
   bool workers = true;
 };
 ExitCode serve(const ServeOptions& options);

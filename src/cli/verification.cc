@@ -46,7 +46,8 @@ VerifyCounts Verification::check() {
 
   for (const Tenant& tenant : tenants)
     for (std::size_t status = 0; status < enum_count<ApprovalStatus>; ++status)
-      for (ApprovalRow& row : store_.list_approvals(tenant.id, static_cast<ApprovalStatus>(status), SIZE_MAX)) {
+      for (ApprovalRow& row :
+           store_.list_approvals(tenant.id, {.status = static_cast<ApprovalStatus>(status), .limit = SIZE_MAX})) {
         ++counts_.approvals;
         approvals_[row.run].push_back(std::move(row));
       }
@@ -172,6 +173,7 @@ void Verification::check_row(const Run& run, const WholeStream& stream, const Ru
   expect(row.head == stream.lines[row.seq - 1].hash, "the head is not the chain's hash");
   expect(row.status == run.status,
          fmt::format("status is {}, folded {}", to_string(row.status), to_string(run.status)));
+  expect(!row.phase || *row.phase == phase_of(run), "phase");
   expect(row.error_code == (run.diagnostic ? run.diagnostic->error_code : ""), "error_code");
   expect(row.workflow == run.workflow->name && row.version == run.workflow->version, "workflow or version");
   expect(row.workspace == run.workspace, "workspace");

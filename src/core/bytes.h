@@ -53,6 +53,7 @@ class ByteReader {
 
   bool bad() const { return bad_; }
   bool at_end() const { return in_.empty(); }
+  std::string_view rest() const { return in_; }
 
   std::uint64_t u64() {
     std::uint64_t value = 0;

@@ -137,13 +137,14 @@ struct Fold {
   Checked operator()(const RequestRefused&) const { return {}; }
   Checked operator()(const KeyCreated& event) const {
     if (tenant.keys.contains(event.key)) return std::unexpected("a key is created once");
-    tenant.keys[event.key] = {event.name, event.role, event.secret_hash, whole.at, whole.by, event.expires_at};
+    tenant.keys[event.key] = {event.name, event.role, event.secret_hash, whole.at, whole.by, event.expires_at, false};
     return {};
   }
   Checked operator()(const KeyRevoked& event) const {
     auto found = tenant.keys.find(event.key);
     if (found == tenant.keys.end()) return std::unexpected("a key was revoked that is not there");
     found->second.expires_at = std::min(found->second.expires_at, event.from);
+    found->second.revoked = true;
     return {};
   }
 };

@@ -73,7 +73,11 @@ Engine::Resident& Engine::adopt(RunRow row) {
   const Workflow* workflow = workflows_.find(row.tenant, row.workflow, row.version);
   invariant(workflow != nullptr, "a run names a workflow version that is not there");
   auto run = read_snapshot(row.snapshot, *workflow);
-  if (!run) run = fold_lines(row.tenant, row.id, *workflow, store_.history(StreamKey::of(row.tenant, row.id)).lines);
+  if (!run) {
+    auto folded = fold_lines(row.tenant, row.id, *workflow, store_.history(StreamKey::of(row.tenant, row.id)).lines);
+    if (!folded) throw StoreFailure(folded.error());
+    run = std::move(*folded);
+  }
   ++stats_.runs_loaded;
   Resident& resident = adopt(std::move(*run), row.head);
   resident.in_rows = true;
@@ -238,6 +242,11 @@ void Engine::append_tenant_event(TenantEntry& entry, TenantPayload payload, cons
 
 // ---- Tenants
 
+const Tenant* Engine::find_tenant(TenantId tenant) const {
+  auto found = tenants_.find(tenant);
+  return found == tenants_.end() ? nullptr : &found->second.tenant;
+}
+
 std::optional<TenantId> Engine::find_tenant(std::string_view name) const {
   for (const auto& [id, entry] : tenants_)
     if (entry.tenant.name == name) return id;
@@ -377,24 +386,25 @@ std::optional<RunId> Engine::find_request(TenantId tenant, const std::string& ke
   return store_.find_request(tenant, key);
 }
 
-std::optional<std::expected<RunAnswer, Refusal>> Engine::answer_repeat(const NewRun& request,
-                                                                       const Workflow& workflow) {
-  if (request.idempotency) {
-    const Idempotency& wanted = *request.idempotency;
-    if (auto id = find_request(request.tenant, idempotency_request_key(wanted.scope, wanted.key))) {
-      Resident* resident = find(request.tenant, *id);
-      invariant(resident && resident->run.idempotency, "a request's name leads to its run");
-      if (resident->run.idempotency->digest != wanted.digest)
-        return std::unexpected(Refusal{RefusalCode::idempotency_conflict,
-                                       "this Idempotency-Key was used for another request, which made " + id->str()});
-      return answer_of(*resident);
-    }
-  }
+Engine::Repeat Engine::answer_repeat(TenantId tenant, const Idempotency& wanted) {
+  auto id = find_request(tenant, idempotency_request_key(wanted.scope, wanted.key));
+  if (!id) return std::nullopt;
+  Resident* resident = find(tenant, *id);
+  invariant(resident && resident->run.idempotency, "a request's name leads to its run");
+  if (resident->run.idempotency->digest != wanted.digest)
+    return std::unexpected(Refusal{RefusalCode::idempotency_conflict,
+                                   "this Idempotency-Key was used for another request, which made " + id->str()});
+  return answer_of(*resident);
+}
+
+Engine::Repeat Engine::answer_repeat(const NewRun& request, const Workflow& workflow) {
+  if (request.idempotency)
+    if (auto repeat = answer_repeat(request.tenant, *request.idempotency)) return repeat;
   std::string trigger = trigger_request_key(workflow.name, request.trigger_type, request.trigger_ref);
   if (trigger.empty()) return std::nullopt;
   auto id = find_request(request.tenant, trigger);
   Resident* resident = id ? find(request.tenant, *id) : nullptr;
-  return resident ? std::optional<std::expected<RunAnswer, Refusal>>(answer_of(*resident)) : std::nullopt;
+  return resident ? Repeat(answer_of(*resident)) : std::nullopt;
 }
 
 void Engine::create(const CreateRun& command, Reply<RunAnswer>& reply) {
@@ -428,11 +438,18 @@ void Engine::answer(TenantId tenant, RunId run, const StepId& step, JsonText tex
   command(tenant, run, AnswerQuestion{*index, std::move(text), std::move(by)}, std::move(reply));
 }
 
-std::optional<RunId> Engine::retry(TenantId tenant, RunId run, Actor by, Reply<RunAnswer> reply) {
+std::optional<RunId> Engine::retry(TenantId tenant, RunId run, Actor by, Reply<RunAnswer> reply,
+                                   std::shared_ptr<const Idempotency> idempotency) {
   Resident* resident = find(tenant, run);
   if (!resident) return answer_with<RunAnswer>(reply, no_such("run")), std::nullopt;
+  if (auto repeat = idempotency ? answer_repeat(tenant, *idempotency) : std::nullopt) {
+    auto id = *repeat ? std::optional((*repeat)->run) : std::nullopt;
+    answer_with<RunAnswer>(reply, std::move(*repeat));
+    return id;
+  }
   auto again = retry_of(resident->run, ids_.make<RunId>(clock_.now()), std::move(by));
   if (!again) return answer_with<RunAnswer>(reply, std::unexpected(again.error())), std::nullopt;
+  again->idempotency = std::move(idempotency);
   create(*again, reply);
   return again->id;
 }

@@ -237,8 +237,8 @@ class Failing : public Store {
   std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) override {
     return store_.list_runs(tenant, filter);
   }
-  std::vector<ApprovalRow> list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit) override {
-    return store_.list_approvals(tenant, status, limit);
+  std::vector<ApprovalRow> list_approvals(TenantId tenant, const ApprovalFilter& filter) override {
+    return store_.list_approvals(tenant, filter);
   }
   Stream history(StreamKey key) override { return store_.history(key); }
   void for_each_stream(const std::function<void(StreamKey)>& visit) override { store_.for_each_stream(visit); }

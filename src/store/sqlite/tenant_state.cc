@@ -7,7 +7,7 @@
 namespace pawl::sqlite {
 namespace {
 
-constexpr std::uint64_t format_version = 2;
+constexpr std::uint64_t format_version = 3;
 
 void write_cap(ByteWriter& out, const std::optional<int>& cap) {
   out.u64(cap ? 1 : 0);
@@ -50,6 +50,7 @@ std::string write_tenant(const Tenant& tenant) {
     out.i64(key.created_at.ms);
     out.text(key.created_by.text);
     out.i64(key.expires_at.ms);
+    out.u64(key.revoked ? 1 : 0);
   }
   out.u64(tenant.seq);
   return bytes;
@@ -83,6 +84,7 @@ std::optional<Tenant> read_tenant(TenantId id, std::string_view bytes) {
     key.created_at.ms = in.i64();
     key.created_by.text = in.text();
     key.expires_at.ms = in.i64();
+    key.revoked = in.u64() != 0;
   }
   tenant.seq = in.u64();
   if (in.bad() || !in.at_end()) return std::nullopt;
