@@ -1,18 +1,18 @@
 // bench/run engine: what the engine does on this disk, beside what the disk allows. All figures of one call come from
 // one machine at one time; compare the ratios, not the absolute figures of different days.
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
+#include "bench/figures.h"
+#include "bench/latency.h"
+#include "bench/world.h"
 #include "measure.h"
-#include "world.h"
+#include "store/forwarding_store.h"
 
 namespace {
 
@@ -50,12 +50,27 @@ void settle_disk() {
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
 }
 
+// Keeps what was committed, in the groups it was committed in.
+class RecordingStore final : public ForwardingStore {
+ public:
+  RecordingStore(Store& store, std::vector<std::vector<Frame>>& record) : ForwardingStore(store), record_(record) {}
+
+  void commit(std::span<const Frame> frames) override {
+    record_.emplace_back(frames.begin(), frames.end());
+    store_.commit(frames);
+  }
+
+ private:
+  std::vector<std::vector<Frame>>& record_;
+};
+
 // The same frames, the same rows, the same grouping, straight into SQLite: what is left when there is no engine.
 double raw_steps_per_s(const fs::path& parent, std::uint64_t runs) {
   std::vector<std::vector<Frame>> record;
   {
     Folder folder(parent, "record");
-    World world({.folder = folder.path(), .record = &record});
+    World world({.folder = folder.path(),
+                 .between = [&](Store& store) { return std::make_unique<RecordingStore>(store, record); }});
     world.run_many(world.publish(steps_workflow("five", 5)), runs, in_flight);
   }
   Folder folder(parent, "raw");
@@ -93,57 +108,22 @@ void throughput(const Report& report, const fs::path& parent, const Scale& scale
   report.add({"steps per sync", percentile(per_sync, 0.5), "steps", {}, "", ""});
 }
 
-// What one run of one step asks of the disk, and nothing else: as many syncs, each after as many bytes.
-class DiskProbe {
- public:
-  explicit DiskProbe(const fs::path& folder) {
-    fs::create_directories(folder);
-    file_ = open((folder / "probe").c_str(), O_RDWR | O_CREAT, 0600);
-    for (int i = 0; i < slots; ++i) write_at(i);
-    fsync(file_);
-  }
-  ~DiskProbe() { close(file_); }
-
-  double seconds(int syncs) {
-    double begin = seconds_now();
-    for (int i = 0; i < syncs; ++i) {
-      write_at(next_++ % slots);
-      if (fdatasync(file_) != 0) throw std::runtime_error("the probe could not sync");
-    }
-    return seconds_now() - begin;
-  }
-
- private:
-  static constexpr int slots = 1000;
-  void write_at(int slot) {
-    if (pwrite(file_, bytes_.data(), bytes_.size(), slot * static_cast<off_t>(bytes_.size())) < 0)
-      throw std::runtime_error("the probe could not write");
-  }
-
-  std::string bytes_ = std::string(24 << 10, 'x');
-  int file_ = -1;
-  int next_ = 0;
-};
-
 void latency(const Report& report, const fs::path& parent, const Scale& scale) {
   report.heading("one run of one step, nothing else going on: submit to durable result");
   Folder folder(parent, "latency");
-  DiskProbe disk(folder.path());
-  World world({.folder = folder.path() / "data", .slots = 4});
-  WorkflowName one = world.publish(steps_workflow("one", 1));
-  for (int i = 0; i < 200; ++i) world.run_one(one);
-  settle_disk();
-  std::vector<double> times, disk_times;
-  double synced = 0;
-  for (std::uint64_t i = 0; i < scale.latency_runs; ++i) {
-    std::uint64_t before = syncs();
-    times.push_back(world.run_one(one) * 1e3);
-    synced += static_cast<double>(syncs() - before);
-    disk_times.push_back(disk.seconds(2) * 1e3);
-  }
-  double p50 = percentile(times, 0.5), p99 = percentile(times, 0.99);
-  double disk_p50 = percentile(disk_times, 0.5), disk_p99 = percentile(disk_times, 0.99);
-  report.add({"syncs a run", synced / static_cast<double>(scale.latency_runs), "syncs", {}, "", "aim at most 3"});
+  std::uint64_t synced = 0;
+  Latency times = measure_latency(folder.path(), [&](std::size_t done) {
+    if (done == 0) {
+      settle_disk();
+      synced = syncs();
+    }
+    return done < scale.latency_runs;
+  });
+  double p50 = percentile(times.run_ms, 0.5), p99 = percentile(times.run_ms, 0.99);
+  double disk_p50 = percentile(times.disk_ms, 0.5), disk_p99 = percentile(times.disk_ms, 0.99);
+  double runs = static_cast<double>(scale.latency_runs);
+  double syncs_of_runs = static_cast<double>(syncs() - synced) - 2 * runs;
+  report.add({"syncs a run", syncs_of_runs / runs, "syncs", {}, "", "aim at most 3"});
   report.add({"p50", p50, "ms", {}, "", ""});
   report.add({"p99", p99, "ms", p99 / p50, "p50", "aim at most 2.00"});
   report.add({"the disk alone, two syncs: p50", disk_p50, "ms", {}, "", ""});
