@@ -63,6 +63,11 @@ std::optional<std::pair<Position, Feed::Bytes>> Feed::next_frame(Position after)
   return std::pair(kept->position, std::make_shared<const std::string>(std::move(kept->parts)));
 }
 
+FeedPosition Feed::now() {
+  std::lock_guard lock(mutex_);
+  return {last_, FeedPosition::whole_frame};
+}
+
 bool Feed::can_resume(std::optional<FeedPosition> after) {
   if (!after) return true;
   {

@@ -33,8 +33,16 @@ std::filesystem::path data_folder(const std::string& flag);
 std::string shell_word(std::string_view text);
 // How this program was called, so that what is copied from the screen works.
 std::string this_program();
+
+// Where runs are, in the words of commands that shall find them again.
+struct Location {
+  std::string flags;   // "--data DIR" or "--server URL"
+  std::string server;  // its URL; empty: a folder that no server has
+  std::filesystem::path folder;
+};
+Location location_of(const std::filesystem::path& folder);
 // "pawl resume RUN --data DIR", to be copied.
-std::string command_line(std::string_view verb, RunId run, const std::filesystem::path& folder);
+std::string command_line(std::string_view verb, RunId run, const Location& location);
 
 // Whether a process is writing this folder just now.
 bool is_locked_by_another(const std::filesystem::path& folder);
