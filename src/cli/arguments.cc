@@ -182,9 +182,7 @@ class VerbTable {
                            ->capture_default_str();
                        verb.add_flag("--watch{2}", options.watch,
                                      "look again every so many seconds (--watch=5), until interrupted or q is pressed; "
-                                     "with --json, one line whenever a run has changed")
-                           ->check(CLI::Range(0.1, 86400.0))
-                           ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+                                     "with --json, one line whenever a run has changed");
                        add_data(verb, options.data);
                        add_server(verb, options.server);
                        verb.add_flag("--json", options.json, "one JSON object a run");

@@ -51,7 +51,7 @@ std::vector<Line> closing_lines(const Run& run, const Ending& ending, std::size_
       out.emplace_back();
     }
   } else if (ending.outcome == Outcome::interrupted) {
-    bool goes_on = !ending.location.server.empty();
+    bool goes_on = ending.location.is_served;
     Line line(Ink::plain, "  ");
     line.add(Ink::yellow, "interrupted")
         .add(goes_on ? "; the server goes on with it. Follow it again with: " : "; go on with: ")
@@ -60,7 +60,7 @@ std::vector<Line> closing_lines(const Run& run, const Ending& ending, std::size_
     if (goes_on) out.push_back(labelled("end it", command_line("cancel", run.id, ending.location)));
   } else {
     add_waiting(out, run, ending, now);
-    out.push_back(labelled(ending.location.server.empty() ? "go on" : "follow", command_line("resume", run.id, ending.location)));
+    out.push_back(labelled(ending.location.is_served ? "follow" : "go on", command_line("resume", run.id, ending.location)));
   }
   out.push_back(where(ending.location));
   out.push_back(labelled("look", command_line("show", run.id, ending.location)));

@@ -102,11 +102,12 @@ std::expected<ParsedLine, NoVerb> parse_arguments(int argc, char** argv) {
       return complete(outline, words);
     }};
   }
+  std::string overview = app.help();  // once a verb is parsed, this gives the verb's own
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     auto parsed = app.get_subcommands();
-    return std::unexpected(NoVerb{parsed.empty() ? app.help() : parsed[0]->help("pawl"), exit_success});
+    return std::unexpected(NoVerb{parsed.empty() ? overview : parsed[0]->help("pawl"), exit_success});
   } catch (const CLI::CallForVersion& version) {
     return std::unexpected(NoVerb{version.what(), exit_success});
   } catch (const CLI::ParseError& error) {
@@ -115,7 +116,7 @@ std::expected<ParsedLine, NoVerb> parse_arguments(int argc, char** argv) {
   for (const DeclaredVerb& verb : verbs)
     if (verb.app->parsed()) return ParsedLine{verb.execute};
   if (!about.empty()) return std::unexpected(explain(app, about));
-  return std::unexpected(NoVerb{app.help(), help->parsed() ? exit_success : exit_usage});
+  return std::unexpected(NoVerb{overview, help->parsed() ? exit_success : exit_usage});
 }
 
 }  // namespace pawl

@@ -86,7 +86,7 @@ std::string this_program() {
 }
 
 Location location_of(const std::filesystem::path& folder) {
-  return {.flags = "--data " + shell_word(folder.string()), .server = {}, .folder = folder};
+  return {.flags = "--data " + shell_word(folder.string()), .is_served = false, .server = {}, .folder = folder};
 }
 
 std::string command_line(std::string_view verb, RunId run, const Location& location) {

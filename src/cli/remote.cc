@@ -207,9 +207,11 @@ void Remote::look_again() {
 
 Location Remote::location() const {
   Location out = location_of(folder_);
+  out.is_served = true;
+  if (by_folder_) return out;
   out.server = url_;
   std::string named = "--server " + shell_word(url_);
-  if (!by_folder_) out.flags = key_by_folder_ ? named + " " + out.flags : named;
+  out.flags = key_by_folder_ ? named + " " + out.flags : named;
   return out;
 }
 

@@ -13,7 +13,7 @@ namespace pawl {
 
 ExitCode list_runs(const RunsOptions& options) {
   RunRows source(options.server, data_folder(options.data));
-  if (options.watch) return watch_runs(source, options);
+  if (!options.watch.empty()) return watch_runs(source, options);
   auto rows = source.newest(options.status, options.limit);
   if (options.json) {
     for (const RunRow& row : rows) fmt::print("{}\n", boost::json::serialize(row_object(row)));

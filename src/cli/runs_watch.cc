@@ -4,8 +4,10 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/json/serialize.hpp>
+#include <charconv>
 #include <csignal>
 #include <map>
 
@@ -17,20 +19,33 @@
 namespace pawl {
 namespace {
 
+constexpr double seconds_min = 0.1;
+constexpr double seconds_max = 86400;
+
+double parse_seconds(const std::string& text) {
+  double seconds = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc() || end != text.data() + text.size() || !(seconds >= seconds_min && seconds <= seconds_max))
+    throw Stop(exit_usage, fmt::format("--watch={}: write the seconds between two looks, from {} to {}", printable(text),
+                                       seconds_min, seconds_max));
+  return seconds;
+}
+
 // One look after the other; what each shows is the derived class's affair.
 class Watch {
  public:
-  Watch(const RunRows& source, const RunsOptions& options) : source_(source), options_(options) {}
+  Watch(const RunRows& source, const RunsOptions& options)
+      : source_(source), options_(options), seconds_(parse_seconds(options.watch)) {}
   virtual ~Watch() = default;
 
   ExitCode watch() {
     while (true) {
       look();
-      auto next_look = clock_.now() + Duration(static_cast<std::int64_t>(*options_.watch * 1000));
-      for (Instant now = clock_.now(); now < next_look; now = clock_.now()) {
-        wait(next_look - now);
+      Instant next_look = clock_.now() + Duration(static_cast<std::int64_t>(seconds_ * 1000));
+      do {
+        wait(next_look - clock_.now());
         if (is_over_) return is_interrupted_ ? exit_interrupted : exit_success;
-      }
+      } while (clock_.now() < next_look);
     }
   }
 
@@ -46,6 +61,7 @@ class Watch {
 
   const RunRows& source_;
   const RunsOptions& options_;
+  const double seconds_;
   SystemClock clock_;
 
  private:
@@ -63,7 +79,7 @@ class Watch {
   void wait(Duration time) {
     pollfd waits[] = {{.fd = signals_.fd(), .events = POLLIN, .revents = 0},
                       {.fd = has_keys() ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0}};
-    ::poll(waits, std::size(waits), static_cast<int>(std::min<std::int64_t>(time.count() + 1, 1'000'000)));
+    ::poll(waits, std::size(waits), static_cast<int>(std::clamp<std::int64_t>(time.count(), 0, 1'000'000)));
     if (waits[0].revents) {
       Signals::Taken taken = signals_.take();
       is_interrupted_ = is_interrupted_ || taken.interrupted;
@@ -150,7 +166,7 @@ class Screen final : public Watch {
       return Line(Ink::red, problem_).add(Ink::dim, "  as of " + print_elapsed(clock_.now() - looked_at_) + " ago");
     Line line;
     if (hidden > 0) line.add(Ink::dim, fmt::format("{} more below; ", hidden));
-    line.add(Ink::dim, fmt::format("every {} s; q or Ctrl-C ends", *options_.watch));
+    line.add(Ink::dim, fmt::format("every {} s; q or Ctrl-C ends", seconds_));
     return line;
   }
 

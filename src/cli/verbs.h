@@ -78,7 +78,7 @@ struct RunsOptions {
   std::string server;
   std::optional<RunStatus> status;
   std::size_t limit = 20;
-  std::optional<double> watch;  // seconds between two looks; absent = look once
+  std::string watch;  // seconds between two looks; empty = look once
   bool json = false;
   bool no_colour = false;
 };
