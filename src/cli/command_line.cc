@@ -5,6 +5,7 @@
 #include "cli/arguments.h"
 #include "cli/completion.h"
 #include "cli/declared_verbs.h"
+#include "cli/describe.h"
 #include "cli/text.h"
 #include "cli/version.h"
 
@@ -12,12 +13,26 @@ namespace pawl {
 namespace {
 
 constexpr std::string_view exit_codes_topic = "exit-codes";
+constexpr std::size_t explanation_columns = 66;
 
 std::string exit_code_help() {
   std::string out = "Exit codes:\n";
   for (const ExitMeaning& each : exit_meanings) out += fmt::format("  {:>3}  {}\n", static_cast<int>(each.code), each.means);
   return out;
 }
+
+// Explanations in lines that can be read, and a value that may be left out as people write it.
+class HelpFormatter final : public CLI::Formatter {
+ public:
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    std::string name = CLI::Formatter::make_option_name(option, is_positional);
+    std::size_t usual_value = name.find('{');
+    return usual_value == name.npos ? name : name.substr(0, usual_value) + "[=N]";
+  }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    return fmt::format("{}", fmt::join(wrap(CLI::Formatter::make_option_desc(option), explanation_columns), "\n"));
+  }
+};
 
 std::vector<CLI::App*> all_verbs(CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
@@ -86,6 +101,7 @@ VerbOutline outline_of(const CLI::App& app) {
 
 std::expected<ParsedLine, NoVerb> parse_arguments(int argc, char** argv) {
   CLI::App app("pawl runs workflows of steps durably: killed at any moment, it goes on where it was.", "pawl");
+  app.formatter(std::make_shared<HelpFormatter>());
   app.set_version_flag("--version", [] { return version_text(); });
   app.require_subcommand(0, 1);
   app.footer("Begin with:\n  pawl run examples/first-run.yaml\n\n" + exit_code_help());

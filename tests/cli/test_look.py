@@ -114,6 +114,7 @@ class Mistyping(PawlCase):
         for verb in verbs:
             with self.subTest(verb):
                 text = self.expect(self.pawl("help", verb, data=False), 0).stdout
+                self.assertLessEqual(max(map(len, text.splitlines())), 130)
                 self.assertRegex(text, rf"Examples:\n  (source <\()?pawl {verb}")
                 self.assertEqual(text, self.expect(self.pawl(verb, "--help", data=False), 0).stdout)
 
