@@ -88,6 +88,11 @@ std::optional<std::pair<Position, Feed::Bytes>> Feed::next_frame_cached(Position
   return frame;
 }
 
+FeedPosition Feed::now() {
+  std::lock_guard lock(mutex_);
+  return FeedPosition::behind(last_);
+}
+
 bool Feed::can_resume(std::optional<FeedPosition> after) {
   if (!after) return true;
   {

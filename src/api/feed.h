@@ -57,6 +57,8 @@ class Feed {
   // From the thread that committed it; takes the frame's bytes.
   void publish(Frame& frame);
 
+  // What is published from now on follows it.
+  FeedPosition now();
   // False when what follows `after` is not kept any more. Absent: from now on.
   bool can_resume(std::optional<FeedPosition> after);
   // `allowed` is asked again and again: a key that is revoked ends what was opened with it.

@@ -19,8 +19,10 @@ void follow(CallPtr call) {
     position = FeedPosition::parse(after);
     if (!position) refuse_input("after", "It must be the position of an event, like 12.3, or 0 for all that is kept.");
   }
-  auto open = [filter, position](Call& c) {
+  auto open = [filter, position](Call& c) mutable {
     Feed& feed = c.api.feed();
+    // From before the client sees the head: what it reads after that, and what it is sent, leave no hole between them.
+    if (!position) position = feed.now();
     if (!feed.can_resume(position))
       throw Problem{.status = 410,
                     .code = "FEED_POSITION_GONE",

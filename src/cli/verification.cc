@@ -31,6 +31,23 @@ auto approval_key(const ApprovalRow& row) {
 
 }  // namespace
 
+std::optional<RunEvent> fold_line(Run& run, const StreamLine& line, const Found& found) {
+  auto wrong = [&](const std::string& what) { found({run.id.str(), line.seq, what}); };
+  auto event = parse_run_event(line.text);
+  if (!event) {
+    wrong(event.error());
+    return std::nullopt;
+  }
+  std::string again;
+  append_event(again, *event);
+  if (again != line.text) wrong("the event is not in canonical form");
+  if (auto evolved = evolve_checked(run, *event); !evolved) {
+    wrong(evolved.error());
+    return std::nullopt;
+  }
+  return std::move(*event);
+}
+
 Verification::Verification(Store& store, Found found, Progress progress)
     : store_(store), found_(std::move(found)), progress_(std::move(progress)), streams_(store), workflows_(store) {}
 
@@ -138,16 +155,11 @@ void Verification::fold_and_compare(StreamKey key, const WholeStream& stream, co
   std::string id = run.id.str();
   auto row = store_.load(key.tenant, run.id);
   auto commit_end = stream.commit_ends.begin();
-  std::string again;
   Instant last_at;
   for (const StreamLine& line : stream.lines) {
     ++counts_.events;
-    auto event = parse_run_event(line.text);
-    if (!event) return report(id, line.seq, event.error());
-    again.clear();
-    append_event(again, *event);
-    if (again != line.text) report(id, line.seq, "the event is not in canonical form");
-    if (auto evolved = evolve_checked(run, *event); !evolved) return report(id, line.seq, evolved.error());
+    auto event = fold_line(run, line, found_);
+    if (!event) return;
     last_at = event->at;
     bool is_folded_end = row && line.seq == row->seq;
     bool is_commit_end = commit_end != stream.commit_ends.end() && *commit_end == line.seq;
