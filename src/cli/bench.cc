@@ -2,7 +2,10 @@
 #include <fmt/format.h>
 #include <sys/statvfs.h>
 
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "bench/figures.h"

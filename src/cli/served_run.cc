@@ -83,17 +83,17 @@ void ServedRun::listen(const std::stop_token& stop) {
 void ServedRun::take_message(const Remote& remote, std::string_view data) {
   auto message = parse_json(data);
   if (!message || !message->is_object()) return;
+  auto seq = static_cast<std::uint64_t>(message->at("seq").as_int64());
+  bool has_hole = false;
   {
     std::lock_guard lock(mutex_);
-    auto seq = static_cast<std::uint64_t>(message->at("seq").as_int64());
+    has_hole = seq > seq_ + 1;
     if (seq == seq_ + 1) {
       seq_ = seq;
       news_.add({run_, seq, canonical(message->at("event")) + "\n"});
-    } else if (seq > seq_) {
-      message = nullptr;
     }
   }
-  if (message->is_null()) return catch_up(remote);
+  if (has_hole) catch_up(remote);
   position_ = message->at("position").as_string();
 }
 
