@@ -353,7 +353,12 @@ const std::array wordings{
 SourceError describe(const YAML::Exception& error, Places& places) {
   const std::size_t offset = places.offset(error.mark);
   const auto* wording = std::find_if(wordings.begin(), wordings.end(), [&](auto& w) { return w.theirs == error.msg; });
-  if (wording == wordings.end()) return {places.at(offset), "this is not YAML: " + error.msg};
+  if (wording == wordings.end()) {
+    std::string theirs = error.msg;
+    // Where it quotes a character, it may quote the first byte of several.
+    if (const auto cut = find_invalid_utf8(theirs)) theirs.erase(theirs.find_last_not_of(" :", *cut - 1) + 1);
+    return {places.at(offset), "this is not YAML: " + theirs};
+  }
   const std::size_t start = places.line_start(offset);
   const std::size_t tab = places.text().substr(start, offset - start).find('\t');
   const std::size_t indent = places.text().find_first_not_of(" \t", start) - start;

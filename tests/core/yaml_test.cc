@@ -135,6 +135,7 @@ TEST(Yaml, is_refused_with_a_place_and_what_to_do) {
       {"a: \"b\nc: 1\n", "1:4: this quote is not closed; the text goes on to the end of the document"},
       {"a: 'it''s\nc: 1\n", "1:4: this quote is not closed; the text goes on to the end of the document"},
       {"a: \"\\q\"\n", "1:7: this is not YAML: unknown escape character: q"},
+      {"a: \"\\é\"\n", "1:7: this is not YAML: unknown escape character"},
       {std::string("a: \0b", 5), "1:4: control characters are not allowed; this one has code 0"},
       {"a: b\n\x04", "2:1: control characters are not allowed; this one has code 4"},
       {"a: \xff\n", "1:4: this byte is not valid UTF-8"},

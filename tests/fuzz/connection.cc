@@ -123,35 +123,58 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
-// The answers without what may differ from one time to the next; each must be whole and as long as it says.
-std::string checked_answers(std::string_view text) {
+struct Answer {
+  int status = 0;
+  std::string text;  // without what may differ from one time to the next
+};
+
+// The frames that a channel sent, each whole and unmasked; or the lines of its events.
+void check_channel(std::string_view sent, bool websocket) {
+  if (!websocket) return check(sent.empty() || sent.ends_with("\n\n"), "an event is whole");
+  while (!sent.empty()) {
+    check(sent.size() >= 2 && (sent[0] & 0x80) && (sent[0] & 0x70) == 0, "a frame is final and plain");
+    const auto size = static_cast<unsigned char>(sent[1]);
+    check(size <= 125 && size + 2u <= sent.size(), "a frame is as long as it says, and not masked");
+    sent.remove_prefix(size + 2u);
+  }
+}
+
+Answer take_answer(std::string_view& text) {
+  const auto line = take_line(text);
+  check(line.size() > 13 && line.starts_with("HTTP/1.1 ") && line[12] == ' ', "an answer has a status");
+  Answer answer{std::stoi(std::string(line.substr(9, 3))), std::string(line)};
+  std::optional<std::size_t> length;
+  bool channel = answer.status == 101;
+  for (auto header = take_line(text); !header.empty(); header = take_line(text)) {
+    const auto colon = header.find(": ");
+    check(colon != std::string_view::npos && colon > 0, "a header has a name");
+    const auto name = header.substr(0, colon);
+    const auto value = header.substr(colon + 2);
+    if (name == "Content-Length") length = std::stoul(std::string(value));
+    if (value == "text/event-stream") channel = true;
+    if (name != "Date") (answer.text += '\n') += header;
+  }
+  if (channel) {
+    check_channel(text, answer.status == 101);
+    text = {};
+  }
+  // The answer to HEAD has a length and no body; what follows then is the next answer, or nothing.
+  if (!length || text.empty() || text.starts_with("HTTP/1.1 ")) return answer;
+  check(*length <= text.size(), "an answer is as long as it says");
+  (answer.text += '\n') += text.substr(0, *length);
+  text.remove_prefix(*length);
+  return answer;
+}
+
+// All answers but the last when that refuses to read on: it depends on the pieces when, and by which of its faults, a
+// request is seen to be broken. So does whether a client has to be told to go on with its body.
+std::string answers_in(std::string_view text) {
   std::string out;
   while (!text.empty()) {
-    const auto status = take_line(text);
-    check(status.size() > 13 && status.starts_with("HTTP/1.1 ") && status[12] == ' ', "an answer has a status");
-    const bool goes_on = status.substr(9, 3) == "100";
-    const bool channel = status.substr(9, 3) == "101";
-    std::optional<std::size_t> length;
-    bool stream = channel;
-    std::string head(status);
-    for (auto line = take_line(text); !line.empty(); line = take_line(text)) {
-      const auto colon = line.find(": ");
-      check(colon != std::string_view::npos && colon > 0, "a header has a name");
-      const auto name = line.substr(0, colon);
-      const auto value = line.substr(colon + 2);
-      if (name == "Content-Length") length = std::stoul(std::string(value));
-      if (value == "text/event-stream") stream = true;
-      if (name != "Date") (head += '\n') += line;
-    }
-    if (goes_on) continue;  // whether a client has to be told depends on when its body comes
-    out += head + "\n";
-    if (stream) return out + std::string(text);
-    // The answer to HEAD has a length and no body; what follows then is the next answer, or nothing.
-    const bool head_only = text.empty() || text.starts_with("HTTP/1.1 ");
-    if (!length || head_only) continue;
-    check(*length <= text.size(), "an answer is as long as it says");
-    out += text.substr(0, *length);
-    text.remove_prefix(*length);
+    const Answer answer = take_answer(text);
+    const bool refusal = answer.status >= 400 && answer.status != 500 && answer.status != 503;
+    check(!refusal || text.empty(), "nothing follows a refusal");
+    if (answer.status != 100 && !refusal) (out += answer.text) += '\n';
   }
   return out;
 }
@@ -161,11 +184,11 @@ std::string checked_answers(std::string_view text) {
 FUZZ_TARGET(connection) {
   if (input.size() > 16 << 10) return;  // more than the socket pair surely holds
   const auto whole = converse(input, input.size() + 1);
-  const auto answers = checked_answers(whole.answered);
+  const auto answers = answers_in(whole.answered);
   for (const std::size_t piece : {1, 7}) {
     const auto pieces = converse(input, piece);
     check_equal(pieces.asked, whole.asked, "pieces change no request");
-    check_equal(checked_answers(pieces.answered), answers, "pieces change no answer");
+    check_equal(answers_in(pieces.answered), answers, "pieces change no answer");
   }
 }
 

@@ -69,7 +69,18 @@ class ServedHouse {
     const auto found = key_texts_.find(who);
     return found == key_texts_.end() ? std::string() : found->second;
   }
-  void wait(Duration span) { clock_.pass(span); }
+  // Behind it, all that time does has been done.
+  void wait(Duration span) {
+    clock_.pass(span);
+    for (int turn = 0; turn < 2; ++turn) {
+      std::promise<void> done;
+      open_->runtime.post([&done](Engine& engine) {
+        engine.advance();
+        engine.when_durable([&done] { done.set_value(); });
+      });
+      done.get_future().wait();
+    }
+  }
 
   http::Response ask(http::Request request) {
     auto promise = std::make_shared<std::promise<http::Response>>();

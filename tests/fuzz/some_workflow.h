@@ -16,7 +16,10 @@ steps:
     retry: {max_attempts: 3}
   - id: gate
     tool: approval
-    approval: {tier: high, two_person: true, expires: 15m, prompt: "Send ${{ steps.a.output }}?"}
+    tier: high
+    two_person: true
+    expires: 15m
+    prompt: "Send ${{ steps.a.output }}?"
   - id: b
     tool: work
     needs: [a]
