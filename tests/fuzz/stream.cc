@@ -46,8 +46,9 @@ class RunStream {
     check(run_.seq == before.seq + 1, "an event counts");
     const auto copy = read_snapshot(write_snapshot(run_), some_workflow());
     check(copy && same_fold(*copy, run_), "a snapshot is the run");
-    check_run(run_);
     next_due(run_, event->at);
+    // In the middle of a commit a run may look as none ever should.
+    if (!check_run(run_).empty()) return;
     for (const auto vocabulary : {Vocabulary::contract_v1, Vocabulary::state_machine, Vocabulary::runtime})
       check(parse_json(canonical(run_object(run_, vocabulary))).has_value(), "a run can be shown");
     for (StepIndex i = 0; i < run_.steps.size(); ++i) {
