@@ -376,6 +376,9 @@ std::optional<SourceError> refuse_bytes(std::string_view text) {
     const auto byte = static_cast<unsigned char>(text[i]);
     if (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r')
       return refuse(i, "control characters are not allowed; this one has code " + std::to_string(byte));
+    // Some places of yaml-cpp take it for the end of a line, others for a character.
+    if (byte == '\r' && !text.substr(i + 1).starts_with('\n'))
+      return refuse(i, "a carriage return without a line feed; end lines with a line feed");
   }
   return std::nullopt;
 }

@@ -31,13 +31,16 @@ TEST(EventText, what_a_refused_request_met_may_be_any_text) {
 }
 
 TEST(EventText, numbers_have_a_range) {
-  constexpr std::string_view approval =
-      R"("approval":"apr_01m7hnmvrge00bq4hjzs02wymy","step":"a","tier":"low","type":"approval.requested",)";
-  EXPECT_EQ(refusal(std::string(approval) + R"("expires_at":1800000000001,"quorum":1)"), "");
-  EXPECT_EQ(refusal(std::string(approval) + R"("expires_at":1800000000001,"quorum":4294967297)"),
-            "\"quorum\" is out of range");
-  EXPECT_EQ(refusal(std::string(approval) + R"("expires_at":-9223372036854775808,"quorum":1)"),
-            "\"expires_at\" is out of range");
+  const auto request = [](const char* expires_at, const char* quorum) {
+    std::string fields = R"("approval":"apr_01m7hnmvrge00bq4hjzs02wymy","step":"a","tier":"low","expires_at":)";
+    fields += expires_at;
+    fields += ",\"quorum\":";
+    fields += quorum;
+    return refusal(fields += ",\"type\":\"approval.requested\"");
+  };
+  EXPECT_EQ(request("1800000000001", "1"), "");
+  EXPECT_EQ(request("1800000000001", "4294967297"), "\"quorum\" is out of range");
+  EXPECT_EQ(request("-9223372036854775808", "1"), "\"expires_at\" is out of range");
 }
 
 TEST(EventText, a_tenants_event_that_does_not_fit_leaves_no_trace) {

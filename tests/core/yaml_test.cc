@@ -138,6 +138,7 @@ TEST(Yaml, is_refused_with_a_place_and_what_to_do) {
       {"a: \"\\é\"\n", "1:7: this is not YAML: unknown escape character"},
       {std::string("a: \0b", 5), "1:4: control characters are not allowed; this one has code 0"},
       {"a: b\n\x04", "2:1: control characters are not allowed; this one has code 4"},
+      {"a: 4\r", "1:5: a carriage return without a line feed; end lines with a line feed"},
       {"a: \xff\n", "1:4: this byte is not valid UTF-8"},
       {"ä: \xed\xa0\x80\n", "1:4: this byte is not valid UTF-8"},
       {"a: \xc0\x80", "1:4: this byte is not valid UTF-8"},
