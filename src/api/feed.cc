@@ -20,13 +20,13 @@ constexpr std::size_t shared_messages_first = 1024;
 
 std::optional<FeedPosition> FeedPosition::parse(std::string_view text) {
   FeedPosition out;
+  if (text == "0") return out;
   const char* end = text.data() + text.size();
-  auto [dot, error] = std::from_chars(text.data(), end, out.frame);
-  if (error != std::errc()) return std::nullopt;
-  if (dot == end) return out.frame == 0 ? std::optional(out) : std::nullopt;
-  if (*dot != '.') return std::nullopt;
-  auto [last, bad] = std::from_chars(dot + 1, end, out.event);
-  return bad == std::errc() && last == end ? std::optional(out) : std::nullopt;
+  const char* dot = std::from_chars(text.data(), end, out.frame).ptr;
+  if (dot == end || *dot != '.') return std::nullopt;
+  std::from_chars(dot + 1, end, out.event);
+  // Also what could not be read, or has zeros before it: a position has one spelling.
+  return out.str() == text ? std::optional(out) : std::nullopt;
 }
 
 Feed::Feed(Store& store, std::size_t bytes_kept) : store_(store), bytes_kept_(bytes_kept) {

@@ -15,8 +15,8 @@ void write_cap(ByteWriter& out, const std::optional<int>& cap) {
 }
 
 std::optional<int> read_cap(ByteReader& in) {
-  if (in.u64() == 0) return std::nullopt;
-  return static_cast<int>(in.i64());
+  if (!in.flag()) return std::nullopt;
+  return in.i32();
 }
 
 }  // namespace
@@ -62,18 +62,18 @@ std::optional<Tenant> read_tenant(TenantId id, std::string_view bytes) {
   Tenant tenant;
   tenant.id = id;
   tenant.name = in.text();
-  tenant.weight = static_cast<int>(in.i64());
+  tenant.weight = in.i32();
   tenant.caps.max_concurrency = read_cap(in);
   tenant.caps.max_runs_per_min = read_cap(in);
   tenant.caps.max_writes_per_run = read_cap(in);
   for (std::uint64_t left = in.u64(); left > 0 && !in.bad(); --left) {
     WorkspaceName workspace{std::string(in.text())};
-    tenant.workspaces[workspace] = static_cast<int>(in.i64());
+    tenant.workspaces[workspace] = in.i32();
   }
   for (std::uint64_t left = in.u64(); left > 0 && !in.bad(); --left) {
     WorkflowName workflow{std::string(in.text())};
     auto& published = tenant.workflows[workflow];
-    published.version = static_cast<int>(in.i64());
+    published.version = in.i32();
     published.digest = in.text();
   }
   for (std::uint64_t left = in.u64(); left > 0 && !in.bad(); --left) {
