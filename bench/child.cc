@@ -11,6 +11,7 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "bench/figures.h"
 #include "measure.h"
 
 extern char** environ;

@@ -12,11 +12,12 @@
 
 #include "child.h"
 #include "client.h"
-#include "disk.h"
+#include "bench/disk.h"
 #include "http/server.h"
+#include "bench/figures.h"
 #include "measure.h"
 #include "served.h"
-#include "world.h"
+#include "bench/world.h"
 
 namespace {
 
@@ -308,7 +309,7 @@ int main(int argc, char** argv) {
     }
   }
   fs::create_directories(parent);
-  Report report(json);
+  Report report(json ? ReportStyle::json : ReportStyle::markdown);
   report.heading("pawl serve, client and server on the same cores");
   int status = 0;
   try {

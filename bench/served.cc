@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "bench/figures.h"
 #include "measure.h"
 
 namespace pawl::bench {

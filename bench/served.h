@@ -9,7 +9,7 @@
 
 #include "child.h"
 #include "client.h"
-#include "disk.h"
+#include "bench/disk.h"
 
 namespace pawl::bench {
 

@@ -36,6 +36,9 @@ std::string_view name_of(Method method) {
   return "";
 }
 
+// What a route for this method answers to.
+std::string_view names_of(Method method) { return method == Method::get ? "GET, HEAD" : name_of(method); }
+
 bool is_variable(std::string_view segment) { return segment.starts_with('{'); }
 
 // The scheme's name, in whatever case.
@@ -54,11 +57,33 @@ Problem unauthorized() {
           .headers = {{"WWW-Authenticate", "Bearer"}}};
 }
 
+Problem no_such_path() {
+  return {.status = 404, .code = "NOT_FOUND", .detail = "There is no such path; /openapi.json lists those there are."};
+}
+
+Problem no_body_here() {
+  return {.status = 400,
+          .code = "INVALID_REQUEST",
+          .detail = "This request takes no body; what it can be told stands in the path and the query."};
+}
+
 Problem overloaded() {
   return {.status = 503,
           .code = "OVERLOADED",
           .detail = "More requests are waiting than can be served soon. Try again in a moment.",
           .headers = {{"Retry-After", "1"}}};
+}
+
+void in_background(Background& threads, CallPtr call, std::move_only_function<void(Call&)> work) {
+  threads.post([call = std::move(call), work = std::move(work)]() mutable {
+    try {
+      work(*call);
+    } catch (const Problem& problem) {
+      call->answer(problem);
+    } catch (const std::exception& error) {  // a table that cannot be read; commits go on, or stop by themselves
+      call->answer({.status = 500, .code = "INTERNAL", .detail = error.what()});
+    }
+  });
 }
 
 }  // namespace
@@ -117,6 +142,7 @@ Api::Match Api::find(Method method, std::string_view path) const {
   Match match;
   if (path.starts_with(optional_prefix) && path.substr(optional_prefix.size()).starts_with('/'))
     path.remove_prefix(optional_prefix.size());
+  if (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
   if (!path.starts_with('/')) return match;
   auto wanted = segments(path);
   auto candidates = by_first_.find(wanted.front());
@@ -129,11 +155,12 @@ Api::Match Api::find(Method method, std::string_view path) const {
     if (!fits) continue;
     Method its = candidate.route->method;
     match.other_method = true;
-    match.allowed += (match.allowed.empty() ? "" : ", ") + std::string(name_of(its));
+    match.allowed += std::string(names_of(its)) + ", ";
     bool same = its == method || (method == Method::head && its == Method::get);
     // /leases/complete is not the lease called "complete".
     if (same && (!best || candidate.variables < best->variables)) best = &candidate;
   }
+  if (match.other_method) match.allowed += name_of(Method::options);
   if (!best) return match;
   match.route = best->route;
   for (std::size_t i = 0; i < best->pattern.size(); ++i) {
@@ -145,13 +172,30 @@ Api::Match Api::find(Method method, std::string_view path) const {
   return match;
 }
 
+// Also what a browser asks before it lets a page of another origin send the request. Whether that page may at all has
+// been seen to when this is called.
+Response Api::options_of(const Request& request) const {
+  std::string allowed =
+      request.path == "*" ? "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS" : find(request.method, request.path).allowed;
+  if (allowed.empty()) return to_response(no_such_path());
+  Response out{.status = 204, .content_type = {}, .body = {}, .headers = {{"Allow", allowed}}, .stream = {}};
+  if (!request.header("origin").empty() && !request.header("access-control-request-method").empty()) {
+    out.headers.push_back({"Access-Control-Allow-Methods", allowed});
+    out.headers.push_back(
+        {"Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID"});
+    out.headers.push_back({"Access-Control-Max-Age", "600"});
+  }
+  return out;
+}
+
 void Api::handle(Request request, Responder respond) {
+  if (request.method == Method::options) return respond(options_of(request));
   auto match = find(request.method, request.path);
   if (!match.route) {
-    if (!match.other_method) return respond(to_response(not_found()));
+    if (!match.other_method) return respond(to_response(no_such_path()));
     return respond(to_response({.status = 405,
                                 .code = "METHOD_NOT_ALLOWED",
-                                .detail = "This path is there, but not for this method; see /openapi.json.",
+                                .detail = "This path has other methods: " + match.allowed + ".",
                                 .where = {},
                                 .headers = {{"Allow", match.allowed}}}));
   }
@@ -190,6 +234,13 @@ void Api::admit(CallPtr call, const Route& route) {
     metrics().answered(response.status);
     respond(std::move(response));
   };
+  if (route.method == Method::get || route.method == Method::delete_)
+    if (!call->request.body.empty()) return call->answer(no_body_here());
+  std::size_t bytes = call->request.body.size();
+  if (bytes > options_.body_bytes_small) {
+    Background& readers = bytes > options_.body_bytes_large ? huge_bodies_ : large_bodies_;
+    return in_background(readers, call, [call, &route](Call&) { route.handle(call); });
+  }
   try {
     route.handle(call);
   } catch (const Problem& problem) {
@@ -218,15 +269,7 @@ RunId run_of(const Call& call, std::size_t index) {
 
 void in_background(CallPtr call, std::move_only_function<void(Call&)> work) {
   Background& background = call->api.background();
-  background.post([call = std::move(call), work = std::move(work)]() mutable {
-    try {
-      work(*call);
-    } catch (const Problem& problem) {
-      call->answer(problem);
-    } catch (const std::exception& error) {  // a table that cannot be read; commits go on, or stop by themselves
-      call->answer({.status = 500, .code = "INTERNAL", .detail = error.what()});
-    }
-  });
+  in_background(background, std::move(call), std::move(work));
 }
 
 void with_fresh_tables(CallPtr call, std::optional<RunId> run, std::move_only_function<void(Call&)> work) {

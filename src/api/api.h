@@ -68,6 +68,9 @@ struct ApiOptions {
   // Requests that wait for the engine; past it, new ones are answered 503 with Retry-After, except workers' reports and
   // heartbeats: refusing those would only make more work.
   std::size_t in_flight_max = 20'000;
+  // Bodies up to this size are read where they arrive; see Api::large_bodies_.
+  std::size_t body_bytes_small = 64 << 10;
+  std::size_t body_bytes_large = 1 << 20;
 };
 
 class Api final : public Handler {
@@ -111,6 +114,7 @@ class Api final : public Handler {
     std::ptrdiff_t variables;
   };
   Match find(Method method, std::string_view path) const;
+  Response options_of(const Request& request) const;
   void admit(CallPtr call, const Route& route);
 
   Parts parts_;
@@ -120,6 +124,10 @@ class Api final : public Handler {
   std::atomic<std::size_t> in_flight_ = 0;
   std::atomic<bool> ready_ = true;
   Background background_{2};
+  // What takes long to understand is read here, never by the thread that serves the sockets. Two, so that a very large
+  // body is in the way of its likes only.
+  Background large_bodies_{1};
+  Background huge_bodies_{1};
 };
 
 bool may(Role role, Access access);

@@ -6,16 +6,27 @@
 #include <charconv>
 
 namespace pawl::api {
+namespace {
+
+constexpr auto round_period = std::chrono::seconds(10);
+// Of the journal, for one client before the next one's turn.
+constexpr std::size_t visit_bytes_max = 1 << 20;
+constexpr std::size_t shared_message_bytes = 1 << 10;
+// A smaller frame goes to a client in one piece or two; a larger one would be read anew for each piece.
+constexpr std::size_t cached_frame_bytes = 64 << 10;
+constexpr std::size_t shared_messages_first = 1024;
+
+}  // namespace
 
 std::optional<FeedPosition> FeedPosition::parse(std::string_view text) {
   FeedPosition out;
+  if (text == "0") return out;
   const char* end = text.data() + text.size();
-  auto [dot, error] = std::from_chars(text.data(), end, out.frame);
-  if (error != std::errc()) return std::nullopt;
-  if (dot == end) return out.frame == 0 ? std::optional(out) : std::nullopt;
-  if (*dot != '.') return std::nullopt;
-  auto [last, bad] = std::from_chars(dot + 1, end, out.event);
-  return bad == std::errc() && last == end ? std::optional(out) : std::nullopt;
+  const char* dot = std::from_chars(text.data(), end, out.frame).ptr;
+  if (dot == end || *dot != '.') return std::nullopt;
+  std::from_chars(dot + 1, end, out.event);
+  // Also what could not be read, or has zeros before it: a position has one spelling.
+  return out.str() == text ? std::optional(out) : std::nullopt;
 }
 
 Feed::Feed(Store& store, std::size_t bytes_kept) : store_(store), bytes_kept_(bytes_kept) {
@@ -63,11 +74,30 @@ std::optional<std::pair<Position, Feed::Bytes>> Feed::next_frame(Position after)
   return std::pair(kept->position, std::make_shared<const std::string>(std::move(kept->parts)));
 }
 
+std::optional<std::pair<Position, Feed::Bytes>> Feed::next_frame_cached(Position after) {
+  for (const auto& frame : fetched_)
+    if (frame.first == after + 1) return frame;
+  auto frame = next_frame(after);
+  if (!frame || frame->second->size() < cached_frame_bytes || frame->second.use_count() > 1) return frame;
+  fetched_bytes_ += frame->second->size();
+  fetched_.push_back(*frame);
+  while (fetched_bytes_ > bytes_kept_ && fetched_.size() > 1) {
+    fetched_bytes_ -= fetched_.front().second->size();
+    fetched_.pop_front();
+  }
+  return frame;
+}
+
+FeedPosition Feed::now() {
+  std::lock_guard lock(mutex_);
+  return FeedPosition::behind(last_);
+}
+
 bool Feed::can_resume(std::optional<FeedPosition> after) {
   if (!after) return true;
   {
     std::lock_guard lock(mutex_);
-    if (after->frame > last_) return false;  // not a position of this journal
+    if (*after > FeedPosition::behind(last_)) return false;  // not a position of this journal
     if (after->done() == last_) return true;
   }
   auto next = next_frame(after->done());
@@ -76,11 +106,26 @@ bool Feed::can_resume(std::optional<FeedPosition> after) {
 
 void Feed::subscribe(FeedFilter filter, std::optional<FeedPosition> after, std::shared_ptr<Channel> channel,
                      std::function<bool()> allowed) {
+  Subscriber subscriber{.filter = filter, .channel = std::move(channel), .allowed = std::move(allowed)};
   {
     std::lock_guard lock(mutex_);
-    arrived_.push_back({filter, after.value_or(FeedPosition{last_, FeedPosition::whole_frame}), std::move(channel),
-                        std::move(allowed)});
+    subscriber.number = ++numbers_given_;
+    subscriber.after = after.value_or(FeedPosition::behind(last_));
     ++subscribers_;
+  }
+  subscriber.channel->on_room([this, number = subscriber.number] { make_room(number); });
+  tell_position(subscriber);
+  {
+    std::lock_guard lock(mutex_);
+    arrived_.push_back(std::move(subscriber));
+  }
+  changed_.notify_one();
+}
+
+void Feed::make_room(Number number) {
+  {
+    std::lock_guard lock(mutex_);
+    roomy_.insert(number);
   }
   changed_.notify_one();
 }
@@ -90,56 +135,117 @@ std::size_t Feed::subscribers() {
   return subscribers_;
 }
 
-bool Feed::deliver(Subscriber& subscriber, Position position, const std::string& parts) {
-  bool open = true;
-  std::uint64_t number = 0;
-  for_each_part(parts, [&](const StreamPart& part) {
-    const FeedFilter& filter = subscriber.filter;
+bool Feed::tell_position(Subscriber& subscriber) {
+  subscriber.told = subscriber.after;
+  return subscriber.channel->push(
+      std::make_shared<const Channel::Message>(Channel::Message{.id = subscriber.after.str(), .data = {}}));
+}
+
+Feed::MessagePtr Feed::message_of(FeedPosition at, const StreamPart& part, std::uint64_t seq, std::string_view line) {
+  bool shared = line.size() >= shared_message_bytes;
+  if (shared)
+    if (auto known = shared_messages_.find(at); known != shared_messages_.end())
+      if (auto message = known->second.lock()) return message;
+  auto message = std::make_shared<Channel::Message>();
+  message->id = at.str();
+  message->data.reserve(line.size() + 128);
+  message->data = "{\"position\":\"" + message->id + "\",";
+  if (!part.key.is_tenant()) message->data += "\"run_id\":\"" + RunId{part.key.stream}.str() + "\",";
+  message->data += "\"seq\":" + std::to_string(seq) + ",\"event\":";
+  message->data += line;
+  message->data += '}';
+  if (shared) {
+    if (shared_messages_.size() >= shared_messages_max_) {
+      std::erase_if(shared_messages_, [](const auto& entry) { return entry.second.expired(); });
+      shared_messages_max_ = std::max(shared_messages_first, 2 * shared_messages_.size());
+    }
+    shared_messages_[at] = message;
+  }
+  return message;
+}
+
+bool Feed::deliver(Subscriber& subscriber, Position position, std::string_view parts) {
+  auto& place = subscriber.place;
+  if (place.frame != position) place = {.frame = position};
+  const FeedFilter& filter = subscriber.filter;
+  while (place.part < parts.size()) {
+    std::string_view rest = parts.substr(place.part);
+    StreamPart part = take_part(rest);
     bool concerned = part.key.tenant == filter.tenant && (filter.with_tenant || !part.key.is_tenant()) &&
                      (!filter.run || part.key.stream == filter.run->bits);
-    std::string_view lines = part.lines;
-    for (std::uint64_t seq = part.first_seq; !lines.empty(); ++seq) {
-      std::string_view line = lines.substr(0, lines.find('\n'));
-      lines.remove_prefix(std::min(lines.size(), line.size() + 1));
-      FeedPosition at{position, ++number};
-      if (!concerned || !open || at <= subscriber.after) continue;
-      auto message = std::make_shared<Channel::Message>();
-      message->id = at.str();
-      message->data = "{\"position\":\"" + message->id + "\",";
-      if (!part.key.is_tenant()) message->data += "\"run_id\":\"" + RunId{part.key.stream}.str() + "\",";
-      message->data += "\"seq\":" + std::to_string(seq) + ",\"event\":";
-      message->data += line;
-      message->data += '}';
-      open = subscriber.channel->push(std::move(message));
+    if (!concerned) place.events += static_cast<std::uint64_t>(std::ranges::count(part.lines, '\n'));
+    while (concerned && place.line < part.lines.size()) {
+      std::string_view line = part.lines.substr(place.line);
+      line = line.substr(0, line.find('\n'));
+      FeedPosition at{position, place.events + 1};
+      if (at > subscriber.after) {
+        if (!subscriber.channel->has_room()) {
+          subscriber.pace = Pace::without_room;
+          return true;
+        }
+        if (!subscriber.channel->push(message_of(at, part, part.first_seq + place.events_of_part, line))) return false;
+        subscriber.after = subscriber.told = at;
+      }
+      ++place.events;
+      ++place.events_of_part;
+      place.line += line.size() + 1;
     }
-  });
-  subscriber.after = {position, FeedPosition::whole_frame};
-  return open;
+    place.part = parts.size() - rest.size();
+    place.line = 0;
+    place.events_of_part = 0;
+  }
+  subscriber.after = FeedPosition::behind(position);
+  return true;
+}
+
+bool Feed::visit(Subscriber& subscriber, Position seen) {
+  if (!subscriber.channel->is_open() || !subscriber.allowed()) return false;
+  subscriber.pace = Pace::behind;
+  // So much at a time: one that is far behind must not hold up the others for long.
+  for (std::size_t looked_at = 0; subscriber.after.done() < seen && looked_at < visit_bytes_max;) {
+    Position wanted = subscriber.after.done() + 1;
+    auto frame = next_frame_cached(wanted - 1);
+    if (!frame || frame->first != wanted) {
+      // Not kept any more: it is told where it was, and when it comes back with that, that it is gone.
+      subscriber.channel->cut_off();
+      return false;
+    }
+    looked_at += frame->second->size();
+    if (!deliver(subscriber, wanted, *frame->second)) return false;
+    if (subscriber.pace == Pace::without_room) return true;
+  }
+  if (subscriber.after.done() >= seen) subscriber.pace = Pace::caught_up;
+  return true;
 }
 
 void Feed::work() {
   std::vector<Subscriber> subscribers;
   std::unique_lock lock(mutex_);
   Position seen = last_;
+  bool any_behind = false;
+  auto next_round = std::chrono::steady_clock::now() + round_period;
   while (true) {
-    // Now and then without news, to let go of channels whose clients went away in silence.
-    changed_.wait_for(lock, std::chrono::seconds(10),
-                      [&] { return ending_ || !arrived_.empty() || (last_ != seen && !subscribers.empty()); });
+    changed_.wait_until(lock, next_round, [&] {
+      return ending_ || any_behind || !arrived_.empty() || !roomy_.empty() || (last_ != seen && !subscribers.empty());
+    });
     if (ending_) return;
     for (Subscriber& subscriber : arrived_) subscribers.push_back(std::move(subscriber));
     arrived_.clear();
+    auto roomy = std::exchange(roomy_, {});
     seen = last_;
     lock.unlock();
+    any_behind = false;
+    // Now and then everybody's turn: keys may have been revoked, and who hears nothing is told how far the journal is.
+    auto now = std::chrono::steady_clock::now();
+    bool round = now >= next_round;
+    if (round) next_round = now + round_period;
     std::erase_if(subscribers, [&](Subscriber& subscriber) {
-      if (!subscriber.channel->is_open() || !subscriber.allowed()) return true;
-      // Up to what was there when this round began: one that is far behind must not hold up the others for long.
-      while (subscriber.after.done() < seen) {
-        Position wanted = subscriber.after.done() + 1;
-        auto frame = next_frame(wanted - 1);
-        // Not kept any more: letting go ends the connection, and whoever comes back is told.
-        if (!frame || frame->first != wanted) return true;
-        if (!deliver(subscriber, wanted, *frame->second)) return true;
-      }
+      bool due = round || subscriber.pace == Pace::behind || roomy.contains(subscriber.number) ||
+                 (subscriber.pace == Pace::caught_up && subscriber.after.done() < seen);
+      if (!due) return false;
+      if (!visit(subscriber, seen)) return true;
+      if (round && subscriber.told != subscriber.after && subscriber.channel->has_room()) tell_position(subscriber);
+      any_behind = any_behind || subscriber.pace == Pace::behind;
       return false;
     });
     lock.lock();

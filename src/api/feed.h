@@ -1,16 +1,22 @@
 // The live feed: every event of a tenant, in order, from any position that is still kept.
 //
 // A position is "<frame>.<event>": the journal frame and the event's place in it. A message says where it stands, so
-// a client that comes back with its last one misses nothing and sees nothing twice. One thread carries events from the
-// journal to all channels; a channel that cannot keep up is dropped, and its client resumes.
+// a client that comes back with its last one misses nothing and sees nothing twice. The first message has a position
+// and nothing else, and so has one now and then while nothing happens that a client is to see.
+//
+// One thread carries events from the journal to all channels, each at its own pace: one whose queue is full is left
+// alone until it has room, and goes on from the frames that are kept. Only who falls behind those is cut off. So a slow
+// client costs its queue, and no more.
 #pragma once
 
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,13 +30,12 @@ using namespace http;
 
 // All up to here has been seen.
 struct FeedPosition {
-  static constexpr std::uint64_t whole_frame = UINT64_MAX;
-
   Position frame = 0;
   std::uint64_t event = 0;  // within the frame, from 1
 
   // The last frame of which nothing more is wanted.
-  Position done() const { return event == whole_frame || frame == 0 ? frame : frame - 1; }
+  Position done() const { return frame == 0 ? 0 : frame - 1; }
+  static FeedPosition behind(Position frame) { return {frame + 1, 0}; }
 
   static std::optional<FeedPosition> parse(std::string_view text);
   std::string str() const { return std::to_string(frame) + "." + std::to_string(event); }
@@ -52,6 +57,8 @@ class Feed {
   // From the thread that committed it; takes the frame's bytes.
   void publish(Frame& frame);
 
+  // What is published from now on follows it.
+  FeedPosition now();
   // False when what follows `after` is not kept any more. Absent: from now on.
   bool can_resume(std::optional<FeedPosition> after);
   // `allowed` is asked again and again: a key that is revoked ends what was opened with it.
@@ -61,18 +68,41 @@ class Feed {
   std::size_t subscribers();
 
  private:
+  using Bytes = std::shared_ptr<const std::string>;
+  using MessagePtr = std::shared_ptr<const Channel::Message>;
+  using Number = std::uint64_t;
+  enum class Pace { caught_up, behind, without_room };
+
   struct Subscriber {
+    Number number = 0;
     FeedFilter filter;
     FeedPosition after;
     std::shared_ptr<Channel> channel;
     std::function<bool()> allowed;
+    Pace pace = Pace::behind;
+    FeedPosition told;  // the last one the client has heard of
+    // How far it is in a frame that was more than it had room for.
+    struct {
+      Position frame = 0;
+      std::size_t part = 0;      // offset of the part it is in
+      std::size_t line = 0;      // offset in that part's lines
+      std::uint64_t events = 0;  // of the frame, before that line
+      std::uint64_t events_of_part = 0;
+    } place;
   };
-  using Bytes = std::shared_ptr<const std::string>;
 
   void work();
+  void make_room(Number number);
   // The next frame after this one, from memory or the store; nothing when there is none yet.
   std::optional<std::pair<Position, Bytes>> next_frame(Position after);
-  bool deliver(Subscriber& subscriber, Position position, const std::string& parts);
+  // The same for the feed's own thread, which may want a frame many times over.
+  std::optional<std::pair<Position, Bytes>> next_frame_cached(Position after);
+  // Brings it as far as `seen`, or as it has room; false when it is over.
+  bool visit(Subscriber& subscriber, Position seen);
+  // False when the client is gone. Sets the pace when there was no room for all of it.
+  bool deliver(Subscriber& subscriber, Position position, std::string_view parts);
+  bool tell_position(Subscriber& subscriber);
+  MessagePtr message_of(FeedPosition at, const StreamPart& part, std::uint64_t seq, std::string_view line);
 
   Store& store_;
   const std::size_t bytes_kept_;
@@ -82,8 +112,16 @@ class Feed {
   std::size_t recent_bytes_ = 0;
   Position last_ = 0;
   std::vector<Subscriber> arrived_;
+  std::set<Number> roomy_;  // those that have room again, or are gone
   std::size_t subscribers_ = 0;
+  Number numbers_given_ = 0;
   bool ending_ = false;
+
+  // The feed's own thread's.
+  std::deque<std::pair<Position, Bytes>> fetched_;  // large ones from the store, latest last
+  std::size_t fetched_bytes_ = 0;
+  std::map<FeedPosition, std::weak_ptr<const Channel::Message>> shared_messages_;  // made once for all who wait
+  std::size_t shared_messages_max_ = 0;  // before the next look for those that nobody waits for any more
   std::thread thread_;
 };
 

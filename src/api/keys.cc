@@ -46,7 +46,20 @@ NewKey KeyRing::make(Instant now) const {
               (static_cast<unsigned char>(random[1]) & 0xf);
   for (std::size_t i = 2; i < random.size(); ++i) bits.low = bits.low << 8 | static_cast<unsigned char>(random[i]);
   bits.low = bits.low >> 2 | 0x8000000000000000ULL;
-  KeyId id{bits};
+  return make(KeyId{bits});
+}
+
+NewKey KeyRing::make(std::string_view request_name, std::string_view content) const {
+  auto half = [&](std::string_view what, std::string_view text) {
+    auto hash = keyed_hash(secret_, std::string(what) + "\n" + std::string(text));
+    std::uint64_t bits = 0;
+    for (char byte : hash.view().substr(0, 8)) bits = bits << 8 | static_cast<unsigned char>(byte);
+    return bits;
+  };
+  return make(KeyId{{half("key by request", request_name), half("key by content", content)}});
+}
+
+NewKey KeyRing::make(KeyId id) const {
   std::string secret = base32(random_bytes(secret_bytes), secret_chars);
   std::string body = id.str().substr(KeyTag::prefix.size() + 1) + "_" + secret;
   return {id, std::string(prefix) + body + checksum(body), keyed_hash(secret_, secret).hex()};

@@ -42,12 +42,17 @@ class KeyRing {
   explicit KeyRing(std::string secret);
 
   NewKey make(Instant now) const;
+  // The same, with an id that follows from the request: who makes the same one again finds what it made. Ids of
+  // requests with the same name and another content differ in their lower half only.
+  NewKey make(std::string_view request_name, std::string_view content) const;
   void update(const Tenant& tenant);
   // Nothing when the key is malformed, unknown, wrong, or past its time: the asker learns no more than that.
   bool is_good(KeyId key, Instant now) const;
   std::optional<Principal> authenticate(std::string_view text, Instant now) const;
 
  private:
+  NewKey make(KeyId id) const;
+
   struct Entry {
     Principal principal;
     std::string secret_hash;

@@ -264,9 +264,11 @@ the least that does, and its description lists all. Another tenant's object and 
 
 **Problems.** What goes wrong is `application/problem+json` (RFC 9457) with a stable `code`. Beside those that an
 operation lists, each may answer 400 REQUEST_MALFORMED, 403 ORIGIN_NOT_ALLOWED (a browser's page from elsewhere),
-405 METHOD_NOT_ALLOWED, 408 REQUEST_TOO_SLOW, 431 HEADERS_TOO_LARGE, 500 INTERNAL and 503 TOO_MANY_CONNECTIONS,
-TOO_MANY_BYTES or NOT_ANSWERED. After a 503 the same request may be sent again; whether the first one was carried out is
-known only where repeats are safe.
+405 METHOD_NOT_ALLOWED, 408 REQUEST_TOO_SLOW, 421 HOST_NOT_ALLOWED (a name that is not this server's),
+431 HEADERS_TOO_LARGE, 500 INTERNAL and 503 TOO_MANY_CONNECTIONS, TOO_MANY_BYTES or NOT_ANSWERED. After a 503 the same
+request may be sent again; whether the first one was carried out is known only where repeats are safe. 400 is what is not
+understood, 413 what is too large, 422 what is understood and cannot be done, 409 what does not fit the present state.
+docs/errors.md has all codes.
 
 **Input.** A key or parameter that is not known is refused, so that a wrong spelling cannot go unnoticed. A key that is
 null counts as left out. In answers, keys may be added in time.
@@ -274,8 +276,12 @@ null counts as left out. In answers, keys may be added in time.
 **Values.** Times are RFC 3339 in UTC; durations are like `90s`, `15m` and `1h30m`; money is a decimal string in USD.
 Lists are `{"items": [...], "next_cursor": ...}`.
 
-**Repeats.** `POST /runs` takes an `Idempotency-Key`; deciding, canceling, publishing and workers' reports are safe
-to repeat as they are. Starting anew (`/retry`) and the status of external runs are not: look before sending them again.
+**Repeats.** What makes something new (`POST /runs`, `/runs/batch`, `/runs/{id}/retry`, `/keys`, `/keys/{id}/rotate`)
+takes an `Idempotency-Key`; deciding, canceling, publishing, making tenants and workers' reports are safe to repeat as they
+are. The status of external runs is not: look before sending it again.
+
+**Pages.** `OPTIONS` says which methods a path has, and to pages of an origin that the server was started with
+(`--origin`) that they may use them.
 
 **Vocabularies.** Statuses are stored in one vocabulary and shown in the one that `?vocabulary=` asks for. For runs:
 

@@ -230,7 +230,7 @@ std::vector<ExampleDoc> answer_examples() {
   "items": [
     {
       "id": "run_01m7hm5kk9e00a16va1g5nvbxh", "workflow": "ship-order", "version": 1, "workspace": "default",
-      "status": "waiting", "error_code": null, "created_at": "2026-11-16T07:29:28.681Z",
+      "status": "waiting", "sub_state": "waiting", "error_code": null, "created_at": "2026-11-16T07:29:28.681Z",
       "updated_at": "2026-11-16T07:29:31.989Z", "seq": 8
     }
   ],
@@ -306,6 +306,12 @@ std::vector<ExampleDoc> answer_examples() {
   "key": "pawl_01m7hm5ts0f9qr9xzz1k3h8nr7_00000000000000000000000000000000000000", "name": "packer",
   "role": "worker", "expires_at": "2026-12-16T07:29:36.032Z"
 })"},
+      {"KeyMadeBefore",
+       R"({
+  "id": "key_01m7hm5ts0f9qr9xzz1k3h8nr7", "name": "packer", "role": "worker",
+  "created_at": "2026-11-16T07:29:36.032Z", "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp",
+  "expires_at": "2026-12-16T07:29:36.032Z", "active": true
+})"},
       {"KeyPage",
        R"({
   "items": [
@@ -331,13 +337,17 @@ std::vector<ExampleDoc> answer_examples() {
        R"({
   "items": [
     {"lease_id": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "ok": true},
-    {"lease_id": "run_01m7hm5sa4e00brfm1qkqcte6d:pack", "ok": false, "code": "LEASE_LOST", "cancel": true}
+    {"lease_id": "run_01m7hm5sa4e00brfm1qkqcte6d:pack", "ok": false, "code": "LEASE_LOST", "cancel": true},
+    {
+      "lease_id": "run_01m7hm5sa4e00brfm1qkqcte6d:label", "ok": false, "code": "INVALID_REQUEST",
+      "detail": "`token` is missing.", "where": "/items/2/token"
+    }
   ]
 })"},
       {"Health", R"({"status": "ok"})"},
       {"Ready", R"({"status": "ready"})"},
       {"FeedStream",
-       R"("id: 6.1\ndata: {\"position\":\"6.1\",\"run_id\":\"run_01m7hm5kk9e00a16va1g5nvbxh\",\"seq\":3,\"event\":{\"at\":1794814169885,\"type\":\"run.started\",\"v\":1}}\n\n")"},
+       R"("id: 6.0\n\nid: 6.1\ndata: {\"position\":\"6.1\",\"run_id\":\"run_01m7hm5kk9e00a16va1g5nvbxh\",\"seq\":3,\"event\":{\"at\":1794814169885,\"type\":\"run.started\",\"v\":1}}\n\n")"},
       {"Figures",
        R"("# HELP pawl_frames_total Journal frames committed\n# TYPE pawl_frames_total counter\npawl_frames_total 12\n")"},
       {"OpenApi", R"({"openapi": "3.1.0", "info": {"title": "pawl", "version": "0.1.0"}, "paths": {}})"},
@@ -391,6 +401,7 @@ std::vector<ExampleDoc> request_examples() {
       {"Definition",
        R"("workflow: ship-order\ntimeout: 4h\nsteps:\n  - id: pack\n    tool: warehouse.pack\n    with: {order: \"${{ input.order }}\"}\n  - id: sign-off\n    tool: approval\n    tier: med\n    expires: 1h\n    prompt: Ship order ${{ input.order }}?\n")"},
       {"Limits", R"({"weight": 2, "max_concurrency": 20})"},
+      {"LimitsChange", R"({"max_concurrency": 40, "max_runs_per_min": null})"},
       {"WorkspaceWeight", R"({"weight": 3})"},
       {"NewTenant", R"({"name": "acme"})"},
       {"NewKey", R"({"name": "packer", "role": "worker", "expires_in": "30d"})"},
@@ -404,8 +415,6 @@ std::vector<ProblemDoc> problem_docs() {
   const Headers soon{{"Retry-After", "1"}};
   return {
       {"INVALID_REQUEST", {400, "INVALID_REQUEST", "`workflow` is missing.", "/workflow", {}}},
-      {"INVALID_REQUEST.422",
-       {422, "INVALID_REQUEST", "a workspace has a name and a weight between 1 and 1000", "", {}}},
       {"INVALID_JSON", {400, "INVALID_JSON", "The body is not JSON: unexpected character at offset 17.", "", {}}},
       {"UNAUTHORIZED",
        {401,
@@ -434,6 +443,19 @@ std::vector<ProblemDoc> problem_docs() {
         "What follows this position is not kept any more. Read the runs, then follow without it.",
         "after",
         {}}},
+      {"KEY_NOT_ACTIVE",
+       {409,
+        "KEY_NOT_ACTIVE",
+        "This key was replaced or revoked, or its time is over. Rotate its successor, or make a new key.",
+        "",
+        {}}},
+      {"INPUT_TOO_LARGE",
+       {413,
+        "INPUT_TOO_LARGE",
+        "`input` has 1400327 bytes and may have 1048576. Store it elsewhere, and say here where it lies.",
+        "/input",
+        {}}},
+      {"UNKNOWN_TENANT", {422, "UNKNOWN_TENANT", "There is no tenant of this name.", "/tenant", {}}},
       {"BODY_TOO_LARGE", {413, "BODY_TOO_LARGE", "the request's body is too large", "", {}}},
       {"UNKNOWN_WORKFLOW",
        {422, "UNKNOWN_WORKFLOW", "There is no such workflow, or not that version of it.", "/workflow", {}}},

@@ -18,6 +18,11 @@ const Field workflow_name{"name", "Name", "The workflow's name."};
 
 Answer run_after(std::string_view says, std::string_view example) { return {200, says, {{"Run", example}}}; }
 
+const Field idempotency_key{
+    "Idempotency-Key", "text/255",
+    "Makes a repeat safe: the same key with the same content makes nothing new, and is answered "
+    "with what the first request made. Keys are the API key's own, and do not expire."};
+
 // ---- By resource, in the router's order
 
 std::vector<RouteDoc> runs() {
@@ -30,24 +35,21 @@ std::vector<RouteDoc> runs() {
            "Answers once the run is durable. A repeat with the same Idempotency-Key, or with the same trigger_type and "
            "trigger_ref, answers with the run that the first request made.",
        .query = {vocabulary},
-       .headers =
-           {{"Idempotency-Key", "text/255",
-             "Makes a repeat safe: the same key with the same body makes no second run. Keys are the API key's own, "
-             "and do not expire."}},
+       .headers = {idempotency_key},
        .bodies = {{"NewRun"}},
        .answers = {{201, "The run was made.", {{"Run", "RunStarted"}}, {"Location"}},
                    {200,
                     "The run that an earlier request made.",
                     {{"Run", "RunStarted"}},
                     {"Location", "Idempotency-Replayed"}}},
-       .problems = {"UNKNOWN_WORKFLOW", "IDEMPOTENCY_KEY_REUSED"}},
+       .problems = {"UNKNOWN_WORKFLOW", "IDEMPOTENCY_KEY_REUSED", "INPUT_TOO_LARGE"}},
       {.method = post,
        .pattern = "/runs/batch",
        .operation_id = "create_runs",
        .tag = "runs",
-       .says =
-           "One result an item, in their order; an item that is wrong harms no other. Give each a trigger_ref to make "
-           "repeating the batch safe.",
+       .says = "One result an item, in their order; an item that is wrong harms no other. An Idempotency-Key makes "
+               "repeating the batch safe: each item that has none of its own gets one of it and its number.",
+       .headers = {idempotency_key},
        .bodies = {{"NewRuns"}},
        .answers = {{200, "What became of each.", {{"BatchResults"}}}}},
       {.method = get,
@@ -56,6 +58,7 @@ std::vector<RouteDoc> runs() {
        .tag = "runs",
        .says = "A page may be short, or empty, and still have a next_cursor: a search looks at so many runs at a time.",
        .query = {{"status", "RunStatus", "Only those, in the vocabulary that is asked for."},
+                 {"sub_state", "SubState", "Only those."},
                  {"workflow", "Name", "Only runs of this workflow."},
                  {"workspace", "Name", "Only runs of this workspace."},
                  {"since", "Time", "Only runs made at this time or later."},
@@ -77,7 +80,7 @@ std::vector<RouteDoc> runs() {
        .pattern = "/runs/{id}/events",
        .operation_id = "list_run_events",
        .tag = "runs",
-       .says = "",
+       .says = "A page ends early when its events have more than 8 MiB.",
        .path = {run_id},
        .query = {{"after", "count", "Only events behind this one: the next_cursor of the page before."},
                  {"limit", "1..10000", "How many at most; 1000 unless told."},
@@ -116,7 +119,7 @@ std::vector<RouteDoc> runs() {
        .query = {vocabulary},
        .bodies = {{"Answer"}},
        .answers = {run_after("The run after it.", "RunAnswered")},
-       .problems = {"NOT_FOUND", "NOTHING_WAITING"}},
+       .problems = {"NOT_FOUND", "NOTHING_WAITING", "INPUT_TOO_LARGE"}},
       {.method = post,
        .pattern = "/runs/{id}/cancel",
        .operation_id = "cancel_run",
@@ -137,8 +140,13 @@ std::vector<RouteDoc> runs() {
            "ended as failed, denied, timeout or canceled.",
        .path = {run_id},
        .query = {vocabulary},
-       .answers = {{201, "The new run.", {{"Run", "RunRetried"}}, {"Location"}}},
-       .problems = {"NOT_FOUND", "RUN_NOT_ENDED", "RUN_ENDED"}},
+       .headers = {idempotency_key},
+       .answers = {{201, "The new run.", {{"Run", "RunRetried"}}, {"Location"}},
+                   {200,
+                    "The run that an earlier request made.",
+                    {{"Run", "RunRetried"}},
+                    {"Location", "Idempotency-Replayed"}}},
+       .problems = {"NOT_FOUND", "RUN_NOT_ENDED", "RUN_ENDED", "IDEMPOTENCY_KEY_REUSED"}},
       {.method = post,
        .pattern = "/runs/{id}/status",
        .operation_id = "report_run_status",
@@ -195,6 +203,7 @@ std::vector<RouteDoc> approvals() {
        .says = "",
        .query = {{"status", "ApprovalStatus", "Only those; requested unless told."},
                  {"limit", "1..500", "How many at most; 50 unless told."},
+                 {"cursor", "ApprovalId", "The next_cursor of the page before. Decisions meanwhile move nothing."},
                  vocabulary},
        .answers = {{200, "The inbox.", {{"ApprovalPage"}}}}},
       {.method = post,
@@ -269,9 +278,16 @@ std::vector<RouteDoc> tenants() {
        .pattern = "/tenant/caps",
        .operation_id = "set_caps",
        .tag = "tenants",
-       .says = "The caps are set as a whole: one that is left out is lifted.",
+       .says = "As a whole: a cap that is left out is lifted. PATCH changes some and leaves the others.",
        .bodies = {{"Limits"}},
-       .answers = {{200, "The tenant after it.", {{"Tenant"}}}}},
+       .answers = {{200, "The tenant after it, with the caps in force.", {{"Tenant"}}}}},
+      {.method = patch,
+       .pattern = "/tenant/caps",
+       .operation_id = "change_caps",
+       .tag = "tenants",
+       .says = "A cap that is left out stays as it is, and one that is null is lifted.",
+       .bodies = {{"LimitsChange"}},
+       .answers = {{200, "The tenant after it, with the caps in force.", {{"Tenant"}}}}},
       {.method = get,
        .pattern = "/workspaces",
        .operation_id = "list_workspaces",
@@ -285,8 +301,7 @@ std::vector<RouteDoc> tenants() {
        .says = "",
        .path = {{"name", "Name", "The workspace's name."}},
        .bodies = {{"WorkspaceWeight"}},
-       .answers = {{200, "The tenant after it.", {{"Tenant"}}}},
-       .problems = {"INVALID_REQUEST.422"}},
+       .answers = {{200, "The tenant after it.", {{"Tenant"}}}}},
       {.method = get,
        .pattern = "/tenants",
        .operation_id = "list_tenants",
@@ -316,19 +331,28 @@ std::vector<RouteDoc> keys() {
        .pattern = "/keys",
        .operation_id = "create_key",
        .tag = "keys",
-       .says = "",
+       .says = "A repeat with the same Idempotency-Key makes no second key, and is not shown the text again.",
+       .headers = {idempotency_key},
        .bodies = {{"NewKey"}},
-       .answers = {{201, "The key, with its text.", {{"MadeKey"}}}}},
+       .answers =
+           {{201, "The key, with its text.", {{"MadeKey"}}},
+            {200, "The key that an earlier request made.", {{"Key", "KeyMadeBefore"}}, {"Idempotency-Replayed"}}},
+       .problems = {"UNKNOWN_TENANT", "IDEMPOTENCY_KEY_REUSED"}},
       {.method = post,
        .pattern = "/keys/{id}/rotate",
        .operation_id = "rotate_key",
        .tag = "keys",
-       .says = "The new key has the old one's name and role; the old one is good until the overlap is over.",
+       .says = "The new key has the old one's name and role, and its expiry unless another is given; the old one is "
+               "good until "
+               "the overlap is over. A key that was replaced already is not replaced again.",
        .path = {key_id},
+       .headers = {idempotency_key},
        .bodies = {{"KeyRotation"}},
        .body_required = false,
-       .answers = {{201, "The new key, with its text.", {{"MadeKey"}}}},
-       .problems = {"NOT_FOUND"}},
+       .answers =
+           {{201, "The new key, with its text.", {{"MadeKey"}}},
+            {200, "The key that an earlier request made.", {{"Key", "KeyMadeBefore"}}, {"Idempotency-Replayed"}}},
+       .problems = {"NOT_FOUND", "KEY_NOT_ACTIVE", "IDEMPOTENCY_KEY_REUSED"}},
       {.method = delete_,
        .pattern = "/keys/{id}",
        .operation_id = "revoke_key",
@@ -349,15 +373,21 @@ std::vector<RouteDoc> operations() {
        .says =
            "Every event of the tenant's runs, in order and without gaps; for admins also those of the tenant itself. "
            "Server-sent events, or WebSocket text messages when the client asks for an upgrade (the key goes in the "
-           "Authorization header there too). A client that is too slow is told to resume and disconnected: an event "
-           "`resume`, or a close with 1013 (1012 when the server stops), names the last position it was sent.",
+           "Authorization header there too). First comes the position at which it begins, and now and then, while "
+           "there "
+           "is nothing else to say, the one it has come to: in the stream an id without data, which clients remember "
+           "and "
+           "do not show; in a WebSocket a message with a `position` alone. A slow client is waited for. One that falls "
+           "behind what is kept "
+           "is told to resume and disconnected, as all are when the server stops: an event `resume`, or a close with "
+           "1013 (1012 when the server stops), names the last position it was sent.",
        .query = {{"after", "text", "Go on behind this position; 0 for all that is kept. From now on unless told."},
                  {"run", "RunId", "Only this run's events."},
                  vocabulary},
        .headers = {{"Last-Event-ID", "text",
                     "As `after`, which goes before it; browsers send it when they reconnect."}},
        .answers = {{200, "The feed; it does not end by itself.", {{"FeedStream", "FeedStream", "text/event-stream"}}},
-                   {101, "The feed as a WebSocket, one FeedMessage a text message.", {}}},
+                   {101, "The feed as a WebSocket, one FeedMessage a text message, or a position alone.", {}}},
        .problems = {"NOT_FOUND", "FEED_POSITION_GONE"}},
       {.method = get,
        .pattern = "/healthz",

@@ -16,15 +16,21 @@ std::string_view title_of(int status) {
     case 408: return "The request took too long to arrive";
     case 409: return "This does not fit the present state";
     case 410: return "This is no longer kept";
-    case 413: return "The body is too large";
+    case 413:
+      return "This is too large";
     case 415: return "This kind of content is not taken";
-    case 422: return "The request is understood and wrong";
+    case 421:
+      return "This server has another name";
+    case 422:
+      return "The request is understood and cannot be done";
     case 429: return "Too many requests";
     case 431: return "The headers are too large";
     case 503: return "Not now";
     default: return status >= 500 ? "Something went wrong here" : "The request was refused";
   }
 }
+
+}  // namespace
 
 int status_of(RefusalCode code) {
   switch (code) {
@@ -33,8 +39,9 @@ int status_of(RefusalCode code) {
       return 404;
     case RefusalCode::self_approval:
       return 403;
-    case RefusalCode::idempotency_conflict:
     case RefusalCode::invalid:
+      return 400;
+    case RefusalCode::idempotency_conflict:
       return 422;
     case RefusalCode::lease_lost:
     case RefusalCode::not_claimable:
@@ -49,8 +56,6 @@ int status_of(RefusalCode code) {
   }
   return 500;
 }
-
-}  // namespace
 
 Response to_response(const Problem& problem) {
   boost::json::object out{{"type", "about:blank"},

@@ -20,6 +20,7 @@ struct Problem {
 };
 
 Response to_response(const Problem& problem);
+int status_of(RefusalCode code);
 Problem problem_of(const Refusal& refusal);
 
 // What a foreign object and one that never was have in common: every byte.

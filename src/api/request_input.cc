@@ -15,7 +15,7 @@ int hex_digit(char c) {
   return -1;
 }
 
-std::string listed(std::initializer_list<std::string_view> words) {
+std::string listed(std::span<const std::string_view> words) {
   std::string out;
   for (std::string_view word : words) (out += out.empty() ? "" : ", ") += word;
   return out.empty() ? "none" : out;
@@ -26,6 +26,8 @@ std::string listed(std::initializer_list<std::string_view> words) {
 void refuse_input(std::string where, std::string detail) {
   throw Problem{.status = 400, .code = "INVALID_REQUEST", .detail = std::move(detail), .where = std::move(where)};
 }
+
+void refuse_cursor() { refuse_input("cursor", "It must be the next_cursor of an earlier page of this list."); }
 
 std::optional<std::string> percent_decode(std::string_view text) {
   std::string out;
@@ -41,6 +43,15 @@ std::optional<std::string> percent_decode(std::string_view text) {
     i += 2;
   }
   return out;
+}
+
+std::optional<std::string> idempotency_key(const Request& request) {
+  std::string_view key = request.header("idempotency-key");
+  if (key.empty()) return std::nullopt;
+  bool printable = std::ranges::all_of(key, [](char c) { return c >= 0x20 && c < 0x7f; });
+  if (key.size() > idempotency_key_chars_max || !printable)
+    refuse_input("idempotency-key", "The key must be 1 to 255 visible ASCII characters.");
+  return std::string(key);
 }
 
 Query::Query(std::string_view text) {
@@ -61,7 +72,7 @@ Query::Query(std::string_view text) {
 void Query::only(std::initializer_list<std::string_view> known) const {
   for (const auto& [name, value] : values_)
     if (std::ranges::find(known, name) == known.end())
-      refuse_input(name, "There is no such parameter here; there are: " + listed(known) + ".");
+      refuse_input(name, "There is no such parameter here; there are: " + listed({known.begin(), known.size()}) + ".");
 }
 
 const std::string* Query::find(std::string_view name) const {
@@ -96,16 +107,39 @@ void Input::refuse(std::string_view key, std::string_view why) const {
   refuse_input(place_ + "/" + std::string(key), "`" + std::string(key) + "` " + std::string(why) + ".");
 }
 
+void Input::refuse_word(std::string_view key, std::span<const std::string_view> words) const {
+  refuse(key, "must be one of " + listed(words));
+}
+
 void Input::only(std::initializer_list<std::string_view> known) const {
   for (const auto& member : *object_)
     if (std::ranges::find(known, std::string_view(member.key())) == known.end())
       refuse_input(place_ + "/" + std::string(member.key()),
-                   "There is no such key here; there are: " + listed(known) + ".");
+                   "There is no such key here; there are: " + listed({known.begin(), known.size()}) + ".");
 }
 
 const Json* Input::find(std::string_view key) const {
   const Json* value = object_->if_contains(key);
   return value && !value->is_null() ? value : nullptr;
+}
+
+bool Input::is_null(std::string_view key) const {
+  const Json* value = object_->if_contains(key);
+  return value && value->is_null();
+}
+
+JsonText Input::json(std::string_view key, JsonText otherwise, std::size_t bytes_max,
+                     std::string_view too_large) const {
+  const Json* value = find(key);
+  if (!value) return otherwise;
+  JsonText text = canonical(*value);
+  if (text.size() > bytes_max)
+    throw Problem{.status = 413,
+                  .code = std::string(too_large),
+                  .detail = "`" + std::string(key) + "` has " + std::to_string(text.size()) + " bytes and may have " +
+                            std::to_string(bytes_max) + ". Store it elsewhere, and say here where it lies.",
+                  .where = place_ + "/" + std::string(key)};
+  return text;
 }
 
 std::string Input::text(std::string_view key, std::size_t chars_max) const {
@@ -149,6 +183,12 @@ std::optional<Duration> Input::duration(std::string_view key) const {
   return value;
 }
 
+std::optional<Duration> Input::positive_duration(std::string_view key) const {
+  auto value = duration(key);
+  if (value && value->count() == 0) refuse(key, "must be longer than nothing, like 90s, 15m or 4h");
+  return value;
+}
+
 std::optional<Money> Input::money(std::string_view key) const {
   if (!has(key)) return std::nullopt;
   auto value = parse_money(text(key));
@@ -164,7 +204,7 @@ std::optional<Instant> Input::moment(std::string_view key) const {
 }
 
 void Input::each(std::string_view key, std::size_t count_max, const std::function<void(const Input&)>& visit,
-                 const std::function<void(const Problem&)>& no_object) const {
+                 const std::function<void(const Problem&, const Json& item)>& refused) const {
   const Json* value = find(key);
   if (!value) refuse(key, "is missing");
   if (!value->is_array()) refuse(key, "must be a list");
@@ -172,12 +212,12 @@ void Input::each(std::string_view key, std::size_t count_max, const std::functio
   if (items.size() > count_max) refuse(key, "has more than " + std::to_string(count_max) + " items");
   for (std::size_t i = 0; i < items.size(); ++i) {
     std::string place = place_ + "/" + std::string(key) + "/" + std::to_string(i);
-    if (items[i].is_object())
+    try {
+      if (!items[i].is_object()) refuse_input(place, "Each item must be an object.");
       visit(Input(items[i].get_object(), std::move(place)));
-    else if (no_object)
-      no_object({.status = 400, .code = "INVALID_REQUEST", .detail = "Each item must be an object.", .where = place});
-    else
-      refuse_input(place, "Each item must be an object.");
+    } catch (const Problem& problem) {
+      refused(problem, items[i]);
+    }
   }
 }
 

@@ -8,21 +8,30 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "api/problem.h"
 #include "core/id.h"
 #include "core/json.h"
 #include "core/money.h"
 #include "core/time.h"
-#include "api/problem.h"
 
 namespace pawl::api {
 
 [[noreturn]] void refuse_input(std::string where, std::string detail);
+[[noreturn]] void refuse_cursor();
+
+inline constexpr std::string_view name_rule =
+    "A name begins with a letter or digit, then may hold . _ and -, 64 characters at most.";
 
 // %41 -> A; nothing when it is malformed.
 std::optional<std::string> percent_decode(std::string_view text);
+
+inline constexpr std::size_t idempotency_key_chars_max = 255;
+// The Idempotency-Key header; nothing when there is none.
+std::optional<std::string> idempotency_key(const Request& request);
 
 class Query {
  public:
@@ -31,6 +40,15 @@ class Query {
   void only(std::initializer_list<std::string_view> known) const;
   const std::string* find(std::string_view name) const;
   std::uint64_t number(std::string_view name, std::uint64_t otherwise, std::uint64_t max) const;
+  // Where an earlier page of a list ended.
+  template <class AnyId>
+  std::optional<AnyId> cursor() const {
+    const std::string* text = find("cursor");
+    if (!text) return std::nullopt;
+    auto id = AnyId::parse(*text);
+    if (!id) refuse_cursor();
+    return id;
+  }
 
  private:
   std::map<std::string, std::string, std::less<>> values_;
@@ -52,14 +70,18 @@ class Input {
   std::optional<bool> flag(std::string_view key) const;
   std::optional<std::int64_t> number(std::string_view key, std::int64_t min, std::int64_t max) const;
   std::optional<Duration> duration(std::string_view key) const;
+  std::optional<Duration> positive_duration(std::string_view key) const;
   std::optional<Money> money(std::string_view key) const;
   std::optional<Instant> moment(std::string_view key) const;
   const Json* find(std::string_view key) const;  // null is as good as absent
+  bool is_null(std::string_view key) const;      // and here it is not
+  // Canonical JSON of what is there, `otherwise` when nothing is; more than so many bytes have this code.
+  JsonText json(std::string_view key, JsonText otherwise, std::size_t bytes_max, std::string_view too_large) const;
   template <class Enum>
   std::optional<Enum> word(std::string_view key) const {
     if (!has(key)) return std::nullopt;
     auto value = parse_enum<Enum>(text(key));
-    if (!value) refuse(key, "is none of the words that can stand here");
+    if (!value) refuse_word(key, enum_names<Enum>);
     return value;
   }
   template <class AnyId>
@@ -68,12 +90,14 @@ class Input {
     if (!value) refuse(key, "is not an id like " + AnyId{}.str());
     return *value;
   }
-  // Each element must be an object; `no_object` is told of those that are none, and without it all is refused.
+  // Each element stands for itself: `refused` is told of one that is no object, or of which `visit` throws a Problem.
   void each(std::string_view key, std::size_t count_max, const std::function<void(const Input&)>& visit,
-            const std::function<void(const Problem&)>& no_object = {}) const;
+            const std::function<void(const Problem&, const Json& item)>& refused) const;
   [[noreturn]] void refuse(std::string_view key, std::string_view why) const;
 
  private:
+  [[noreturn]] void refuse_word(std::string_view key, std::span<const std::string_view> words) const;
+
   const boost::json::object* object_;
   std::string place_;
   std::shared_ptr<Json> owned_;

@@ -9,6 +9,7 @@ using boost::json::array;
 using boost::json::object;
 
 constexpr std::uint64_t page_max = 500;
+constexpr std::uint64_t page_usual = 50;
 
 object row_object(const ApprovalRow& row) {
   return {{"id", row.id.str()},
@@ -21,20 +22,26 @@ object row_object(const ApprovalRow& row) {
 }
 
 void list_approvals(CallPtr call) {
-  call->query.only({"status", "limit", "vocabulary"});
+  call->query.only({"status", "limit", "cursor", "vocabulary"});
   call->vocabulary();
-  ApprovalStatus status = ApprovalStatus::requested;
+  ApprovalFilter filter;
   if (const auto* word = call->query.find("status")) {
     auto known = parse_enum<ApprovalStatus>(*word);
     if (!known) refuse_input("status", "It must be requested, approved, rejected, expired or canceled.");
-    status = *known;
+    filter.status = *known;
   }
-  std::uint64_t limit = call->query.number("limit", 50, page_max);
-  with_fresh_tables(call, std::nullopt, [status, limit](Call& c) {
+  filter.before = call->query.cursor<ApprovalId>();
+  std::uint64_t limit = call->query.number("limit", page_usual, page_max);
+  filter.limit = limit + 1;  // one more tells whether there are more
+  with_fresh_tables(call, std::nullopt, [filter, limit](Call& c) {
+    if (filter.before && !c.api.store().find_approval(c.who.tenant, *filter.before)) refuse_cursor();
+    auto rows = c.api.store().list_approvals(c.who.tenant, filter);
+    bool more = rows.size() > limit;
+    if (more) rows.pop_back();
     array items;
-    for (const ApprovalRow& row : c.api.store().list_approvals(c.who.tenant, status, limit))
-      items.push_back(row_object(row));
-    c.answer(200, object{{"items", std::move(items)}, {"next_cursor", nullptr}});
+    for (const ApprovalRow& row : rows) items.push_back(row_object(row));
+    c.answer(200,
+             object{{"items", std::move(items)}, {"next_cursor", more ? Json(rows.back().id.str()) : Json(nullptr)}});
   });
 }
 

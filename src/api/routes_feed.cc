@@ -9,7 +9,7 @@ void follow(CallPtr call) {
   FeedFilter filter{call->who.tenant, std::nullopt, call->who.role == Role::admin};
   if (const auto* run = call->query.find("run")) {
     filter.run = RunId::parse(*run);
-    if (!filter.run) throw not_found();
+    if (!filter.run) refuse_input("run", "It must be a run's id, like " + RunId{}.str() + ".");
   }
   // A browser that reconnects says where it was in this header.
   std::string after(call->request.header("last-event-id"));
@@ -19,8 +19,10 @@ void follow(CallPtr call) {
     position = FeedPosition::parse(after);
     if (!position) refuse_input("after", "It must be the position of an event, like 12.3, or 0 for all that is kept.");
   }
-  in_background(call, [filter, position](Call& c) {
+  auto open = [filter, position](Call& c) mutable {
     Feed& feed = c.api.feed();
+    // From before the client sees the head: what it reads after that, and what it is sent, leave no hole between them.
+    if (!position) position = feed.now();
     if (!feed.can_resume(position))
       throw Problem{.status = 410,
                     .code = "FEED_POSITION_GONE",
@@ -35,7 +37,12 @@ void follow(CallPtr call) {
                    return keys.is_good(key, clock.now());
                  });
                }});
-  });
+  };
+  // A run that is not there, or not this tenant's, is answered as everywhere.
+  if (filter.run)
+    with_fresh_tables(call, filter.run, open);
+  else
+    in_background(call, open);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ using boost::json::array;
 using boost::json::object;
 
 constexpr std::size_t items_max = 10'000;
+constexpr std::size_t lease_id_chars_max = 256;
 constexpr std::int64_t leases_max = 1000;
 constexpr std::size_t tools_max = 200;
 constexpr Duration wait_max = std::chrono::seconds(60);
@@ -74,23 +75,42 @@ struct Item {
   std::uint64_t token = 0;
   std::variant<Completed, Failed> outcome;
   std::string_view code;  // why not; empty = ok
+  std::optional<Problem> malformed;
 };
 using Items = std::shared_ptr<std::vector<Item>>;
+
+void append_result(std::string& out, const Item& item) {
+  out += "{\"lease_id\":";
+  append_json_string(out, item.lease_id);
+  if (item.malformed) {
+    // The lease is as it was: what was said of it could not be understood.
+    out += ",\"ok\":false,\"code\":\"" + item.malformed->code + "\",\"detail\":";
+    append_json_string(out, item.malformed->detail);
+    out += ",\"where\":";
+    append_json_string(out, item.malformed->where);
+    out += '}';
+  } else if (item.code.empty()) {
+    out += ",\"ok\":true}";
+  } else {
+    // A lease that is lost is work to drop, whatever took it away: cancel, time-out or another worker.
+    out += ",\"ok\":false,\"code\":\"" + std::string(item.code) + "\",\"cancel\":true}";
+  }
+}
 
 void answer_items(Call& call, const std::vector<Item>& items) {
   std::string out = "{\"items\":[";
   for (const Item& item : items) {
     if (out.back() == '}') out += ',';
-    out += "{\"lease_id\":";
-    append_json_string(out, item.lease_id);
-    if (item.code.empty())
-      out += ",\"ok\":true}";
-    else
-      // A lease that is lost is work to drop, whatever took it away: cancel, time-out or another worker.
-      out += ",\"ok\":false,\"code\":\"" + std::string(item.code) + "\",\"cancel\":true}";
+    append_result(out, item);
   }
   out += "]}";
   call.respond({.status = 200, .content_type = "application/json", .body = std::move(out), .headers = {}, .stream = {}});
+}
+
+// What a malformed item calls its lease, as far as that can be said.
+std::string lease_id_in(const Json& item) {
+  const Json* id = item.is_object() ? item.get_object().if_contains("lease_id") : nullptr;
+  return id && id->is_string() && id->get_string().size() <= lease_id_chars_max ? std::string(id->get_string()) : "";
 }
 
 template <class ReadOutcome>
@@ -99,23 +119,32 @@ Items read_items(const Call& call, ReadOutcome read_outcome) {
   Input input = Input::parse(call.request);
   input.only({"items"});
   auto items = std::make_shared<std::vector<Item>>();
-  input.each("items", items_max, [&](const Input& in) {
-    Item& item = items->emplace_back();
-    item.lease_id = in.text("lease_id", 256);
-    item.lease = parse_lease_id(item.lease_id);
-    auto token = in.number("token", 0, INT64_MAX);
-    if (!token) in.refuse("token", "is missing");
-    item.token = static_cast<std::uint64_t>(*token);
-    read_outcome(in, item);
-  });
+  input.each(
+      "items", items_max,
+      [&](const Input& in) {
+        Item item;
+        item.lease_id = in.text("lease_id", lease_id_chars_max);
+        item.lease = parse_lease_id(item.lease_id);
+        auto token = in.number("token", 0, INT64_MAX);
+        if (!token) in.refuse("token", "is missing");
+        item.token = static_cast<std::uint64_t>(*token);
+        read_outcome(in, item);
+        items->push_back(std::move(item));
+      },
+      [&](const Problem& problem, const Json& item) {
+        items->push_back({.lease_id = lease_id_in(item), .malformed = problem});
+      });
   return items;
 }
 
 void report(CallPtr call, Items items) {
   call->api.runtime().post([call, items](Engine& engine) {
     for (Item& item : *items) {
-      if (!item.lease && item.code.empty()) item.code = "LEASE_LOST";
-      if (!item.code.empty()) continue;
+      if (item.malformed) continue;
+      if (!item.lease) {
+        item.code = "LEASE_LOST";
+        continue;
+      }
       StepReport report{call->who.tenant, item.lease->run, item.lease->step, item.token, std::move(item.outcome)};
       engine.report(report, [&item, items](std::expected<RunAnswer, Refusal> answer) {
         if (!answer) item.code = to_string(answer.error().code);
@@ -129,8 +158,7 @@ void complete(CallPtr call) {
   auto items = read_items(*call, [](const Input& in, Item& item) {
     in.only({"lease_id", "token", "output", "cost_usd"});
     Completed done;
-    if (const Json* output = in.find("output")) done.output = canonical(*output);
-    if (done.output.size() > step_output_bytes_max) in.refuse("output", "is larger than a step's output may be");
+    done.output = in.json("output", done.output, step_output_bytes_max, "OUTPUT_TOO_LARGE");
     done.cost = in.money("cost_usd").value_or(Money{});
     item.outcome = std::move(done);
   });
@@ -156,7 +184,8 @@ void heartbeat(CallPtr call) {
   auto items = read_items(*call, [](const Input& in, Item&) { in.only({"lease_id", "token"}); });
   call->api.runtime().post_urgent([call, items](Engine& engine) {
     for (Item& item : *items)
-      if (item.code.empty() && (!item.lease || !engine.heartbeat(call->who.tenant, item.lease->run, item.lease->step, item.token)))
+      if (!item.malformed &&
+          (!item.lease || !engine.heartbeat(call->who.tenant, item.lease->run, item.lease->step, item.token)))
         item.code = "LEASE_LOST";
     call->api.background().post([call, items] { answer_items(*call, *items); });
   });

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
+#include <set>
 
-#include "crypto/sha256.h"
-#include "engine/resident.h"
 #include "api/api.h"
+#include "crypto/sha256.h"
 #include "store/stream.h"
 
 namespace pawl::api {
@@ -17,8 +17,14 @@ constexpr std::size_t batch_items_max = 10'000;
 constexpr std::uint64_t page_max = 500;
 constexpr std::uint64_t page_usual = 50;
 constexpr std::size_t rows_looked_at_max = 20'000;
+constexpr std::size_t events_bytes_max = 8 << 20;  // past it a page ends, however many were asked for
 
 // ---- Creating
+
+// `content`: what makes another request with the same key another request.
+std::shared_ptr<const Idempotency> idempotency_of(const Principal& who, std::string key, std::string_view content) {
+  return std::make_shared<const Idempotency>(Idempotency{who.key.str(), std::move(key), sha256(content).hex()});
+}
 
 // In a batch each item may bring its own idempotency key, as a single request does in a header.
 NewRun read_new_run(const Input& input, const Principal& who, bool in_batch) {
@@ -33,33 +39,22 @@ NewRun read_new_run(const Input& input, const Principal& who, bool in_batch) {
   out.by = who.actor();
   out.workflow = WorkflowName{input.name("workflow")};
   if (auto version = input.number("version", 1, INT32_MAX)) out.version = static_cast<int>(*version);
-  if (const Json* value = input.find("input")) out.input = canonical(*value);
+  out.input = input.json("input", std::move(out.input), run_input_bytes_max, "INPUT_TOO_LARGE");
   if (input.has("workspace")) out.workspace = WorkspaceName{input.name("workspace")};
   out.trigger_type = input.text_or("trigger_type", "api", 64);
   out.trigger_ref = input.text_or("trigger_ref", "", 512);
   if (out.trigger_type == "retry" || out.trigger_type == "cli")
     input.refuse("trigger_type", "cannot be retry or cli: those are pawl's own");
   out.budget = input.money("budget_usd");
-  out.timeout = input.duration("timeout");
+  out.timeout = input.positive_duration("timeout");
   auto provider = input.word<Provider>("provider").value_or(Provider::native);
   if (provider != Provider::native && provider != Provider::external)
     input.refuse("provider", "must be native or external");
   out.provider = provider;
   if (in_batch && input.has("idempotency_key"))
-    out.idempotency = std::make_shared<const Idempotency>(
-        Idempotency{who.key.str(), input.text("idempotency_key", 255), sha256(input.canonical_text()).hex()});
+    out.idempotency =
+        idempotency_of(who, input.text("idempotency_key", idempotency_key_chars_max), input.canonical_text());
   return out;
-}
-
-void take_idempotency_key(NewRun& run, const Request& request, const Principal& who) {
-  std::string_view key = request.header("idempotency-key");
-  if (key.empty()) return;
-  bool printable = std::ranges::all_of(key, [](char c) { return c >= 0x20 && c < 0x7f; });
-  if (key.size() > 255 || !printable)
-    refuse_input("idempotency-key", "The key must be 1 to 255 visible ASCII characters.");
-  auto body = parse_json(request.body);
-  std::string digest = sha256(body ? canonical(*body) : request.body).hex();
-  run.idempotency = std::make_shared<const Idempotency>(Idempotency{who.key.str(), std::string(key), digest});
 }
 
 Problem creation_problem(const Refusal& refusal) {
@@ -70,11 +65,25 @@ Problem creation_problem(const Refusal& refusal) {
           .where = "/workflow"};
 }
 
+// 201 with the new run, or 200 with the one that an earlier request made.
+void answer_with_made_run(Engine& engine, CallPtr call, RunId id, std::shared_ptr<const bool> is_new) {
+  engine.inspect(call->who.tenant, id, [call, is_new](std::expected<std::shared_ptr<const Run>, Refusal> made) {
+    if (!made) return call->answer(problem_of(made.error()));
+    call->api.background().post([call, is_new, made = std::move(*made)] {
+      Headers headers{{"Location", "/runs/" + made->id.str()}};
+      if (!*is_new) headers.push_back({"Idempotency-Replayed", "true"});
+      call->answer(*is_new ? 201 : 200, run_object(*made, call->vocabulary()), std::move(headers));
+    });
+  });
+}
+
 void create_run(CallPtr call) {
   call->query.only({"vocabulary"});
   call->vocabulary();
-  NewRun run = read_new_run(Input::parse(call->request), call->who, false);
-  take_idempotency_key(run, call->request, call->who);
+  Input input = Input::parse(call->request);
+  NewRun run = read_new_run(input, call->who, false);
+  if (auto key = idempotency_key(call->request))
+    run.idempotency = idempotency_of(call->who, std::move(*key), input.canonical_text());
   call->api.runtime().post([call, run = std::move(run)](Engine& engine) mutable {
     auto is_new = std::make_shared<bool>(false);
     auto id = engine.create_run(std::move(run), [call, is_new](std::expected<RunAnswer, Refusal> answer) {
@@ -84,14 +93,7 @@ void create_run(CallPtr call) {
         call->answer(creation_problem(answer.error()));
     });
     if (!id) return;
-    engine.inspect(call->who.tenant, *id, [call, is_new](std::expected<std::shared_ptr<const Run>, Refusal> made) {
-      if (!made) return call->answer(problem_of(made.error()));
-      call->api.background().post([call, is_new, made = std::move(*made)] {
-        Headers headers{{"Location", "/runs/" + made->id.str()}};
-        if (!*is_new) headers.push_back({"Idempotency-Replayed", "true"});
-        call->answer(*is_new ? 201 : 200, run_object(*made, call->vocabulary()), std::move(headers));
-      });
-    });
+    answer_with_made_run(engine, call, *id, is_new);
   });
 }
 
@@ -105,20 +107,21 @@ void create_batch(CallPtr call) {
     object result;
   };
   auto items = std::make_shared<std::vector<Item>>();
-  auto refused = [](const Problem& problem) {
-    return object{{"status", problem.status}, {"code", problem.code}, {"detail", problem.detail}, {"where", problem.where}};
-  };
+  // With a key for the whole of it each item has its own: the key and the item's number.
+  auto key = idempotency_key(call->request);
   input.each(
       "items", batch_items_max,
       [&](const Input& item) {
-        Item& out = items->emplace_back();
-        try {
-          out.run = read_new_run(item, call->who, true);
-        } catch (const Problem& problem) {
-          out.result = refused(problem);
-        }
+        NewRun run = read_new_run(item, call->who, true);
+        if (key && !run.idempotency)
+          run.idempotency =
+              idempotency_of(call->who, *key + "/" + std::to_string(items->size()), item.canonical_text());
+        items->emplace_back().run = std::move(run);
       },
-      [&](const Problem& problem) { items->emplace_back().result = refused(problem); });
+      [&](const Problem& problem, const Json&) {
+        items->emplace_back().result = {
+            {"status", problem.status}, {"code", problem.code}, {"detail", problem.detail}, {"where", problem.where}};
+      });
   call->api.runtime().post([call, items](Engine& engine) {
     for (Item& item : *items) {
       if (!item.run) continue;
@@ -165,8 +168,9 @@ void get_run(CallPtr call) {
           refuse_input("at", "This run has events 1 to " + std::to_string(stream.lines.size()) + ".");
         std::string lines;
         for (std::uint64_t i = 0; i < at; ++i) (lines += stream.lines[i].text) += '\n';
-        Run then = fold_lines(c.who.tenant, id, *(*present)->workflow, lines);
-        object out = run_object(then, c.vocabulary());
+        auto then = fold_lines(c.who.tenant, id, *(*present)->workflow, lines);
+        if (!then) throw StoreFailure(then.error());
+        object out = run_object(*then, c.vocabulary());
         out["head"] = stream.lines[at - 1].hash.hex();
         c.answer(200, out);
       });
@@ -188,8 +192,10 @@ void get_events(CallPtr call) {
     array items;
     std::uint64_t last = std::min<std::uint64_t>(stream.lines.size(), at);
     std::uint64_t seq = after;
-    for (; seq < last && items.size() < limit; ++seq) {
+    std::size_t bytes = 0;
+    for (; seq < last && items.size() < limit && bytes < events_bytes_max; ++seq) {
       const StreamLine& line = stream.lines[seq];
+      bytes += line.text.size();
       auto event = parse_json(line.text);
       items.push_back(object{{"seq", line.seq}, {"hash", line.hash.hex()}, {"event", event ? *event : Json(line.text)}});
     }
@@ -200,13 +206,17 @@ void get_events(CallPtr call) {
 
 struct Wanted {
   RunFilter filter;
-  std::vector<RunStatus> statuses;  // empty = any
+  std::optional<std::string_view> word;  // a status, in the vocabulary that was asked for
+  std::optional<std::string> sub_state;
   std::string text;
+  Vocabulary vocabulary = Vocabulary::contract_v1;
+  bool all_rows_fit = false;  // that the store's filter lets through
 };
 
 Wanted read_filter(const Call& call) {
-  call.query.only({"status", "workflow", "workspace", "since", "q", "limit", "cursor", "vocabulary"});
+  call.query.only({"status", "sub_state", "workflow", "workspace", "since", "q", "limit", "cursor", "vocabulary"});
   Wanted out;
+  out.vocabulary = call.vocabulary();
   out.filter.limit = call.query.number("limit", page_usual, page_max);
   if (const auto* name = call.query.find("workflow")) out.filter.workflow = WorkflowName{*name};
   if (const auto* name = call.query.find("workspace")) out.filter.workspace = WorkspaceName{*name};
@@ -214,23 +224,36 @@ Wanted read_filter(const Call& call) {
     out.filter.since = parse_time(*since);
     if (!out.filter.since) refuse_input("since", "It must be a time like 2026-11-16T02:21:57Z.");
   }
-  if (const auto* cursor = call.query.find("cursor")) {
-    out.filter.before = RunId::parse(*cursor);
-    if (!out.filter.before) refuse_input("cursor", "It must be a next_cursor of an earlier answer.");
-  }
+  out.filter.before = call.query.cursor<RunId>();
   if (const auto* text = call.query.find("q")) out.text = *text;
+  auto column = static_cast<std::size_t>(out.vocabulary);
   if (const auto* word = call.query.find("status")) {
-    auto column = static_cast<std::size_t>(call.vocabulary());
-    for (const RunProjection& row : run_projections)
-      if (row.words[column] == *word && std::ranges::find(out.statuses, row.stored) == out.statuses.end())
-        out.statuses.push_back(row.stored);
-    if (out.statuses.empty()) refuse_input("status", "There is no such status in this vocabulary.");
+    auto row = std::ranges::find(run_projections, *word, [&](const RunProjection& r) { return r.words[column]; });
+    if (row == run_projections.end()) refuse_input("status", "There is no such status in this vocabulary.");
+    out.word = row->words[column];
   }
+  if (const auto* word = call.query.find("sub_state")) {
+    if (std::ranges::find(run_projections, *word, &RunProjection::sub_state) == run_projections.end() || word->empty())
+      refuse_input("sub_state", "There is no such sub_state.");
+    out.sub_state = *word;
+  }
+  // Several stored statuses may have one word, and one status several words. A status alone has an index.
+  std::set<RunStatus> stored, others;
+  for (const RunProjection& row : run_projections) {
+    bool fits = (!out.word || row.words[column] == *out.word) && (!out.sub_state || row.sub_state == *out.sub_state);
+    (fits ? stored : others).insert(row.stored);
+  }
+  if (stored.size() == 1) out.filter.status = *stored.begin();
+  bool is_status = stored.size() == 1 && !others.contains(*stored.begin());
+  out.all_rows_fit = out.text.empty() && ((!out.word && !out.sub_state) || is_status);
   return out;
 }
 
+RunPhase phase_of_row(const RunRow& row) { return row.phase.value_or(RunPhase::plain); }
+
 bool fits(const RunRow& row, const Wanted& wanted) {
-  if (!wanted.statuses.empty() && std::ranges::find(wanted.statuses, row.status) == wanted.statuses.end()) return false;
+  if (wanted.word && run_word(wanted.vocabulary, row.status, phase_of_row(row)) != *wanted.word) return false;
+  if (wanted.sub_state && sub_state(row.status, phase_of_row(row)) != *wanted.sub_state) return false;
   const std::string& text = wanted.text;
   return text.empty() || row.id.str().find(text) != std::string::npos ||
          row.workflow.text.find(text) != std::string::npos || row.error_code.find(text) != std::string::npos;
@@ -240,8 +263,7 @@ bool fits(const RunRow& row, const Wanted& wanted) {
 std::vector<RunRow> find_rows(Store& store, TenantId tenant, Wanted wanted, std::optional<RunId>& more) {
   std::vector<RunRow> out;
   std::size_t limit = wanted.filter.limit;
-  if (wanted.statuses.size() == 1) wanted.filter.status = wanted.statuses[0];
-  wanted.filter.limit = wanted.text.empty() && wanted.statuses.size() <= 1 ? limit + 1 : page_max;
+  wanted.filter.limit = wanted.all_rows_fit ? limit + 1 : page_max;
   for (std::size_t looked_at = 0; looked_at < rows_looked_at_max;) {
     auto rows = store.list_runs(tenant, wanted.filter);
     for (RunRow& row : rows) {
@@ -252,19 +274,24 @@ std::vector<RunRow> find_rows(Store& store, TenantId tenant, Wanted wanted, std:
       wanted.filter.before = row.id;
       if (fits(row, wanted)) out.push_back(std::move(row));
     }
-    if (rows.size() < wanted.filter.limit) return out;
+    if (rows.size() < wanted.filter.limit) {
+      more = std::nullopt;
+      return out;
+    }
     looked_at += rows.size();
     more = wanted.filter.before;
   }
   return out;
 }
 
-object row_object(const RunRow& row, std::string_view word) {
+object row_object(const RunRow& row, Vocabulary vocabulary) {
+  std::string_view sub = sub_state(row.status, phase_of_row(row));
   return {{"id", row.id.str()},
           {"workflow", row.workflow.text},
           {"version", row.version},
           {"workspace", row.workspace.text},
-          {"status", word},
+          {"status", run_word(vocabulary, row.status, phase_of_row(row))},
+          {"sub_state", sub.empty() ? Json(nullptr) : Json(sub)},
           {"error_code", row.error_code.empty() ? Json(nullptr) : Json(row.error_code)},
           {"created_at", print_time(row.created_at)},
           {"updated_at", print_time(row.updated_at)},
@@ -273,16 +300,11 @@ object row_object(const RunRow& row, std::string_view word) {
 
 void list_runs(CallPtr call) {
   auto wanted = read_filter(*call);
-  call->vocabulary();
-  with_fresh_tables(call, std::nullopt, [wanted](Call& c) {
+  with_fresh_tables(call, std::nullopt, [wanted = std::move(wanted)](Call& c) {
     std::optional<RunId> more;
-    auto rows = find_rows(c.api.store(), c.who.tenant, wanted, more);
     array items;
-    for (const RunRow& row : rows) {
-      Run run;  // what a status word can depend on, without its steps
-      run.status = row.status;
-      items.push_back(row_object(row, run_word(c.vocabulary(), run)));
-    }
+    for (const RunRow& row : find_rows(c.api.store(), c.who.tenant, wanted, more))
+      items.push_back(row_object(row, wanted.vocabulary));
     c.answer(200, object{{"items", std::move(items)}, {"next_cursor", more ? Json(more->str()) : Json(nullptr)}});
   });
 }
@@ -310,17 +332,19 @@ void retry_run(CallPtr call) {
   call->vocabulary();
   Input::parse(call->request).only({});
   RunId id = run_of(*call);
-  call->api.runtime().post([call, id](Engine& engine) {
-    auto again = engine.retry(call->who.tenant, id, call->who.actor(), [call](std::expected<RunAnswer, Refusal> answer) {
-      if (!answer) call->answer(problem_of(answer.error()));
-    });
-    if (!again) return;
-    engine.inspect(call->who.tenant, *again, [call](std::expected<std::shared_ptr<const Run>, Refusal> run) {
-      if (!run) return call->answer(problem_of(run.error()));
-      call->api.background().post([call, run = std::move(*run)] {
-        call->answer(201, run_object(*run, call->vocabulary()), {{"Location", "/runs/" + run->id.str()}});
-      });
-    });
+  std::shared_ptr<const Idempotency> idempotency;
+  if (auto key = idempotency_key(call->request))
+    idempotency = idempotency_of(call->who, std::move(*key), "retry " + id.str());
+  call->api.runtime().post([call, id, idempotency](Engine& engine) {
+    auto is_new = std::make_shared<bool>(false);
+    auto reply = [call, is_new](std::expected<RunAnswer, Refusal> answer) {
+      if (answer)
+        *is_new = answer->is_new;
+      else
+        call->answer(problem_of(answer.error()));
+    };
+    auto again = engine.retry(call->who.tenant, id, call->who.actor(), reply, idempotency);
+    if (again) answer_with_made_run(engine, call, *again, is_new);
   });
 }
 
@@ -330,10 +354,10 @@ void answer_question(CallPtr call) {
   Input input = Input::parse(call->request);
   input.only({"step", "answer"});
   StepId step{input.name("step")};
-  const Json* value = input.find("answer");
-  if (!value) input.refuse("answer", "is missing");
+  if (!input.has("answer")) input.refuse("answer", "is missing");
   RunId id = run_of(*call);
-  call->api.runtime().post([call, id, step, text = canonical(*value)](Engine& engine) {
+  JsonText answer = input.json("answer", {}, run_input_bytes_max, "INPUT_TOO_LARGE");
+  call->api.runtime().post([call, id, step, text = std::move(answer)](Engine& engine) {
     engine.answer(call->who.tenant, id, step, text, call->who.actor(), [call, id](std::expected<RunAnswer, Refusal> done) {
       if (!done) return call->answer(problem_of(done.error()));
       answer_with_run(call, call->who.tenant, id, 200);

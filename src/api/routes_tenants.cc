@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <boost/json/array.hpp>
 
 #include "api/api.h"
@@ -7,6 +8,8 @@ namespace {
 
 using boost::json::array;
 using boost::json::object;
+
+constexpr std::int64_t cap_max = 1'000'000'000;
 
 Json cap(const std::optional<int>& value) { return value ? Json(*value) : Json(nullptr); }
 
@@ -23,13 +26,15 @@ object tenant_object(const Tenant& tenant) {
           {"workspaces", std::move(workspaces)}};
 }
 
+Json expiry(Instant at) { return at == end_of_time ? Json(nullptr) : Json(print_time(at)); }
+
 object key_object(KeyId id, const Tenant::Key& key, Instant now) {
   return {{"id", id.str()},
           {"name", key.name},
           {"role", to_string(key.role)},
           {"created_at", print_time(key.created_at)},
           {"created_by", key.created_by.text},
-          {"expires_at", key.expires_at == end_of_time ? Json(nullptr) : Json(print_time(key.expires_at))},
+          {"expires_at", expiry(key.expires_at)},
           {"active", key.expires_at > now}};
 }
 
@@ -48,19 +53,31 @@ void get_tenant(CallPtr call) {
   call->answer(200, tenant_object(*call->api.tenants().find(call->who.tenant)));
 }
 
-void set_caps(CallPtr call) {
+struct CapName {
+  std::string_view key;
+  std::optional<int> Caps::*cap;
+};
+constexpr std::array cap_names{CapName{"max_concurrency", &Caps::max_concurrency},
+                               CapName{"max_runs_per_min", &Caps::max_runs_per_min},
+                               CapName{"max_writes_per_run", &Caps::max_writes_per_run}};
+
+// PUT sets the caps as a whole; PATCH leaves what it does not name, and lifts what it names null. The weight stays
+// unless it is given.
+void change_caps(CallPtr call, bool as_a_whole) {
   call->query.only({});
   Input input = Input::parse(call->request);
-  input.only({"weight", "max_concurrency", "max_runs_per_min", "max_writes_per_run"});
-  LimitsSet limits;
-  auto tenant = call->api.tenants().find(call->who.tenant);
-  limits.weight = static_cast<int>(input.number("weight", 1, weight_max).value_or(tenant->weight));
-  auto read = [&](std::string_view key) -> std::optional<int> {
-    auto value = input.number(key, 1, 1'000'000'000);
-    return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
-  };
-  limits.caps = {read("max_concurrency"), read("max_runs_per_min"), read("max_writes_per_run")};
-  call->api.runtime().post([call, limits](Engine& engine) {
+  input.only({"weight", cap_names[0].key, cap_names[1].key, cap_names[2].key});
+  auto weight = input.number("weight", 1, weight_max);
+  std::vector<std::pair<std::optional<int> Caps::*, std::optional<int>>> changes;
+  for (const CapName& name : cap_names) {
+    auto value = input.number(name.key, 1, cap_max);
+    if (value || as_a_whole || input.is_null(name.key))
+      changes.emplace_back(name.cap, value ? std::optional(static_cast<int>(*value)) : std::nullopt);
+  }
+  call->api.runtime().post([call, weight, changes](Engine& engine) {
+    const Tenant* tenant = engine.find_tenant(call->who.tenant);
+    LimitsSet limits{weight ? static_cast<int>(*weight) : tenant->weight, tenant->caps};
+    for (const auto& [cap, value] : changes) limits.caps.*cap = value;
     engine.set_limits(call->who.tenant, limits, call->who.actor(), reply_with_tenant(call, 200));
   });
 }
@@ -69,6 +86,7 @@ void set_workspace(CallPtr call) {
   call->query.only({});
   Input input = Input::parse(call->request);
   input.only({"weight"});
+  if (!is_valid_name(call->path[0])) refuse_input("name", std::string(name_rule));
   WorkspaceSet workspace{WorkspaceName{call->path[0]}, static_cast<int>(input.number("weight", 1, weight_max).value_or(1))};
   call->api.runtime().post([call, workspace](Engine& engine) {
     engine.set_workspace(call->who.tenant, workspace, call->who.actor(), reply_with_tenant(call, 200));
@@ -101,23 +119,68 @@ void create_tenant(CallPtr call) {
   });
 }
 
-// Makes a key for `tenant`, and shows its text this once.
-void make_key(CallPtr call, TenantId tenant, const std::string& name, Role role, std::optional<Duration> lifetime,
-              std::optional<KeyRevoked> replaces) {
+struct KeyWish {
+  TenantId tenant;
+  std::string name;
+  Role role = Role::viewer;
+  std::optional<Duration> lifetime;
+  std::optional<KeyId> replaces = {};
+  Duration overlap = {};
+  std::string content;  // what makes another request with the same Idempotency-Key another request
+};
+
+// What the wish comes to in the tenant as it is now.
+std::expected<KeyCreated, Problem> decide_key(const KeyWish& wish, const Tenant& tenant, const NewKey& made,
+                                              Instant now) {
+  KeyCreated out{made.id, wish.name, wish.role, made.secret_hash, wish.lifetime ? now + *wish.lifetime : end_of_time};
+  if (!wish.replaces) return out;
+  const Tenant::Key& old = tenant.keys.at(*wish.replaces);
+  if (old.revoked || old.expires_at <= now)
+    return std::unexpected(Problem{
+        .status = 409,
+        .code = "KEY_NOT_ACTIVE",
+        .detail = "This key was replaced or revoked, or its time is over. Rotate its successor, or make a new key."});
+  out.name = old.name;
+  out.role = old.role;
+  if (!wish.lifetime) out.expires_at = old.expires_at;
+  return out;
+}
+
+void answer_repeated_key(Engine& engine, CallPtr call, const NewKey& made, KeyId id, const Tenant::Key& key) {
+  bool same = id == made.id;
+  engine.when_durable([call, same, id, key] {
+    if (!same)
+      return call->answer(
+          problem_of(Refusal{RefusalCode::idempotency_conflict,
+                             "this Idempotency-Key was used for another request, which made " + id.str()}));
+    call->answer(200, key_object(id, key, call->api.clock().now()), {{"Idempotency-Replayed", "true"}});
+  });
+}
+
+// Makes a key, and shows its text this once: not even a repeat of the request is shown it again.
+void make_key(CallPtr call, KeyWish wish) {
   Instant now = call->api.clock().now();
-  NewKey made = call->api.keys().make(now);
-  KeyCreated created{made.id, name, role, made.secret_hash, lifetime ? now + *lifetime : end_of_time};
-  call->api.runtime().post([call, tenant, made, created, replaces](Engine& engine) {
-    engine.create_key(tenant, created, call->who.actor(), [call, made, created](std::expected<TenantId, Refusal> done) {
-      if (!done) return call->answer(problem_of(done.error()));
-      call->answer(201, object{{"id", made.id.str()},
-                               {"key", made.text},
-                               {"name", created.name},
-                               {"role", to_string(created.role)},
-                               {"expires_at", created.expires_at == end_of_time ? Json(nullptr)
-                                                                                : Json(print_time(created.expires_at))}});
-    });
-    if (replaces) engine.revoke_key(tenant, *replaces, call->who.actor(), {});
+  auto name = idempotency_key(call->request);
+  NewKey made =
+      name ? call->api.keys().make(call->who.key.str() + "/" + *name, wish.content) : call->api.keys().make(now);
+  call->api.runtime().post([call, wish = std::move(wish), made, now, repeatable = name.has_value()](Engine& engine) {
+    const Tenant& tenant = *engine.find_tenant(wish.tenant);
+    auto known = tenant.keys.lower_bound(KeyId{{made.id.bits.high, 0}});
+    if (repeatable && known != tenant.keys.end() && known->first.bits.high == made.id.bits.high)
+      return answer_repeated_key(engine, call, made, known->first, known->second);
+    auto created = decide_key(wish, tenant, made, now);
+    if (!created) return engine.when_durable([call, problem = created.error()] { call->answer(problem); });
+    engine.create_key(wish.tenant, *created, call->who.actor(),
+                      [call, made, key = *created](std::expected<TenantId, Refusal> done) {
+                        if (!done) return call->answer(problem_of(done.error()));
+                        call->answer(201, object{{"id", made.id.str()},
+                                                 {"key", made.text},
+                                                 {"name", key.name},
+                                                 {"role", to_string(key.role)},
+                                                 {"expires_at", expiry(key.expires_at)}});
+                      });
+    if (wish.replaces)
+      engine.revoke_key(wish.tenant, KeyRevoked{*wish.replaces, now + wish.overlap}, call->who.actor(), {});
   });
 }
 
@@ -127,19 +190,21 @@ void create_key(CallPtr call) {
   input.only({"name", "role", "expires_in", "tenant"});
   auto role = input.word<Role>("role");
   if (!role) input.refuse("role", "is missing: admin, operator, approver, worker or viewer");
-  TenantId tenant = call->who.tenant;
+  KeyWish wish{.tenant = call->who.tenant,
+               .name = input.has("name") ? input.name("name") : std::string(to_string(*role)),
+               .role = *role,
+               .lifetime = input.positive_duration("expires_in"),
+               .content = input.canonical_text()};
   if (input.has("tenant") && input.text("tenant") != call->who.tenant_name) {
     require_house(*call);
-    bool found = false;
-    for (const auto& known : call->api.tenants().all())
-      if (known->name == input.text("tenant")) {
-        tenant = known->id;
-        found = true;
-      }
-    if (!found) input.refuse("tenant", "is no tenant's name");
+    auto all = call->api.tenants().all();
+    auto found = std::ranges::find(all, input.text("tenant"), [](const auto& tenant) { return tenant->name; });
+    if (found == all.end())
+      throw Problem{
+          .status = 422, .code = "UNKNOWN_TENANT", .detail = "There is no tenant of this name.", .where = "/tenant"};
+    wish.tenant = (*found)->id;
   }
-  make_key(call, tenant, input.has("name") ? input.name("name") : std::string(to_string(*role)), *role,
-           input.duration("expires_in"), std::nullopt);
+  make_key(call, std::move(wish));
 }
 
 const Tenant::Key& find_key(const Tenant& tenant, const Call& call, KeyId& id) {
@@ -180,11 +245,13 @@ void rotate_key(CallPtr call) {
   call->query.only({});
   Input input = Input::parse(call->request);
   input.only({"overlap", "expires_in"});
-  auto tenant = call->api.tenants().find(call->who.tenant);
   KeyId id;
-  const Tenant::Key& key = find_key(*tenant, *call, id);
-  Instant from = call->api.clock().now() + input.duration("overlap").value_or(std::chrono::hours(1));
-  make_key(call, call->who.tenant, key.name, key.role, input.duration("expires_in"), KeyRevoked{id, from});
+  find_key(*call->api.tenants().find(call->who.tenant), *call, id);
+  make_key(call, {.tenant = call->who.tenant,
+                  .lifetime = input.positive_duration("expires_in"),
+                  .replaces = id,
+                  .overlap = input.duration("overlap").value_or(std::chrono::hours(1)),
+                  .content = "rotate " + id.str() + " " + input.canonical_text()});
 }
 
 }  // namespace
@@ -194,7 +261,9 @@ std::vector<Route> tenant_routes() {
   using enum Access;
   return {
       {get, "/tenant", viewer, get_tenant, "The tenant of this key: weight, caps, workspaces"},
-      {put, "/tenant/caps", admin, set_caps, "Set the tenant's weight and caps"},
+      {put, "/tenant/caps", admin, [](CallPtr call) { change_caps(std::move(call), true); }, "Set the tenant's caps"},
+      {patch, "/tenant/caps", admin, [](CallPtr call) { change_caps(std::move(call), false); },
+       "Change some of the caps"},
       {get, "/workspaces", viewer, list_workspaces, "The workspaces that have a weight"},
       {put, "/workspaces/{name}", admin, set_workspace, "Give a workspace its weight"},
       {get, "/tenants", admin, list_tenants, "All tenants (admins of the tenant default)"},

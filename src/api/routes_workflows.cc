@@ -11,7 +11,7 @@ using boost::json::object;
 void publish(CallPtr call) {
   call->query.only({});
   const std::string& name = call->path[0];
-  if (!is_valid_name(name)) refuse_input("name", "A name begins with a letter or digit, then may hold . _ and -.");
+  if (!is_valid_name(name)) refuse_input("name", std::string(name_rule));
   if (call->request.body.empty()) refuse_input("", "The body must be the workflow's definition, in YAML or JSON.");
   call->api.runtime().post([call, name](Engine& engine) {
     engine.publish_as(call->who.tenant, WorkflowName{name}, call->request.body, call->who.actor(),

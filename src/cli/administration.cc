@@ -6,8 +6,9 @@
 #include <boost/json/serialize.hpp>
 
 #include "cli/files.h"
-#include "cli/folder.h"
+#include "cli/recorded_run.h"
 #include "cli/remote.h"
+#include "cli/session.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
 #include "engine/workflows.h"
@@ -48,23 +49,54 @@ void print_table(const Json& list, bool json, const std::vector<std::string>& co
   for (const Json& item : items) row([&](const std::string& column) { return text_of(item, column); });
 }
 
-}  // namespace
-
-ExitCode show_workflows(const WorkflowsOptions& options) {
-  Remote remote = Remote::require(options.server, data_folder(options.data));
-  if (options.publish.empty()) {
-    print_table(remote.get("/workflows"), options.json, {"name", "version", "digest"}, "no workflow is published");
-    return exit_success;
-  }
-  std::string source = read_whole_file(options.publish);
+object publish_on_server(const Remote& remote, const std::string& source, const std::string& file) {
   // Its name stands in it; what else is wrong the server says, with line and column.
-  auto workflow = compile_workflow(source, options.publish, nullptr);
+  auto workflow = compile_workflow(source, file, nullptr);
   if (!workflow) throw Stop(exit_usage, workflow.error());
-  Json answer = remote.put("/workflows/" + percent_encode(workflow->name.text), source);
+  return remote.put("/workflows/" + percent_encode(workflow->name.text), source).as_object();
+}
+
+object publish_here(const std::filesystem::path& folder, const std::string& source, const std::string& file) {
+  Toolbox toolbox;
+  toolbox.catalog.expect_remote_tools();
+  if (auto workflow = compile_workflow(source, file, &toolbox.catalog); !workflow) throw Stop(exit_usage, workflow.error());
+  auto store = open_folded(folder, toolbox);
+  Session session(*store, toolbox, std::set<RunId>{});
+  auto published = session.runtime().ask<WorkflowRef>([&](Engine& engine, Reply<WorkflowRef> reply) {
+    engine.publish(session.tenant(), source, file, this_person(), std::move(reply));
+  });
+  session.stop();
+  if (!published) throw Stop(exit_usage, published.error().message);
+  return {{"name", published->name.text}, {"version", published->version}};
+}
+
+ExitCode publish(const WorkflowsOptions& options, const std::filesystem::path& folder) {
+  std::string source = read_whole_file(options.publish);
+  auto remote = Remote::find(options.server, folder);
+  Json answer = remote ? publish_on_server(*remote, source, options.publish) : publish_here(folder, source, options.publish);
   if (options.json)
     print_json(answer);
   else
     fmt::print("{} v{}\n", text_of(answer, "name"), text_of(answer, "version"));
+  return exit_success;
+}
+
+}  // namespace
+
+ExitCode show_workflows(const WorkflowsOptions& options) {
+  auto folder = data_folder(options.data);
+  if (!options.publish.empty()) return publish(options, folder);
+  if (options.name.empty()) {
+    print_table(list_workflows(options.server, folder), options.json, {"name", "version", "digest"},
+                "no workflow is published");
+    return exit_success;
+  }
+  WorkflowSource source = read_workflow(options.server, folder, options.name, options.version);
+  if (options.json)
+    print_json(object{
+        {"name", source.name}, {"version", source.version}, {"digest", source.digest}, {"source", source.text}});
+  else
+    fmt::print("{}{}", source.text, source.text.ends_with('\n') ? "" : "\n");
   return exit_success;
 }
 

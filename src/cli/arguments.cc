@@ -1,21 +1,17 @@
-#include "cli/arguments.h"
-
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <map>
 #include <memory>
 
+#include "cli/declared_verbs.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
 
 namespace pawl {
 namespace {
 
-constexpr std::string_view exit_code_help =
-    "Exit codes: 0 success, 1 the run failed, timed out or was canceled, 2 usage or invalid definition,\n"
-    "  3 denied or rejected, 4 not found, 5 waiting for someone, 70 internal error, 74 store failure,\n"
-    "  75 data folder busy, 130 interrupted";
+constexpr const char* run_help = "the run: its id, the beginning, or the last six characters";
+constexpr std::string_view exit_code_help = "How it ended is in the exit code: pawl help exit-codes";
 
 template <class Enum>
 std::string words_of() {
@@ -25,7 +21,8 @@ std::string words_of() {
 }
 
 template <class Enum>
-CLI::Option* add_word(CLI::App& verb, const std::string& flag, const std::string& help, std::function<void(Enum)> set) {
+CLI::Option* add_word(CLI::App& verb, const std::string& flag, const std::string& placeholder, const std::string& help,
+                      std::function<void(Enum)> set) {
   return verb
       .add_option_function<std::string>(
           flag,
@@ -36,7 +33,7 @@ CLI::Option* add_word(CLI::App& verb, const std::string& flag, const std::string
             set(*value);
           },
           fmt::format("{}: {}", help, words_of<Enum>()))
-      ->type_name("WORD");
+      ->type_name(placeholder);
 }
 
 CLI::Option* last_wins(CLI::Option* option) { return option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast); }
@@ -55,6 +52,7 @@ void add_server(CLI::App& verb, std::string& server) {
 
 void add_progress(CLI::App& verb, ProgressFlags& flags) {
   add_data(verb, flags.data);
+  add_server(verb, flags.server);
   auto* approve = verb.add_flag("--approve", flags.approve, "approve whatever asks for it");
   auto* reject = verb.add_flag("--reject", flags.reject, "reject whatever asks for approval");
   approve->excludes(reject);
@@ -84,14 +82,12 @@ class VerbTable {
     add_verify();
     add_graph();
     add_check();
+    add_bench();
+    add_completion();
+    add_version();
   }
 
-  // Of the verb that was parsed.
-  std::function<ExitCode()> chosen() const {
-    for (const auto& [verb, execute] : verbs_)
-      if (verb->parsed()) return execute;
-    return {};
-  }
+  std::vector<DeclaredVerb> take() { return std::move(verbs_); }
 
  private:
   template <class Options, class Declare>
@@ -101,7 +97,7 @@ class VerbTable {
     CLI::App* verb = app_.add_subcommand(name, help);
     verb->footer(examples);
     declare(*verb, *options);
-    verbs_.emplace_back(verb, [options, execute] { return execute(*options); });
+    verbs_.push_back({verb, [options, execute] { return execute(*options); }});
   }
 
   void add_run() {
@@ -146,7 +142,7 @@ class VerbTable {
                            std::string(exit_code_help),
                        resume_runs, [](CLI::App& verb, ResumeOptions& options) {
                          verb.add_option("RUN", options.run,
-                                         "the run: its id, the beginning, or the last six characters");
+                                         run_help);
                          add_progress(verb, options.progress);
                        });
   }
@@ -168,20 +164,28 @@ class VerbTable {
           key->needs(certificate);
           verb.add_option("--origin", options.origins, "a web page's origin that may talk to this server; may be repeated")
               ->type_name("URL");
+          verb.add_option("--host", options.hosts,
+                          "a name that this server is called by, behind a proxy; may be repeated")
+              ->type_name("NAME");
           verb.add_flag("!--no-workers", options.workers, "leave the built-in tools to other workers");
         });
   }
 
   void add_runs() {
-    add<RunsOptions>("runs", "List the runs of the data folder, newest first",
-                     "Examples:\n  pawl runs\n  pawl runs --status waiting --json", list_runs,
+    add<RunsOptions>("runs", "List runs, newest first",
+                     "Examples:\n  pawl runs\n  pawl runs --status waiting --json\n  pawl runs --watch\n"
+                     "  pawl runs --watch=0.5 --json | jq -r '.id + \" \" + .status'",
+                     list_runs,
                      [](CLI::App& verb, RunsOptions& options) {
-                       add_word<RunStatus>(verb, "--status", "only these",
+                       add_word<RunStatus>(verb, "--status", "STATUS", "only these",
                                            [&options](RunStatus status) { options.status = status; });
                        verb.add_option("--limit", options.limit, "how many at most")
                            ->type_name("N")
                            ->check(CLI::Range(std::size_t{1}, std::size_t{1'000'000}))
                            ->capture_default_str();
+                       verb.add_flag("--watch{2}", options.watch,
+                                     "look again every so many seconds (--watch=5), until interrupted or q is pressed; "
+                                     "with --json, one line whenever a run has changed");
                        add_data(verb, options.data);
                        add_server(verb, options.server);
                        verb.add_flag("--json", options.json, "one JSON object a run");
@@ -195,10 +199,10 @@ class VerbTable {
         "Examples:\n  pawl show 7c5ezy\n  pawl show run_01kaw3 --at 7 --events\n  pawl show 7c5ezy --json | jq .steps\n"
         "Works beside a process that is writing the folder.",
         show_run, [](CLI::App& verb, ShowOptions& options) {
-          verb.add_option("RUN", options.run, "the run: its id, the beginning, or the last six characters")->required();
+          verb.add_option("RUN", options.run, run_help)->required();
           verb.add_option("--at", options.at, "as it was after this event")->type_name("SEQ");
           verb.add_flag("--events", options.events, "also its events, with time and hash");
-          add_word<Vocabulary>(verb, "--vocabulary", "whose words to use",
+          add_word<Vocabulary>(verb, "--vocabulary", "VOCABULARY", "whose words to use",
                                [&options](Vocabulary vocabulary) { options.vocabulary = vocabulary; });
           add_data(verb, options.data);
           add_server(verb, options.server);
@@ -217,7 +221,7 @@ class VerbTable {
                     name),
         decide_approval, [approve](CLI::App& verb, DecideOptions& options) {
           options.approve = approve;
-          verb.add_option("RUN", options.run, "the run: its id, the beginning, or the last six characters")->required();
+          verb.add_option("RUN", options.run, run_help)->required();
           verb.add_option("--approval", options.approval, "which one, when several are open")->type_name("ID");
           verb.add_option("--reason", options.reason, "why, for the journal")->type_name("TEXT");
           add_data(verb, options.data);
@@ -230,7 +234,7 @@ class VerbTable {
     add<CancelOptions>(
         "cancel", "End a run for good", "Examples:\n  pawl cancel 7c5ezy --reason \"wrong customer\"", cancel_run,
         [](CLI::App& verb, CancelOptions& options) {
-          verb.add_option("RUN", options.run, "the run: its id, the beginning, or the last six characters")->required();
+          verb.add_option("RUN", options.run, run_help)->required();
           verb.add_option("--reason", options.reason, "why, for the journal")->type_name("TEXT");
           add_data(verb, options.data);
           add_server(verb, options.server);
@@ -241,7 +245,7 @@ class VerbTable {
   void add_retry() {
     add<RetryOptions>("retry", "Start a run anew that ended badly", "Examples:\n  pawl retry 7c5ezy", retry_run,
                       [](CLI::App& verb, RetryOptions& options) {
-                        verb.add_option("RUN", options.run, "the run: its id, the beginning, or the last six characters")
+                        verb.add_option("RUN", options.run, run_help)
                             ->required();
                         add_data(verb, options.data);
                         add_server(verb, options.server);
@@ -255,7 +259,7 @@ class VerbTable {
         "Examples:\n  pawl events 7c5ezy\n  pawl events 7c5ezy --follow\n  pawl events --follow | jq .event.type\n"
         "Without RUN, and with --follow, this needs a server.",
         print_events, [](CLI::App& verb, EventsOptions& options) {
-          verb.add_option("RUN", options.run, "the run: its id, the beginning, or the last six characters");
+          verb.add_option("RUN", options.run, run_help);
           verb.add_flag("--follow,-f", options.follow, "go on as they happen, until interrupted");
           verb.add_option("--after", options.after, "go on after this position; 0 = all that is kept")->type_name("POSITION");
           add_data(verb, options.data);
@@ -264,14 +268,20 @@ class VerbTable {
   }
 
   void add_workflows() {
-    add<WorkflowsOptions>("workflows", "List a server's workflows, or publish one",
-                          "Examples:\n  pawl workflows\n  pawl workflows --publish order.yaml", show_workflows,
-                          [](CLI::App& verb, WorkflowsOptions& options) {
-                            verb.add_option("--publish", options.publish, "a new version, from this file")->type_name("FILE");
-                            add_data(verb, options.data);
-                            add_server(verb, options.server);
-                            verb.add_flag("--json", options.json, "as JSON");
-                          });
+    add<WorkflowsOptions>(
+        "workflows", "List the published workflows, print one, or publish one",
+        "Examples:\n  pawl workflows\n  pawl workflows order --version 3\n  pawl workflows --publish order.yaml",
+        show_workflows, [](CLI::App& verb, WorkflowsOptions& options) {
+          auto* name = verb.add_option("WORKFLOW", options.name, "print this one's definition");
+          verb.add_option("--version", options.version, "this version of it, not the latest")
+              ->type_name("N")
+              ->check(CLI::Range(1, INT32_MAX))
+              ->needs(name);
+          verb.add_option("--publish", options.publish, "a new version, from this file")->type_name("FILE")->excludes(name);
+          add_data(verb, options.data);
+          add_server(verb, options.server);
+          verb.add_flag("--json", options.json, "as JSON");
+        });
   }
 
   void add_keys() {
@@ -282,14 +292,14 @@ class VerbTable {
         "  pawl keys revoke key_01kaw3v9m8f2hr4x6q0t7c5ezy",
         manage_keys, [](CLI::App& verb, KeysOptions& options) {
           verb.add_option_function<std::string>(
-                  "WHAT",
+                  "ACTION",
                   [&options](const std::string& word) {
                     using enum KeysOptions::What;
                     static const std::map<std::string, KeysOptions::What> words{
                         {"list", list}, {"create", create}, {"revoke", revoke}, {"rotate", rotate}};
                     auto found = words.find(word);
                     if (found == words.end())
-                      throw CLI::ValidationError("WHAT", printable(word) + " is none of: list, create, revoke, rotate");
+                      throw CLI::ValidationError("ACTION", printable(word) + " is none of: list, create, revoke, rotate");
                     options.what = found->second;
                   },
                   "list (default), create, revoke or rotate")
@@ -338,9 +348,12 @@ class VerbTable {
   void add_verify() {
     add<VerifyOptions>(
         "verify", "Check the journal, its hash chains, and that every table is what the journal says",
-        "Examples:\n  pawl verify --data ./data\nEnds with 0 when clean, 1 when there are problems. Reads only.",
-        verify_folder, [](CLI::App& verb, VerifyOptions& options) {
+        "Examples:\n  pawl verify --data ./data\n  pawl verify --server https://pawl.example.org --json\n"
+        "Of a server, what it hands out is checked: every run's stream, its hashes, and that the run is what it says.\n"
+        "Ends with 0 when clean, 1 when there are problems. Reads only.",
+        verify, [](CLI::App& verb, VerifyOptions& options) {
           add_data(verb, options.data);
+          add_server(verb, options.server);
           verb.add_flag("--json", options.json, "one JSON object a problem, then a summary");
           verb.add_flag("--no-color,--no-colour", options.no_colour, "no colours");
         });
@@ -350,11 +363,17 @@ class VerbTable {
     add<GraphOptions>(
         "graph", "Draw a lifecycle from its table, or a workflow's steps",
         "Examples:\n  pawl graph run\n  pawl graph step --format dot | dot -Tsvg > step.svg\n"
-        "  pawl graph examples/first-run.yaml",
+        "  pawl graph examples/first-run.yaml\n  pawl graph order --version 2",
         print_graph, [](CLI::App& verb, GraphOptions& options) {
-          verb.add_option("WHAT", options.what, words_of<LifecycleName>() + ", or a workflow's file")->required();
-          add_word<DiagramFormat>(verb, "--format", "the language",
+          verb.add_option("WHAT", options.what, words_of<LifecycleName>() + ", a workflow's file, or the name of a published one")
+              ->required();
+          verb.add_option("--version", options.version, "this version of it, not the latest")
+              ->type_name("N")
+              ->check(CLI::Range(1, INT32_MAX));
+          add_word<DiagramFormat>(verb, "--format", "FORMAT", "the language",
                                   [&options](DiagramFormat format) { options.format = format; });
+          add_data(verb, options.data);
+          add_server(verb, options.server);
         });
   }
 
@@ -365,70 +384,42 @@ class VerbTable {
                       });
   }
 
-  CLI::App& app_;
-  std::vector<std::pair<CLI::App*, std::function<ExitCode()>>> verbs_;
-};
-
-std::vector<std::string> names_of(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(verb->get_name());
-  return names;
-}
-
-NoVerb mistake(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
-  std::string message = error.what();
-  auto parsed = app.get_subcommands();
-  std::string help = parsed.empty() ? "pawl --help" : fmt::format("pawl {} --help", parsed[0]->get_name());
-  if (parsed.empty() && argc > 1 && argv[1][0] != '-') {
-    auto near = nearest(argv[1], names_of(app));
-    message = fmt::format("there is no verb {}{}", printable(argv[1]),
-                          near.empty() ? "" : fmt::format("; did you mean {}?", near));
-  } else if (dynamic_cast<const CLI::ExtrasError*>(&error) && !parsed.empty()) {
-    auto extras = parsed[0]->remaining();
-    std::string word = extras.empty() ? "" : extras[0];
-    std::vector<std::string> known;
-    for (const CLI::Option* option : parsed[0]->get_options())
-      for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
-    std::string near = word.starts_with("-") ? nearest(word, known) : "";
-    message = fmt::format("{} {} is not known to pawl {}{}", word.starts_with("-") ? "the flag" : "the argument",
-                          printable(word), parsed[0]->get_name(),
-                          near.empty() ? "" : fmt::format("; did you mean {}?", near));
+  void add_bench() {
+    add<BenchOptions>(
+        "bench", "Measure how fast pawl is on this machine and disk",
+        "Examples:\n  pawl bench\n  pawl bench --data /var/lib/pawl --json\n"
+        "Works in a new folder that lies where the data folder does, and is gone afterwards. Takes about ten seconds.",
+        measure, [](CLI::App& verb, BenchOptions& options) {
+          add_data(verb, options.data);
+          verb.add_flag("--json", options.json, "one JSON object a figure");
+        });
   }
-  return {fmt::format("pawl: {}\n(see {})\n", message, help), exit_usage};
-}
+
+  void add_completion() {
+    add<CompletionOptions>(
+        "completion", "Print what makes a shell complete pawl's verbs, flags and values",
+        "Examples:\n  source <(pawl completion bash)                       # in ~/.bashrc\n"
+        "  pawl completion zsh > ~/.zfunc/_pawl                  # a folder of $fpath, before compinit\n"
+        "  pawl completion fish > ~/.config/fish/completions/pawl.fish",
+        print_completion, [](CLI::App& verb, CompletionOptions& options) {
+          add_word<Shell>(verb, "SHELL", "", "the shell", [&options](Shell shell) { options.shell = shell; })->required();
+        });
+  }
+
+  void add_version() {
+    add<VersionOptions>("version", "Print the version, and what pawl is made of",
+                        "Examples:\n  pawl version\n  pawl version --json | jq -r .revision", print_version,
+                        [](CLI::App& verb, VersionOptions& options) {
+                          verb.add_flag("--json", options.json, "as one JSON object");
+                        });
+  }
+
+  CLI::App& app_;
+  std::vector<DeclaredVerb> verbs_;
+};
 
 }  // namespace
 
-std::expected<ParsedLine, NoVerb> parse_arguments(int argc, char** argv) {
-  CLI::App app("pawl runs workflows of steps durably: killed at any moment, it goes on where it was.", "pawl");
-  app.set_version_flag("--version", "pawl " PAWL_VERSION);
-  app.require_subcommand(0, 1);
-  app.footer("Begin with:\n  pawl run examples/first-run.yaml\n\n" + std::string(exit_code_help));
-  VerbTable table(app);
-  app.add_subcommand("version", "Print the version");
-  std::string about;
-  app.add_subcommand("help", "Explain pawl, or one verb")->add_option("VERB", about, "the verb");
-
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    auto parsed = app.get_subcommands();
-    return std::unexpected(NoVerb{parsed.empty() ? app.help() : parsed[0]->help("pawl"), exit_success});
-  } catch (const CLI::CallForVersion& version) {
-    return std::unexpected(NoVerb{std::string(version.what()) + "\n", exit_success});
-  } catch (const CLI::ParseError& error) {
-    return std::unexpected(mistake(app, error, argc, argv));
-  }
-  if (auto verb = table.chosen()) return ParsedLine{std::move(verb)};
-  if (app.got_subcommand("version")) return std::unexpected(NoVerb{"pawl " PAWL_VERSION "\n", exit_success});
-  if (!about.empty()) {
-    for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
-      if (verb->get_name() == about) return std::unexpected(NoVerb{verb->help("pawl"), exit_success});
-    return std::unexpected(NoVerb{fmt::format("pawl: there is no verb {}\n", printable(about)), exit_usage});
-  }
-  bool asked = app.got_subcommand("help");
-  return std::unexpected(NoVerb{app.help(), asked ? exit_success : exit_usage});
-}
+std::vector<DeclaredVerb> declare_verbs(CLI::App& app) { return VerbTable(app).take(); }
 
 }  // namespace pawl

@@ -1,4 +1,5 @@
-// The command line, read: which verb, with which options. All flags and help texts are in arguments.cc.
+// The command line, read: which verb, with which options. All flags and help texts are in arguments.cc; mistakes are
+// explained in command_line.cc.
 #pragma once
 
 #include <expected>

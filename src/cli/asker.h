@@ -9,21 +9,11 @@
 #include <utility>
 #include <variant>
 
+#include "cli/carrier.h"
 #include "cli/view.h"
 
 namespace pawl {
 
-struct Decided {
-  RunId run;
-  ApprovalId approval;
-  bool approve = false;
-  std::string reason;
-};
-struct Answered {
-  RunId run;
-  StepId step;
-  JsonText answer;
-};
 // Left for another time.
 struct Left {};
 

@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "cli/folder.h"
 #include "cli/view.h"
 
 namespace pawl {
@@ -16,14 +15,18 @@ Line labelled(std::string_view label, std::string_view text) {
   return line;
 }
 
+Line where(const Location& location) {
+  return location.server.empty() ? labelled("journal", journal_in(location.folder).string()) : labelled("server", location.server);
+}
+
 void add_waiting(std::vector<Line>& out, const Run& run, const Ending& ending, Instant now) {
   for (const Approval& approval : run.approvals) {
     if (approval.status != ApprovalStatus::requested) continue;
     out.push_back(labelled("waits for", fmt::format("approval of {} ({})", run.definition(approval.step).id.text,
                                                     describe_terms(approval, now))));
     if (auto prompt = prompt_of(run, approval); !prompt.empty()) out.push_back(labelled("", prompt));
-    out.push_back(labelled("decide", command_line("approve", run.id, ending.folder)));
-    out.push_back(labelled("", command_line("reject", run.id, ending.folder)));
+    out.push_back(labelled("decide", command_line("approve", run.id, ending.location)));
+    out.push_back(labelled("", command_line("reject", run.id, ending.location)));
   }
   for (std::size_t i = 0; i < run.steps.size(); ++i)
     if (run.steps[i].status == StepStatus::waiting_input)
@@ -48,17 +51,19 @@ std::vector<Line> closing_lines(const Run& run, const Ending& ending, std::size_
       out.emplace_back();
     }
   } else if (ending.outcome == Outcome::interrupted) {
+    bool goes_on = ending.location.is_served;
     Line line(Ink::plain, "  ");
     line.add(Ink::yellow, "interrupted")
-        .add("; go on with: ")
-        .add(Ink::bold, command_line("resume", run.id, ending.folder));
+        .add(goes_on ? "; the server goes on with it. Follow it again with: " : "; go on with: ")
+        .add(Ink::bold, command_line("resume", run.id, ending.location));
     out.push_back(std::move(line));
+    if (goes_on) out.push_back(labelled("end it", command_line("cancel", run.id, ending.location)));
   } else {
     add_waiting(out, run, ending, now);
-    out.push_back(labelled("go on", command_line("resume", run.id, ending.folder)));
+    out.push_back(labelled(ending.location.is_served ? "follow" : "go on", command_line("resume", run.id, ending.location)));
   }
-  out.push_back(labelled("journal", journal_in(ending.folder).string()));
-  out.push_back(labelled("look", command_line("show", run.id, ending.folder)));
+  out.push_back(where(ending.location));
+  out.push_back(labelled("look", command_line("show", run.id, ending.location)));
   return out;
 }
 
@@ -73,10 +78,9 @@ std::vector<Line> closing_lines(const Ending& ending, const Look& look) {
   }
   std::vector<Line> out{std::move(line)};
   if (ending.outcome == Outcome::interrupted)
-    out.push_back(Line(Ink::plain, fmt::format("  interrupted; go on with: {} resume --data {}", this_program(),
-                                               shell_word(ending.folder.string()))));
-  out.push_back(labelled("journal", journal_in(ending.folder).string()));
-  out.push_back(labelled("look", fmt::format("{} runs --data {}", this_program(), shell_word(ending.folder.string()))));
+    out.push_back(Line(Ink::plain, fmt::format("  interrupted; go on with: {} resume {}", this_program(), ending.location.flags)));
+  out.push_back(where(ending.location));
+  out.push_back(labelled("look", fmt::format("{} runs {}", this_program(), ending.location.flags)));
   return out;
 }
 

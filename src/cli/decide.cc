@@ -58,7 +58,7 @@ ExitCode decide_approval(const DecideOptions& options) {
     return exit_success;
   }
   fmt::print("{} {}; the run is {}\n", options.approve ? "approved" : "rejected", id.str(), to_string(answer->status));
-  if (!is_terminal(answer->status)) fmt::print("go on with: {}\n", command_line("resume", id, folder));
+  if (!is_terminal(answer->status)) fmt::print("go on with: {}\n", command_line("resume", id, location_of(folder)));
   return exit_success;
 }
 

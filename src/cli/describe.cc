@@ -18,6 +18,7 @@ constexpr std::size_t elapsed_columns = 7;
 // Below these, columns are left out.
 constexpr std::size_t columns_for_tool = 72;
 constexpr std::size_t columns_for_tries = 52;
+constexpr Duration untaken_after = std::chrono::seconds(2);
 
 struct Sign {
   std::string_view unicode;
@@ -86,8 +87,13 @@ void add_note(Line& line, const Run& run, StepIndex index, Instant now) {
     case StepStatus::waiting_input:
       line.add(Ink::dim, printable(step.question));
       return;
-    case StepStatus::running:
     case StepStatus::ready:
+      if (is_untaken(run, index, now)) {
+        line.add(Ink::yellow, describe_untaken(run, index));
+        return;
+      }
+      [[fallthrough]];
+    case StepStatus::running:
       if (step.last_error) line.add(Ink::dim, "after: " + printable(step.last_error->message));
       return;
     case StepStatus::pending:
@@ -110,6 +116,19 @@ std::string print_elapsed(Duration span) {
 }
 
 std::string print_usd(Money amount) { return "$" + print_money(amount); }
+
+bool is_untaken(const Run& run, StepIndex index, Instant now) {
+  const Step& step = run.steps[index];
+  if (step.status != StepStatus::ready) return false;
+  Instant since = std::max(run.created_at, step.next_eligible_at);
+  for (StepIndex need : run.definition(index).needs) since = std::max(since, run.steps[need].finished_at);
+  if (const Approval* approval = latest_approval(run, index)) since = std::max(since, approval->resolved_at);
+  return now - since >= untaken_after;
+}
+
+std::string describe_untaken(const Run& run, StepIndex index) {
+  return fmt::format("no worker that offers {} has taken it yet", run.definition(index).tool.text);
+}
 
 StepLayout layout_of(const Run& run, std::size_t columns) {
   StepLayout out;

@@ -34,6 +34,10 @@ struct StepLook {
 };
 Line describe_step(const Run& run, StepIndex step, const StepLayout& layout, const Look& look, const StepLook& how);
 
+// A ready step that no worker has taken for so long that a person should know.
+bool is_untaken(const Run& run, StepIndex step, Instant now);
+std::string describe_untaken(const Run& run, StepIndex step);
+
 Ink ink_of(RunStatus status);
 std::string_view sign_of(RunStatus status, const Look& look);
 

@@ -1,11 +1,13 @@
 // pawl events: the journal of a run, or the tenant's feed as it happens.
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <boost/json/object.hpp>
 #include <cstdio>
 
-#include "cli/remote.h"
 #include "cli/folder.h"
+#include "cli/remote.h"
+#include "cli/served_run.h"
 #include "cli/verbs.h"
 #include "store/stream.h"
 
@@ -17,25 +19,52 @@ void put(std::string_view line) {
   std::fflush(stdout);
 }
 
-// Reconnects by itself, going on after the last event it saw.
-[[noreturn]] void follow(const Remote& remote, const EventsOptions& options) {
-  std::string run = options.run.empty() ? "" : remote.find_run(options.run).str();
-  std::string after = options.after;
-  // A run is followed from its beginning, unless told otherwise.
-  if (!run.empty() && after.empty()) {
-    for (const StreamLine& line : remote.stream(*RunId::parse(run)).lines) put(line.text);
+void put_lines(const WholeStream& stream) {
+  for (const StreamLine& line : stream.lines) put(line.text);
+}
+
+void say(std::string_view notice) { fmt::print(stderr, "pawl: {}\n", notice); }
+
+// From its beginning, for as long as nobody interrupts.
+[[noreturn]] void follow_run(const Remote& remote, RunId id) {
+  ServedRun run(remote, id, 0);
+  run.start();
+  while (true) {
+    pollfd waits{.fd = run.news_fd(), .events = POLLIN, .revents = 0};
+    ::poll(&waits, 1, -1);
+    for (const RunNews& news : run.take_news()) fmt::print("{}", news.lines);
+    std::fflush(stdout);
+    for (const std::string& notice : run.take_notices()) say(notice);
   }
+}
+
+// Comes back by itself, and goes on after the last event it saw.
+[[noreturn]] void follow_feed(Remote remote, const std::string& run, std::string after) {
+  Pauses pauses(std::chrono::milliseconds(100), std::chrono::seconds(2));
+  bool away = false;
   while (true) {
     std::string path = "/events?";
     if (!run.empty()) path += "run=" + run + "&";
     if (!after.empty()) path += "after=" + after;
-    remote.follow(path, [&](std::string_view data) {
+    auto opened = [&] {
+      pauses.start_over();
+      if (std::exchange(away, false)) say(fmt::format("{} is back", remote.url()));
+    };
+    auto take = [&](std::string_view data) {
       auto message = parse_json(data);
-      if (!message || !message->is_object()) return true;
+      if (!message || !message->is_object()) return;
       after = message->at("position").as_string();
       put(run.empty() ? std::string(data) : canonical(message->at("event")));
-      return true;
-    });
+    };
+    try {
+      remote.follow(path, {opened, take}, {});
+    } catch (const Stop& stop) {
+      // Without a position there would be a hole that nobody sees.
+      if (!is_away(stop) || (after.empty() && !away)) throw;
+      if (!std::exchange(away, true)) say(fmt::format("{}; waiting for it to come back", stop.what()));
+    }
+    std::this_thread::sleep_for(pauses.next());
+    remote.look_again();
   }
 }
 
@@ -43,14 +72,20 @@ void put(std::string_view line) {
 
 ExitCode print_events(const EventsOptions& options) {
   auto folder = data_folder(options.data);
-  if (options.follow || options.run.empty()) follow(Remote::require(options.server, folder), options);
+  if (options.follow || options.run.empty()) {
+    Remote remote = Remote::require(options.server, folder);
+    if (options.run.empty()) follow_feed(remote, "", options.after);
+    RunId run = remote.find_run(options.run);
+    if (options.after.empty()) follow_run(remote, run);
+    follow_feed(remote, run.str(), options.after);
+  }
   if (auto remote = Remote::find_named(options.server, folder)) {
-    for (const StreamLine& line : remote->stream(remote->find_run(options.run)).lines) put(line.text);
+    put_lines(remote->stream(remote->find_run(options.run)));
     return exit_success;
   }
   auto store = open_to_read(folder);
   FoundRun found = find_run(*store, options.run);
-  for (const StreamLine& line : read_stream(*store, StreamKey::of(found.tenant, found.id)).lines) put(line.text);
+  put_lines(read_stream(*store, StreamKey::of(found.tenant, found.id)));
   return exit_success;
 }
 

@@ -85,8 +85,12 @@ std::string this_program() {
   return name.find('/') == name.npos ? "pawl" : shell_word(name);
 }
 
-std::string command_line(std::string_view verb, RunId run, const std::filesystem::path& folder) {
-  return fmt::format("{} {} {} --data {}", this_program(), verb, run.str(), shell_word(folder.string()));
+Location location_of(const std::filesystem::path& folder) {
+  return {.flags = "--data " + shell_word(folder.string()), .is_served = false, .server = {}, .folder = folder};
+}
+
+std::string command_line(std::string_view verb, RunId run, const Location& location) {
+  return fmt::format("{} {} {} {}", this_program(), verb, run.str(), location.flags);
 }
 
 bool is_locked_by_another(const std::filesystem::path& folder) {

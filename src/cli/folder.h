@@ -33,8 +33,17 @@ std::filesystem::path data_folder(const std::string& flag);
 std::string shell_word(std::string_view text);
 // How this program was called, so that what is copied from the screen works.
 std::string this_program();
+
+// Where runs are, in the words of commands that shall find them again.
+struct Location {
+  std::string flags;             // "--data DIR" or "--server URL"
+  bool is_served = false;        // a server goes on with the runs, whoever looks
+  std::string server;            // its URL when it was named; empty: the folder tells
+  std::filesystem::path folder;
+};
+Location location_of(const std::filesystem::path& folder);
 // "pawl resume RUN --data DIR", to be copied.
-std::string command_line(std::string_view verb, RunId run, const std::filesystem::path& folder);
+std::string command_line(std::string_view verb, RunId run, const Location& location);
 
 // Whether a process is writing this folder just now.
 bool is_locked_by_another(const std::filesystem::path& folder);

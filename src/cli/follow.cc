@@ -2,19 +2,22 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/signalfd.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
+#include <set>
+#include <system_error>
 #include <unordered_map>
 
 #include "cli/asker.h"
+#include "cli/signals.h"
+#include "cli/terminal.h"
 #include "cli/view.h"
 #include "core/decide.h"
+#include "engine/clock.h"
 
 namespace pawl {
 namespace {
@@ -22,13 +25,7 @@ namespace {
 constexpr int beat_ms = 100;        // while something moves by itself
 constexpr int slow_beat_ms = 1000;  // while only people are waited for
 constexpr Duration redraw_min = std::chrono::milliseconds(40);
-
-sigset_t watched_signals() {
-  sigset_t set;
-  ::sigemptyset(&set);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP}) ::sigaddset(&set, signal);
-  return set;
-}
+constexpr Duration decide_again_after = std::chrono::seconds(1);
 
 std::unique_ptr<View> make_view(const TerminalTraits& traits, const FollowOptions& options) {
   if (options.json) return make_json_view();
@@ -38,16 +35,17 @@ std::unique_ptr<View> make_view(const TerminalTraits& traits, const FollowOption
 // Whether anything of it goes on without a person.
 bool moves_by_itself(const Run& run) { return !is_terminal(run.status) && run.status != RunStatus::waiting; }
 
+bool has_ready_step(const Run& run) { return std::ranges::count(run.steps, StepStatus::ready, &Step::status) > 0; }
+
 class Follower {
  public:
-  Follower(Session& session, std::vector<Run> runs, const FollowOptions& options)
-      : session_(session),
+  Follower(Carrier& carrier, std::vector<Run> runs, const FollowOptions& options)
+      : carrier_(carrier),
         options_(options),
         traits_(terminal_traits(options.no_colour)),
         view_(make_view(traits_, options)),
         asker_(!traits_.can_move),
         may_ask_(traits_.can_ask && !options.json && !options.approve),
-        signals_(make_signal_fd()),
         runs_(std::move(runs)) {
     if (traits_.can_move && !options.json) keys_.emplace();
     for (std::size_t i = 0; i < runs_.size(); ++i) {
@@ -57,18 +55,19 @@ class Follower {
   }
 
   ExitCode follow() {
-    session_.start_workers();
+    carrier_.start();
     while (!is_over()) {
       take_news();
       decide_or_ask();
       if (is_over()) break;
+      say_what_nobody_takes();
       show();
       wait();
       if (!view_->is_read()) interrupted_ = true;
     }
-    session_.stop();
+    carrier_.stop();
     take_news();  // what became durable while stopping
-    Ending ending{.outcome = outcome(), .runs = {}, .folder = options_.folder};
+    Ending ending{.outcome = outcome(), .runs = {}, .location = options_.location};
     for (const Run& run : runs_) ending.runs.push_back(&run);
     view_->end(ending, clock_.now());
     keys_.reset();
@@ -76,11 +75,6 @@ class Follower {
   }
 
  private:
-  static Descriptor make_signal_fd() {
-    sigset_t set = watched_signals();
-    return Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  }
-
   bool is_over() const {
     return interrupted_ || std::ranges::all_of(runs_, [&](const Run& run) { return is_left(run); });
   }
@@ -97,7 +91,7 @@ class Follower {
   }
 
   void take_news() {
-    for (const RunNews& news : session_.take_news()) {
+    for (const RunNews& news : carrier_.take_news()) {
       auto found = index_.find(news.run);
       if (found == index_.end()) continue;
       Run& run = runs_[found->second];
@@ -108,13 +102,14 @@ class Follower {
         rest.remove_prefix(std::min(end + 1, rest.size()));
         if (seq <= run.seq) continue;  // known since before
         auto event = parse_run_event(line);
-        if (!event) throw Stop(exit_internal, "the engine wrote an event that cannot be read: " + event.error());
+        if (!event) throw Stop(exit_internal, "there is an event that cannot be read: " + event.error());
         evolve(run, *event);
         view_->on_event(run, *event, line);
         left_.erase(run.id);
       }
       has_news_ = true;
     }
+    for (const std::string& notice : carrier_.take_notices()) view_->notice(notice);
   }
 
   // Settles what is open: by the flag, by asking, or by leaving the run to wait.
@@ -127,6 +122,7 @@ class Follower {
       if (is_terminal(run.status) || left_.contains(run.id)) continue;
       if (options_.approve) {
         decide_by_flag(run);
+        if (clock_.now() < decide_again_at_) continue;
       } else if (may_ask_ && take_up(run)) {
         return;
       }
@@ -142,24 +138,28 @@ class Follower {
     return true;
   }
 
+  // One after the other: each decision may change what else is open.
   void decide_by_flag(const Run& run) {
-    for (const Approval& approval : run.approvals) {
-      if (approval.status != ApprovalStatus::requested || !decided_.insert(approval.id).second) continue;
-      resolve({run.id, approval.id, *options_.approve, options_.reason});
+    auto is_open = [&](const Approval& approval) {
+      return approval.status == ApprovalStatus::requested && !decided_.contains(approval.id);
+    };
+    while (clock_.now() >= decide_again_at_) {
+      auto open = std::ranges::find_if(run.approvals, is_open);
+      if (open == run.approvals.end()) return;
+      decided_.insert(open->id);
+      resolve({run.id, open->id, *options_.approve, options_.reason});
     }
   }
 
   void resolve(const Decided& decided) {
-    ResolveApproval command{decided.approval, decided.approve, this_person(), decided.reason};
-    auto answer = session_.runtime().ask<RunAnswer>([&](Engine& engine, Reply<RunAnswer> reply) {
-      engine.command(runs_[index_.at(decided.run)].tenant, decided.run, command, std::move(reply));
-    });
+    auto taken = carrier_.resolve(runs_[index_.at(decided.run)], decided);
     take_news();
+    if (!taken && taken.error().is_away) return keep_for_later(decided, taken.error());
     const Run& run = runs_[index_.at(decided.run)];
     auto approval = std::ranges::find(run.approvals, decided.approval, &Approval::id);
     bool is_open = approval != run.approvals.end() && approval->status == ApprovalStatus::requested;
-    if (!answer)
-      view_->notice(answer.error().message);
+    if (!taken)
+      view_->notice(taken.error().message);
     else if (is_open)
       view_->notice(
           fmt::format("noted; {} of {} people have said yes", approval->votes.size(), approval->terms.quorum));
@@ -167,14 +167,32 @@ class Follower {
     if (is_open && asker_.is_asking()) asker_.leave();
   }
 
-  void answer(const Answered& answered) {
-    auto result = session_.runtime().ask<RunAnswer>([&](Engine& engine, Reply<RunAnswer> reply) {
-      engine.answer(runs_[index_.at(answered.run)].tenant, answered.run, answered.step, answered.answer, this_person(),
-                    std::move(reply));
-    });
-    take_news();
-    if (!result) view_->notice(result.error().message);
+  // The flag decides again by itself; a person is still asked.
+  void keep_for_later(const Decided& decided, const NotTaken& why) {
+    if (options_.approve) {
+      decided_.erase(decided.approval);
+      decide_again_at_ = clock_.now() + decide_again_after;
+    } else {
+      view_->notice(why.message + "; nothing is decided yet");
+    }
   }
+
+  void answer(const Answered& answered) {
+    auto taken = carrier_.answer(runs_[index_.at(answered.run)], answered);
+    take_news();
+    if (!taken) view_->notice(taken.error().message);
+  }
+
+  // Where a step's line does not show it.
+  void say_what_nobody_takes() {
+    if (shows_steps()) return;
+    Instant now = clock_.now();
+    for (const Run& run : runs_)
+      for (StepIndex i = 0; i < run.steps.size(); ++i)
+        if (is_untaken(run, i, now) && untaken_.insert({run.id, i}).second)
+          view_->notice(fmt::format("{}: {}", run.definition(i).id.text, describe_untaken(run, i)));
+  }
+  bool shows_steps() const { return traits_.can_move && !options_.json && runs_.size() == 1; }
 
   void show() {
     Instant now = clock_.now();
@@ -195,13 +213,14 @@ class Follower {
 
   int wait_ms() const {
     if (redraw_pending_) return static_cast<int>(redraw_min.count());
-    if (options_.json || !traits_.can_move) return -1;
+    if (clock_.now() < decide_again_at_) return static_cast<int>(decide_again_after.count());
+    if (options_.json || !traits_.can_move) return std::ranges::any_of(runs_, has_ready_step) ? slow_beat_ms : -1;
     return std::ranges::any_of(runs_, moves_by_itself) ? beat_ms : slow_beat_ms;
   }
 
   void wait() {
-    pollfd waits[] = {{.fd = session_.news_fd(), .events = POLLIN, .revents = 0},
-                      {.fd = signals_.get(), .events = POLLIN, .revents = 0},
+    pollfd waits[] = {{.fd = carrier_.news_fd(), .events = POLLIN, .revents = 0},
+                      {.fd = signals_.fd(), .events = POLLIN, .revents = 0},
                       {.fd = asker_.is_asking() ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0}};
     if (::poll(waits, std::size(waits), wait_ms()) < 0 && errno != EINTR)
       throw std::system_error(errno, std::generic_category(), "poll");
@@ -210,30 +229,14 @@ class Follower {
   }
 
   void take_signals() {
-    signalfd_siginfo info;
-    while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
-      if (info.ssi_signo == SIGWINCH) {
-        view_->resized();
-      } else if (info.ssi_signo == SIGTSTP) {
-        if (keys_) keys_->leave();
-        ::raise(SIGSTOP);
-        if (keys_) keys_->enter();
-        view_->resized();
-      } else {
-        interrupted_ = true;
-        // Whoever insists does not want to wait for tools to end. The journal is whole at every moment.
-        struct sigaction at_once {};
-        at_once.sa_handler = [](int) {
-          restore_terminal();
-          std::_Exit(exit_interrupted);
-        };
-        ::sigaction(SIGINT, &at_once, nullptr);
-        sigset_t only;
-        ::sigemptyset(&only);
-        ::sigaddset(&only, SIGINT);
-        ::pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
-      }
+    Signals::Taken taken = signals_.take();
+    if (taken.interrupted) interrupted_ = true;
+    if (taken.suspended) {
+      if (keys_) keys_->leave();
+      ::raise(SIGSTOP);
+      if (keys_) keys_->enter();
     }
+    if (taken.suspended || taken.resized) view_->resized();
   }
 
   void take_keys() {
@@ -272,20 +275,22 @@ class Follower {
     return exit_success;
   }
 
-  Session& session_;
+  Carrier& carrier_;
   const FollowOptions& options_;
   TerminalTraits traits_;
   std::unique_ptr<View> view_;
   std::optional<KeyMode> keys_;
   Asker asker_;
   bool may_ask_;
-  Descriptor signals_;
+  Signals signals_;
   SystemClock clock_;
 
   std::vector<Run> runs_;
   std::unordered_map<RunId, std::size_t> index_;
   std::set<RunId> left_;          // wait for someone who is not here
   std::set<ApprovalId> decided_;  // by the flag
+  Instant decide_again_at_;
+  std::set<std::pair<RunId, StepIndex>> untaken_;  // of which it was said
   std::string typed_ahead_;
   bool interrupted_ = false;
   bool has_news_ = false;
@@ -295,14 +300,8 @@ class Follower {
 
 }  // namespace
 
-void block_signals() {
-  sigset_t set = watched_signals();
-  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);
-}
-
-FollowOptions follow_options(std::filesystem::path folder, const ProgressFlags& flags) {
-  return {.folder = std::move(folder),
+FollowOptions follow_options(Location location, const ProgressFlags& flags) {
+  return {.location = std::move(location),
           .approve = flags.approve  ? std::optional(true)
                      : flags.reject ? std::optional(false)
                                     : std::nullopt,
@@ -311,8 +310,8 @@ FollowOptions follow_options(std::filesystem::path folder, const ProgressFlags& 
           .no_colour = flags.no_colour};
 }
 
-ExitCode follow(Session& session, std::vector<Run> runs, const FollowOptions& options) {
-  return Follower(session, std::move(runs), options).follow();
+ExitCode follow(Carrier& carrier, std::vector<Run> runs, const FollowOptions& options) {
+  return Follower(carrier, std::move(runs), options).follow();
 }
 
 }  // namespace pawl

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "cli/files.h"
+#include "cli/recorded_run.h"
 #include "cli/session.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
@@ -43,6 +44,29 @@ std::string names() {
   return out;
 }
 
+// A file, or else the name of a published one.
+Workflow workflow_of(const GraphOptions& options) {
+  bool is_file = options.what == "-" || std::filesystem::exists(options.what);
+  if (is_file && options.version) throw Stop(exit_usage, "--version is for published workflows, and this is a file");
+  if (is_file) {
+    Toolbox toolbox;
+    toolbox.catalog.expect_remote_tools();
+    auto workflow = compile_workflow(read_whole_file(options.what), options.what, &toolbox.catalog);
+    if (!workflow) throw Stop(exit_usage, workflow.error());
+    return std::move(*workflow);
+  }
+  try {
+    auto source = read_workflow(options.server, data_folder(options.data), options.what, options.version);
+    auto workflow = compile_workflow(source.text, source.name, nullptr);
+    if (!workflow) throw Stop(exit_ended_badly, workflow.error());
+    return std::move(*workflow);
+  } catch (const Stop& stop) {
+    if (stop.code() != exit_not_found) throw;
+    throw Stop(exit_not_found, fmt::format("{} is neither a lifecycle ({}) nor a file nor a published workflow: {}",
+                                           printable(options.what), names(), stop.what()));
+  }
+}
+
 }  // namespace
 
 ExitCode print_graph(const GraphOptions& options) {
@@ -50,12 +74,8 @@ ExitCode print_graph(const GraphOptions& options) {
     fmt::print("{}", diagram(*lifecycle, options.format));
     return exit_success;
   }
-  if (!std::filesystem::exists(options.what) && options.what != "-")
-    throw Stop(exit_not_found, fmt::format("{} is neither a lifecycle ({}) nor a file", options.what, names()));
-  Toolbox toolbox;
-  auto workflow = compile_workflow(read_whole_file(options.what), options.what, &toolbox.catalog);
-  if (!workflow) throw Stop(exit_usage, workflow.error());
-  fmt::print("{}", options.format == DiagramFormat::dot ? workflow_dot(*workflow) : workflow_mermaid(*workflow));
+  Workflow workflow = workflow_of(options);
+  fmt::print("{}", options.format == DiagramFormat::dot ? workflow_dot(workflow) : workflow_mermaid(workflow));
   return exit_success;
 }
 

@@ -42,10 +42,12 @@ class JsonView final : public View {
   void refresh(Instant, const Prompt*) override {}
 
   void end(const Ending& ending, Instant) override {
+    const Location& location = ending.location;
     for (const Run* run : ending.runs) {
       boost::json::object result{{"type", "result"},
                                  {"outcome", word_of(is_terminal(run->status) ? Outcome::ended : ending.outcome)},
-                                 {"journal", journal_in(ending.folder).string()},
+                                 {location.server.empty() ? "journal" : "server",
+                                  location.server.empty() ? journal_in(location.folder).string() : location.server},
                                  {"result", result_of(*run)},
                                  {"run", run_object(*run)}};
       put(boost::json::serialize(result) + "\n");

@@ -128,7 +128,11 @@ class Move {
     auto stream = from_.history(key);
     const Workflow& definition = workflow(key.tenant, row->workflow, row->version);
     auto run = read_snapshot(row->snapshot, definition);
-    if (!run) run = fold_lines(key.tenant, row->id, definition, stream.lines);
+    if (!run) {
+      auto folded = fold_lines(key.tenant, row->id, definition, stream.lines);
+      if (!folded) throw Stop(exit_store_failure, folded.error() + ": see pawl verify");
+      run = std::move(*folded);
+    }
     RunFold fold = fold_of(*run, row->head, row->updated_at, to_.now());
     fold.row.due_at = row->due_at;
     fold.row.revision = 1;

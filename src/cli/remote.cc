@@ -8,18 +8,17 @@
 #include <boost/json/serialize.hpp>
 #include <cstdlib>
 #include <fstream>
-#include <functional>
-#include <iterator>
 #include <mutex>
 
-#include "cli/folder.h"
 #include "cli/text.h"
 
 namespace pawl {
 namespace {
 
 constexpr long connect_timeout_s = 10;
-constexpr long answer_timeout_s = 60;
+// The server sends something every 15 seconds, if only to say that it is there.
+constexpr long silence_max_s = 45;
+constexpr int poll_ms_max = 1000;
 constexpr std::size_t events_page = 10'000;
 
 std::string environment(const char* name) {
@@ -34,6 +33,17 @@ std::string first_line(const std::filesystem::path& path) {
   return line;
 }
 
+// Empty when no server has this folder just now. One that was killed leaves its address behind: the lock tells.
+std::string url_of_server_in(const std::filesystem::path& folder) {
+  if (!is_locked_by_another(folder)) return {};
+  auto said = parse_json(first_line(folder / "server.json"));
+  if (!said || !said->is_object()) return {};
+  const Json* url = said->get_object().if_contains("url");
+  const Json* pid = said->get_object().if_contains("pid");
+  if (!url || !url->is_string() || !pid || boost::json::serialize(*pid) != first_line(folder / "lock")) return {};
+  return std::string(url->get_string());
+}
+
 // One request; libcurl's own objects end with it.
 class Transfer {
  public:
@@ -41,7 +51,8 @@ class Transfer {
     static std::once_flag once;
     std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
     handle_ = curl_easy_init();
-    if (!handle_) throw Stop(exit_internal, "libcurl gives no handle");
+    multi_ = curl_multi_init();
+    if (!handle_ || !multi_) throw Stop(exit_internal, "libcurl gives no handle");
     add_header("Authorization: Bearer " + key);
     add_header("Content-Type: application/json");
     set(CURLOPT_URL, url.c_str());
@@ -49,15 +60,17 @@ class Transfer {
     set(CURLOPT_NOSIGNAL, 1L);
     set(CURLOPT_PROTOCOLS_STR, "http,https");
     set(CURLOPT_WRITEFUNCTION, +[](char* data, std::size_t, std::size_t size, void* self) -> std::size_t {
-      return static_cast<Transfer*>(self)->receive_({data, size}) ? size : 0;
+      return static_cast<Transfer*>(self)->take({data, size}) ? size : 0;
     });
     set(CURLOPT_WRITEDATA, this);
   }
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
   ~Transfer() {
+    curl_multi_remove_handle(multi_, handle_);
     curl_slist_free_all(headers_);
     curl_easy_cleanup(handle_);
+    curl_multi_cleanup(multi_);
   }
 
   template <class Value>
@@ -66,27 +79,68 @@ class Transfer {
   }
   void add_header(const std::string& line) { headers_ = curl_slist_append(headers_, line.c_str()); }
 
-  // The HTTP status.
-  long perform(const std::string& server, std::function<bool(std::string_view)> receive) {
+  // Called once, when the head of an answer that is not a refusal is there.
+  void when_opened(std::function<void()> opened) {
+    opened_ = std::move(opened);
+    set(CURLOPT_HEADERFUNCTION, +[](char* data, std::size_t, std::size_t size, void* self) -> std::size_t {
+      auto* transfer = static_cast<Transfer*>(self);
+      if (std::string_view(data, size) == "\r\n") transfer->is_open_ = transfer->status() / 100 == 2;
+      return size;
+    });
+    set(CURLOPT_HEADERDATA, this);
+  }
+  bool is_open() const { return is_open_; }
+
+  // The HTTP status; 0 when it was stopped.
+  long perform(const std::string& server, std::function<void(std::string_view)> receive, const std::stop_token& stop = {}) {
     receive_ = std::move(receive);
     set(CURLOPT_HTTPHEADER, headers_);
-    CURLcode code = curl_easy_perform(handle_);
-    if (code != CURLE_OK && code != CURLE_WRITE_ERROR)
+    curl_multi_add_handle(multi_, handle_);
+    std::stop_callback wake(stop, [&] { curl_multi_wakeup(multi_); });
+    for (int running = 1; running > 0 && !stop.stop_requested();) {
+      curl_multi_perform(multi_, &running);
+      if (failure_) std::rethrow_exception(failure_);
+      if (is_open_ && opened_) std::exchange(opened_, {})();
+      if (running > 0) curl_multi_poll(multi_, nullptr, 0, poll_ms_max, nullptr);
+    }
+    if (stop.stop_requested()) return 0;
+    int left = 0;
+    const CURLMsg* message = curl_multi_info_read(multi_, &left);
+    CURLcode code = message ? message->data.result : CURLE_OK;
+    if (code != CURLE_OK)
       throw Stop(exit_busy, fmt::format("{} does not answer: {}", server, curl_easy_strerror(code)));
+    return status();
+  }
+
+ private:
+  long status() const {
     long status = 0;
     curl_easy_getinfo(handle_, CURLINFO_RESPONSE_CODE, &status);
     return status;
   }
 
- private:
+  // Nothing may be thrown through libcurl.
+  bool take(std::string_view data) try {
+    receive_(data);
+    return true;
+  } catch (...) {
+    failure_ = std::current_exception();
+    return false;
+  }
+
   CURL* handle_ = nullptr;
+  CURLM* multi_ = nullptr;
   curl_slist* headers_ = nullptr;
-  std::function<bool(std::string_view)> receive_;
+  bool is_open_ = false;
+  std::function<void()> opened_;
+  std::function<void(std::string_view)> receive_;
+  std::exception_ptr failure_;
 };
 
 ExitCode exit_code_of(long status) {
   switch (status) {
-    case 404: return exit_not_found;
+    case 404:
+    case 410: return exit_not_found;
     case 400:
     case 422: return exit_usage;
     case 401:
@@ -131,19 +185,34 @@ std::string percent_encode(std::string_view text) {
 }
 
 std::optional<Remote> Remote::find(const std::string& server_flag, const std::filesystem::path& folder) {
-  std::string url = server_flag.empty() ? environment("PAWL_SERVER") : server_flag;
-  if (url.empty()) {
-    if (!is_locked_by_another(folder)) return std::nullopt;
-    auto said = parse_json(first_line(folder / "server.json"));
-    if (!said || !said->is_object() || !said->get_object().contains("url")) return std::nullopt;
-    url = said->get_object().at("url").get_string();
-  }
-  while (url.ends_with('/')) url.pop_back();
-  std::string key = environment("PAWL_KEY");
-  if (key.empty()) key = first_line(folder / "admin.key");
-  if (key.empty())
-    throw Stop(exit_usage, fmt::format("{} wants a key: set PAWL_KEY, or name the data folder with --data", url));
-  return Remote(std::move(url), std::move(key));
+  Remote out;
+  out.folder_ = folder;
+  out.url_ = server_flag.empty() ? environment("PAWL_SERVER") : server_flag;
+  out.by_folder_ = out.url_.empty();
+  if (out.by_folder_) out.url_ = url_of_server_in(folder);
+  if (out.url_.empty()) return std::nullopt;
+  while (out.url_.ends_with('/')) out.url_.pop_back();
+  out.key_ = environment("PAWL_KEY");
+  out.key_by_folder_ = out.key_.empty();
+  if (out.key_by_folder_) out.key_ = first_line(folder / "admin.key");
+  if (out.key_.empty())
+    throw Stop(exit_usage, fmt::format("{} wants a key: set PAWL_KEY, or name the data folder with --data", out.url_));
+  return out;
+}
+
+void Remote::look_again() {
+  if (!by_folder_) return;
+  if (auto url = url_of_server_in(folder_); !url.empty()) url_ = std::move(url);
+}
+
+Location Remote::location() const {
+  Location out = location_of(folder_);
+  out.is_served = true;
+  if (by_folder_) return out;
+  out.server = url_;
+  std::string named = "--server " + shell_word(url_);
+  out.flags = key_by_folder_ ? named + " " + out.flags : named;
+  return out;
 }
 
 std::optional<Remote> Remote::find_named(const std::string& server_flag, const std::filesystem::path& folder) {
@@ -162,36 +231,44 @@ Json Remote::post(const std::string& path, const Json& body) const {
   return call("POST", path, boost::json::serialize(body));
 }
 
-Json Remote::call(const char* method, const std::string& path, const std::string& body) const {
+Json Remote::post_once(const std::string& path, const Json& body, const std::string& idempotency_key) const {
+  return call("POST", path, boost::json::serialize(body), "Idempotency-Key: " + idempotency_key);
+}
+
+Json Remote::call(const char* method, const std::string& path, const std::string& body, std::string_view header) const {
   Transfer transfer(url_ + path, key_);
   transfer.set(CURLOPT_CUSTOMREQUEST, method);
-  transfer.set(CURLOPT_TIMEOUT, answer_timeout_s);
+  transfer.set(CURLOPT_TIMEOUT_MS, static_cast<long>(limit_.count()));
+  if (!header.empty()) transfer.add_header(std::string(header));
   if (!body.empty()) {
     transfer.set(CURLOPT_POSTFIELDS, body.data());
     transfer.set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
   }
   std::string answer;
-  long status = transfer.perform(url_, [&](std::string_view data) {
-    answer += data;
-    return true;
-  });
+  long status = transfer.perform(url_, [&](std::string_view data) { answer += data; });
   if (status >= 400) stop_with(status, answer);
   auto value = parse_json(answer);
   if (!value) throw Stop(exit_internal, fmt::format("{}{} did not answer in JSON: {}", url_, path, value.error()));
   return std::move(*value);
 }
 
-void Remote::follow(const std::string& path, const std::function<bool(std::string_view data)>& each) const {
+void Remote::follow(const std::string& path, const Listener& listener, const std::stop_token& stop) const {
   Transfer transfer(url_ + path, key_);
+  transfer.set(CURLOPT_LOW_SPEED_LIMIT, 1L);
+  transfer.set(CURLOPT_LOW_SPEED_TIME, silence_max_s);
+  transfer.when_opened(listener.opened);
   std::string rest;
-  long status = transfer.perform(url_, [&](std::string_view data) {
+  auto take = [&](std::string_view data) {
     rest += data;
-    for (std::size_t end; (end = rest.find('\n')) != rest.npos; rest.erase(0, end + 1)) {
-      std::string_view line = std::string_view(rest).substr(0, end);
-      if (line.starts_with("data: ") && !each(line.substr(6))) return false;
+    if (!transfer.is_open()) return;  // a refusal
+    std::size_t begin = 0;
+    for (std::size_t end; (end = rest.find('\n', begin)) != rest.npos; begin = end + 1) {
+      std::string_view line = std::string_view(rest).substr(begin, end - begin);
+      if (line.starts_with("data: ")) listener.message(line.substr(6));
     }
-    return true;
-  });
+    rest.erase(0, begin);
+  };
+  long status = transfer.perform(url_, take, stop);
   if (status >= 400) stop_with(status, rest);
 }
 
@@ -213,13 +290,13 @@ RunId Remote::find_run(std::string_view text) const {
                                               : fmt::format("{} means more than one run:{}", printable(text), list));
 }
 
-WholeStream Remote::stream(RunId run) const {
+WholeStream Remote::stream(RunId run, std::uint64_t from) const {
   WholeStream out;
-  for (std::string after = "0";;) {
+  for (std::string after = std::to_string(from);;) {
     Json page = get(fmt::format("/runs/{}/events?limit={}&after={}", run.str(), events_page, after));
     for (const Json& item : page.at("items").as_array()) {
       StreamLine line;
-      line.seq = out.lines.size() + 1;
+      line.seq = from + out.lines.size() + 1;
       line.text = canonical(item.at("event"));  // as it was hashed
       line.hash = Hash::parse(item.at("hash").as_string()).value_or(Hash{});
       out.lines.push_back(std::move(line));

@@ -2,13 +2,19 @@
 // data folder.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <utility>
 
+#include "cli/folder.h"
 #include "core/id.h"
 #include "core/json.h"
 #include "store/stream.h"
@@ -30,23 +36,70 @@ class Remote {
   Json put(const std::string& path, const std::string& body) const { return call("PUT", path, body); }
   Json remove(const std::string& path) const { return call("DELETE", path, {}); }
 
-  // One JSON text a message, until the server ends it or `each` returns false.
-  void follow(const std::string& path, const std::function<bool(std::string_view data)>& each) const;
+  // Once, however often it is sent: for a request whose answer may be lost.
+  Json post_once(const std::string& path, const Json& body, const std::string& idempotency_key) const;
+
+  struct Listener {
+    std::function<void()> opened;  // from here on nothing is missed
+    std::function<void(std::string_view data)> message;  // one JSON text
+  };
+  // Until the server ends it or `stop` is requested.
+  void follow(const std::string& path, const Listener& listener, const std::stop_token& stop) const;
+  // A server that was found by its folder may have come back at another address.
+  void look_again();
+  // No answer takes longer than this.
+  void answer_within(std::chrono::milliseconds limit) { limit_ = limit; }
 
   // As find_run() does it for a folder: the whole id, its beginning, or its last six characters.
   RunId find_run(std::string_view text) const;
-  // The run's whole stream, as the journal has it.
-  WholeStream stream(RunId run) const;
+  // The run's stream, as the journal has it, from the event after this one on.
+  WholeStream stream(RunId run, std::uint64_t after = 0) const;
 
   const std::string& url() const { return url_; }
+  // As this server is found again.
+  Location location() const;
 
  private:
-  Remote(std::string url, std::string key) : url_(std::move(url)), key_(std::move(key)) {}
-  Json call(const char* method, const std::string& path, const std::string& body) const;
+  Remote() = default;
+  Json call(const char* method, const std::string& path, const std::string& body, std::string_view header = {}) const;
 
   std::string url_;
   std::string key_;
+  std::filesystem::path folder_;
+  bool by_folder_ = false;      // not named: the one that serves the folder
+  bool key_by_folder_ = false;  // the folder's admin.key
+  std::chrono::milliseconds limit_{60'000};
 };
+
+// Longer each time, up to a point.
+class Pauses {
+ public:
+  Pauses(std::chrono::milliseconds first, std::chrono::milliseconds last) : next_(first), first_(first), last_(last) {}
+  std::chrono::milliseconds next() { return std::exchange(next_, std::min(next_ * 2, last_)); }
+  void start_over() { next_ = first_; }
+
+ private:
+  std::chrono::milliseconds next_, first_, last_;
+};
+
+// Whether the same call may succeed when the server is back, or has time.
+inline bool is_away(const Stop& stop) { return stop.code() == exit_busy; }
+
+// Until it works: a server that is away comes back. Gives up, as the last call did, when that takes longer than this.
+template <class Call>
+auto insist(Call call, std::chrono::milliseconds patience = std::chrono::milliseconds::max()) {
+  Pauses pauses(std::chrono::milliseconds(200), std::chrono::seconds(10));
+  for (auto waited = std::chrono::milliseconds(0);;) {
+    auto pause = pauses.next();
+    try {
+      return call();
+    } catch (const Stop& stop) {
+      if (!is_away(stop) || waited >= patience) throw;
+    }
+    std::this_thread::sleep_for(pause);
+    waited += pause;
+  }
+}
 
 // What a server answered to a decision: for people when there is a word for it, else one JSON object.
 void print_decided(const Json& run, std::string_view word);

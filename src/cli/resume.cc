@@ -4,7 +4,12 @@
 #include <algorithm>
 
 #include "cli/follow.h"
+#include "cli/recorded_run.h"
+#include "cli/served_run.h"
+#include "cli/session.h"
+#include "cli/signals.h"
 #include "cli/verbs.h"
+#include "core/decide.h"
 
 namespace pawl {
 namespace {
@@ -30,12 +35,39 @@ std::optional<TenantId> tenant_of(Store& store) {
   return std::nullopt;
 }
 
+void say_it_has_ended(const Run& run, const ResumeOptions& options) {
+  if (is_terminal(run.status) && !options.progress.json)
+    fmt::print("nothing to resume: {} has ended already\n", run.id.str());
+}
+
+// The server goes on by itself: there is only to be with it again.
+ExitCode follow_on_server(const Remote& remote, const ResumeOptions& options) {
+  if (options.run.empty()) {
+    if (!options.progress.json)
+      fmt::print("nothing to resume: {} goes on with its runs by itself\nname one to follow it, or see them all with: {} runs --watch {}\n",
+                 remote.url(), this_program(), remote.location().flags);
+    return exit_success;
+  }
+  RecordedRun recorded = read_run(remote, options.run);
+  std::vector<Run> runs{recorded.unborn()};
+  for (const StreamLine& line : recorded.stream.lines) {
+    auto event = parse_run_event(line.text);
+    if (!event) throw Stop(exit_ended_badly, fmt::format("{} seq {}: {}", recorded.id.str(), line.seq, event.error()));
+    evolve(runs[0], *event);
+  }
+  say_it_has_ended(runs[0], options);
+  block_signals();
+  ServedRun carrier(remote, recorded.id, runs[0].seq);
+  return follow(carrier, std::move(runs), follow_options(remote.location(), options.progress));
+}
+
 }  // namespace
 
 ExitCode resume_runs(const ResumeOptions& options) {
+  auto folder = data_folder(options.progress.data);
+  if (auto remote = Remote::find(options.progress.server, folder)) return follow_on_server(*remote, options);
   block_signals();
   Toolbox toolbox;
-  auto folder = data_folder(options.progress.data);
   open_to_read(folder);  // a folder that is not there is no reason to make one
   auto store = open_folded(folder, toolbox);
   std::vector<FoundRun> found;
@@ -57,9 +89,8 @@ ExitCode resume_runs(const ResumeOptions& options) {
     if (!run) throw Stop(exit_not_found, run.error().message);
     runs.push_back(**run);
   }
-  if (runs.size() == 1 && is_terminal(runs[0].status) && !options.progress.json)
-    fmt::print("nothing to resume: {} has ended already\n", runs[0].id.str());
-  return follow(session, std::move(runs), follow_options(folder, options.progress));
+  if (runs.size() == 1) say_it_has_ended(runs[0], options);
+  return follow(session, std::move(runs), follow_options(location_of(folder), options.progress));
 }
 
 }  // namespace pawl

@@ -33,7 +33,7 @@ ExitCode retry_run(const RetryOptions& options) {
   session.stop();
   if (!answer) throw Stop(exit_denied, answer.error().message);
   print(answer->run.str(), to_string(answer->status),
-        fmt::format("\ngo on with: {}", command_line("resume", answer->run, folder)));
+        fmt::format("\ngo on with: {}", command_line("resume", answer->run, location_of(folder))));
   return exit_success;
 }
 

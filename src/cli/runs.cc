@@ -1,78 +1,20 @@
-// pawl runs: the runs of a folder, newest first.
+// pawl runs: the newest runs, once, or again and again.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <boost/json/array.hpp>
-#include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
-#include "cli/describe.h"
-#include "cli/folder.h"
-#include "cli/history.h"
-#include "cli/remote.h"
+#include "cli/run_rows.h"
+#include "cli/runs_watch.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "engine/clock.h"
 
 namespace pawl {
-namespace {
-
-boost::json::object row_object(const RunRow& row) {
-  return {{"id", row.id.str()},
-          {"workflow", row.workflow.text},
-          {"version", row.version},
-          {"workspace", row.workspace.text},
-          {"status", to_string(row.status)},
-          {"error_code", row.error_code.empty() ? Json(nullptr) : Json(row.error_code)},
-          {"created_at", print_time(row.created_at)},
-          {"updated_at", print_time(row.updated_at)},
-          {"seq", row.seq}};
-}
-
-Line row_line(const RunRow& row, Instant now, const Look& look) {
-  Line line;
-  line.add(ink_of(row.status), sign_of(row.status, look)).add(" ").add(row.id.str()).add("  ");
-  std::size_t column = line.columns();
-  line.add(ink_of(row.status), to_string(row.status)).to_column(column += 9);
-  line.add(fmt::format("{} v{}", shorten(row.workflow.text, 24, look), row.version)).to_column(column += 30);
-  line.add_right(Ink::dim, print_elapsed(now - row.created_at), 7).add(Ink::dim, " ago");
-  if (is_terminal(row.status)) line.add_right(Ink::plain, print_elapsed(row.updated_at - row.created_at), 8);
-  if (!row.error_code.empty()) line.add("  ").add(Ink::red, row.error_code);
-  return line;
-}
-
-std::vector<RunRow> rows_from_server(const Remote& remote, const RunsOptions& options) {
-  std::vector<RunRow> rows;
-  std::string cursor;
-  while (rows.size() < options.limit) {
-    std::string path = fmt::format("/runs?limit={}", std::min<std::size_t>(options.limit - rows.size(), 500));
-    if (options.status) path += fmt::format("&status={}", to_string(*options.status));
-    if (!cursor.empty()) path += "&cursor=" + cursor;
-    Json page = remote.get(path);
-    for (const Json& item : page.at("items").as_array()) {
-      RunRow& row = rows.emplace_back();
-      row.id = RunId::parse(item.at("id").as_string()).value_or(RunId{});
-      row.workflow.text = item.at("workflow").as_string();
-      row.version = static_cast<int>(item.at("version").as_int64());
-      row.workspace.text = item.at("workspace").as_string();
-      row.status = parse_enum<RunStatus>(item.at("status").as_string()).value_or(RunStatus::created);
-      if (item.at("error_code").is_string()) row.error_code = item.at("error_code").as_string();
-      row.created_at = parse_time(item.at("created_at").as_string()).value_or(Instant{});
-      row.updated_at = parse_time(item.at("updated_at").as_string()).value_or(Instant{});
-      row.seq = static_cast<std::uint64_t>(item.at("seq").as_int64());
-    }
-    if (page.at("next_cursor").is_null()) break;
-    cursor = page.at("next_cursor").as_string();
-  }
-  return rows;
-}
-
-}  // namespace
 
 ExitCode list_runs(const RunsOptions& options) {
-  auto folder = data_folder(options.data);
-  auto remote = Remote::find_named(options.server, folder);
-  auto rows = remote ? rows_from_server(*remote, options) : newest_runs(*open_to_read(folder), options.status, options.limit);
+  RunRows source(options.server, data_folder(options.data));
+  if (!options.watch.empty()) return watch_runs(source, options);
+  auto rows = source.newest(options.status, options.limit);
   if (options.json) {
     for (const RunRow& row : rows) fmt::print("{}\n", boost::json::serialize(row_object(row)));
     return exit_success;
@@ -83,8 +25,7 @@ ExitCode list_runs(const RunsOptions& options) {
     fmt::print("{}\n",
                row_line(row, now, traits.look).print(traits.look, traits.can_move ? terminal_size().columns : 0));
   if (rows.empty())
-    fmt::print("no run{} in {}\n", options.status ? fmt::format(" is {}", to_string(*options.status)) : "",
-               remote ? remote->url() : folder.string());
+    fmt::print("no run{} in {}\n", options.status ? fmt::format(" is {}", to_string(*options.status)) : "", source.where());
   else if (rows.size() == options.limit)
     fmt::print("(the newest {}; more with --limit)\n", options.limit);
   return exit_success;

@@ -99,6 +99,7 @@ class Service {
     api_.emplace(api::Api::Parts{runtime_, *store_, keys_, directory_, feed_, metrics_, clock_});
     http::ServerOptions server{.address = listen.address, .port = listen.port};
     server.origins = options.origins;
+    server.hosts = options.hosts;
     if (!options.tls_certificate.empty()) server.tls = {options.tls_certificate, options.tls_key};
     try {
       server_.emplace(server, *api_);

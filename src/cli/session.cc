@@ -1,7 +1,6 @@
 #include "cli/session.h"
 
 #include <fmt/format.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -56,7 +55,6 @@ std::unique_ptr<SqliteStore> open_folded(const std::filesystem::path& folder, co
 Session::Session(Store& store, const Toolbox& toolbox, std::optional<std::set<RunId>> runs)
     : toolbox_(toolbox),
       store_(store, std::move(runs)),
-      news_signal_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       runtime_(store_, toolbox.catalog, clock_,
                {.limits = {}, .on_failure = end_process, .on_durable = [this](const Frame& frame) { collect(frame); }}),
       pool_({.worker = {fmt::format("{}{}", local_worker_prefix, ::getpid())},
@@ -70,7 +68,7 @@ Session::Session(Store& store, const Toolbox& toolbox, std::optional<std::set<Ru
 
 Session::~Session() { stop(); }
 
-void Session::start_workers() {
+void Session::start() {
   std::vector<ToolName> names;
   for (const auto& tool : toolbox_.tools) names.push_back(tool->spec().name);
   WorkerName worker{fmt::format("{}{}", local_worker_prefix, ::getpid())};
@@ -85,19 +83,25 @@ void Session::stop() {
 }
 
 void Session::collect(const Frame& frame) {
-  std::lock_guard lock(news_mutex_);
   for_each_part(frame.parts, [&](const StreamPart& part) {
-    if (!part.key.is_tenant()) news_.push_back({RunId{part.key.stream}, part.first_seq, std::string(part.lines)});
+    if (!part.key.is_tenant()) news_.add({RunId{part.key.stream}, part.first_seq, std::string(part.lines)});
   });
-  std::uint64_t one = 1;
-  (void)!::write(news_signal_.get(), &one, sizeof one);
 }
 
-std::vector<RunNews> Session::take_news() {
-  std::uint64_t count = 0;
-  (void)!::read(news_signal_.get(), &count, sizeof count);
-  std::lock_guard lock(news_mutex_);
-  return std::exchange(news_, {});
+std::expected<void, NotTaken> Session::resolve(const Run& run, const Decided& decided) {
+  ResolveApproval command{decided.approval, decided.approve, this_person(), decided.reason};
+  auto answer = runtime_.ask<RunAnswer>(
+      [&](Engine& engine, Reply<RunAnswer> reply) { engine.command(run.tenant, run.id, command, std::move(reply)); });
+  if (!answer) return std::unexpected(NotTaken{answer.error().message});
+  return {};
+}
+
+std::expected<void, NotTaken> Session::answer(const Run& run, const Answered& answered) {
+  auto answer = runtime_.ask<RunAnswer>([&](Engine& engine, Reply<RunAnswer> reply) {
+    engine.answer(run.tenant, run.id, answered.step, answered.answer, this_person(), std::move(reply));
+  });
+  if (!answer) return std::unexpected(NotTaken{answer.error().message});
+  return {};
 }
 
 }  // namespace pawl

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "cli/carrier.h"
 #include "cli/focus.h"
 #include "cli/folder.h"
 #include "engine/runtime.h"
@@ -27,30 +27,24 @@ struct Toolbox {
 // Opens for writing and folds what a process that died left in frames, so that the tables know every run.
 std::unique_ptr<SqliteStore> open_folded(const std::filesystem::path& folder, const Toolbox& toolbox);
 
-// Events of one run that have become durable.
-struct RunNews {
-  RunId run;
-  std::uint64_t first_seq = 0;
-  std::string lines;
-};
-
-class Session {
+class Session final : public Carrier {
  public:
   // Goes on with `runs` only, and with those it makes itself; absent = with all. `store` comes from open_folded().
   Session(Store& store, const Toolbox& toolbox, std::optional<std::set<RunId>> runs);
-  ~Session();
+  ~Session() override;
 
   // Without workers until this is called: commands are decided, no step runs.
-  void start_workers();
+  void start() override;
   // Ends the tools at once, then finishes what has been decided. The folder is then at rest.
-  void stop();
+  void stop() override;
 
   Runtime& runtime() { return runtime_; }
   TenantId tenant() const { return tenant_; }
 
-  // Readable while there is news.
-  int news_fd() const { return news_signal_.get(); }
-  std::vector<RunNews> take_news();
+  int news_fd() const override { return news_.fd(); }
+  std::vector<RunNews> take_news() override { return news_.take(); }
+  std::expected<void, NotTaken> resolve(const Run& run, const Decided& decided) override;
+  std::expected<void, NotTaken> answer(const Run& run, const Answered& answered) override;
 
  private:
   void collect(const Frame& frame);
@@ -59,9 +53,7 @@ class Session {
   FocusedStore store_;
   SystemClock clock_;
   OpenGate gate_;
-  Descriptor news_signal_;
-  std::mutex news_mutex_;
-  std::vector<RunNews> news_;
+  NewsBox news_;
   Runtime runtime_;
   WorkerPool pool_;
   bool workers_started_ = false;

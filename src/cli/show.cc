@@ -6,8 +6,7 @@
 #include <boost/json/serialize.hpp>
 
 #include "cli/describe.h"
-#include "cli/history.h"
-#include "cli/remote.h"
+#include "cli/recorded_run.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "core/decide.h"
@@ -122,67 +121,13 @@ class Page {
 
 }  // namespace
 
-namespace {
-
-// The run's events and the workflow they belong to, from wherever they are.
-struct Source {
-  TenantId tenant;
-  RunId id;
-  WholeStream stream;
-  Workflows workflows;
-  std::optional<PublishedWorkflows> published;
-  const Workflow* workflow = nullptr;
-};
-
-RunCreated creation_or_stop(const Source& source) {
-  auto created = creation_of(source.stream);
-  if (!created) throw Stop(exit_ended_badly, fmt::format("{}: {}", source.id.str(), created.error()));
-  return std::move(*created);
-}
-
-Source read_from_server(const Remote& remote, const std::string& text) {
-  Source out;
-  out.id = remote.find_run(text);
-  out.stream = remote.stream(out.id);
-  RunCreated created = creation_or_stop(out);
-  Json row = remote.get(fmt::format("/workflows/{}?version={}", percent_encode(created.workflow.text), created.version));
-  auto workflow = compile_workflow(row.at("source").as_string(), created.workflow.text, nullptr);
-  if (!workflow) throw Stop(exit_ended_badly, workflow.error());
-  workflow->version = created.version;
-  out.workflow = &out.workflows.add(out.tenant, std::move(*workflow));
-  return out;
-}
-
-Source read_source(const ShowOptions& options) {
-  auto folder = data_folder(options.data);
-  if (auto remote = Remote::find_named(options.server, folder)) return read_from_server(*remote, options.run);
-  auto store = open_to_read(folder);
-  FoundRun found = find_run(*store, options.run);
-  Source out;
-  out.tenant = found.tenant;
-  out.id = found.id;
-  out.stream = read_stream(*store, StreamKey::of(found.tenant, found.id));
-  out.published.emplace(*store);
-  RunCreated created = creation_or_stop(out);
-  out.workflow = out.published->find(found.tenant, created.workflow, created.version);
-  if (!out.workflow)
-    throw Stop(exit_ended_badly, fmt::format("{} v{} is not in the folder", created.workflow.text, created.version));
-  return out;
-}
-
-}  // namespace
-
 ExitCode show_run(const ShowOptions& options) {
-  Source source = read_source(options);
+  RecordedRun source = read_run(options.server, data_folder(options.data), options.run);
   WholeStream& stream = source.stream;
-  Run run;
-  run.tenant = source.tenant;
-  run.id = source.id;
-  run.workflow = source.workflow;
   auto last = static_cast<std::uint64_t>(stream.lines.size());
   if (options.at && (*options.at == 0 || *options.at > last))
     throw Stop(exit_not_found, fmt::format("--at {}: this run has events 1 to {}", *options.at, last));
-  Replay replayed = replay(stream, std::move(run), options.at.value_or(last), options.vocabulary);
+  Replay replayed = replay(stream, source.unborn(), options.at.value_or(last), options.vocabulary);
 
   if (options.json && options.events) {
     for (const Told& told : replayed.events) fmt::print("{}\n", told.line->text);

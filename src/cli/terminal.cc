@@ -15,10 +15,13 @@ namespace {
 
 constexpr std::string_view hide_cursor = "\x1b[?25l";
 constexpr std::string_view show_cursor = "\x1b[?25h";
+constexpr std::string_view alternate_screen = "\x1b[?1049h\x1b[?25l\x1b[H";
+constexpr std::string_view usual_screen = "\x1b[?25h\x1b[?1049l";
 
 // Set before `changed` and not touched while it is true.
 termios original;
 std::atomic<bool> changed = false;
+std::atomic<bool> alternate = false;
 
 std::string_view environment(const char* name) {
   const char* value = std::getenv(name);
@@ -93,7 +96,15 @@ void KeyMode::enter() {
 
 void KeyMode::leave() { restore_terminal(); }
 
+void AlternateScreen::enter() {
+  if (!alternate.exchange(true)) write_all(STDOUT_FILENO, alternate_screen);
+}
+void AlternateScreen::leave() {
+  if (alternate.exchange(false)) write_all(STDOUT_FILENO, usual_screen);
+}
+
 void restore_terminal() {
+  if (alternate.exchange(false)) write_all(STDOUT_FILENO, usual_screen);
   if (!changed.exchange(false)) return;
   ::tcsetattr(STDIN_FILENO, TCSADRAIN, &original);
   write_all(STDOUT_FILENO, show_cursor);

@@ -42,6 +42,18 @@ class KeyMode {
   void enter();
 };
 
+// While it lives: a screen of its own; the one before comes back with all that stood on it.
+class AlternateScreen {
+ public:
+  AlternateScreen() { enter(); }
+  AlternateScreen(const AlternateScreen&) = delete;
+  AlternateScreen& operator=(const AlternateScreen&) = delete;
+  ~AlternateScreen() { leave(); }
+
+  void leave();
+  void enter();
+};
+
 // For those who end the process without unwinding. May be called at any time, from any thread.
 void restore_terminal();
 

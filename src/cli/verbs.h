@@ -19,6 +19,7 @@ namespace pawl {
 // For verbs that stay with a run.
 struct ProgressFlags {
   std::string data;
+  std::string server;
   bool approve = false;
   bool reject = false;
   std::string reason;
@@ -42,6 +43,7 @@ struct ServeOptions {
   std::string tls_certificate;
   std::string tls_key;
   std::vector<std::string> origins;
+  std::vector<std::string> hosts;
   bool workers = true;
 };
 ExitCode serve(const ServeOptions& options);
@@ -77,6 +79,7 @@ struct RunsOptions {
   std::string server;
   std::optional<RunStatus> status;
   std::size_t limit = 20;
+  std::string watch;  // seconds between two looks; empty = look once
   bool json = false;
   bool no_colour = false;
 };
@@ -114,7 +117,9 @@ ExitCode print_events(const EventsOptions& options);
 struct WorkflowsOptions {
   std::string data;
   std::string server;
-  std::string publish;  // a file; empty = list them
+  std::string name;  // print this one; empty = list them
+  std::optional<int> version;
+  std::string publish;  // a file
   bool json = false;
 };
 ExitCode show_workflows(const WorkflowsOptions& options);
@@ -153,13 +158,17 @@ ExitCode work(const WorkerOptions& options);
 
 struct VerifyOptions {
   std::string data;
+  std::string server;
   bool json = false;
   bool no_colour = false;
 };
-ExitCode verify_folder(const VerifyOptions& options);
+ExitCode verify(const VerifyOptions& options);
 
 struct GraphOptions {
-  std::string what;  // a lifecycle, or a workflow's file
+  std::string data;
+  std::string server;
+  std::string what;  // a lifecycle, a workflow's file, or the name of a published one
+  std::optional<int> version;
   DiagramFormat format = DiagramFormat::mermaid;
 };
 ExitCode print_graph(const GraphOptions& options);
@@ -168,5 +177,25 @@ struct CheckOptions {
   std::vector<std::string> files;
 };
 ExitCode check_files(const CheckOptions& options);
+
+struct BenchOptions {
+  std::string data;
+  bool json = false;
+};
+ExitCode measure(const BenchOptions& options);
+
+enum class Shell { bash, zsh, fish };
+template <>
+inline constexpr std::array enum_names<Shell>{std::string_view("bash"), std::string_view("zsh"), std::string_view("fish")};
+
+struct CompletionOptions {
+  Shell shell = Shell::bash;
+};
+ExitCode print_completion(const CompletionOptions& options);
+
+struct VersionOptions {
+  bool json = false;
+};
+ExitCode print_version(const VersionOptions& options);
 
 }  // namespace pawl

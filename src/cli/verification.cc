@@ -31,6 +31,23 @@ auto approval_key(const ApprovalRow& row) {
 
 }  // namespace
 
+std::optional<RunEvent> fold_line(Run& run, const StreamLine& line, const Found& found) {
+  auto wrong = [&](const std::string& what) { found({run.id.str(), line.seq, what}); };
+  auto event = parse_run_event(line.text);
+  if (!event) {
+    wrong(event.error());
+    return std::nullopt;
+  }
+  std::string again;
+  append_event(again, *event);
+  if (again != line.text) wrong("the event is not in canonical form");
+  if (auto evolved = evolve_checked(run, *event); !evolved) {
+    wrong(evolved.error());
+    return std::nullopt;
+  }
+  return std::move(*event);
+}
+
 Verification::Verification(Store& store, Found found, Progress progress)
     : store_(store), found_(std::move(found)), progress_(std::move(progress)), streams_(store), workflows_(store) {}
 
@@ -46,7 +63,8 @@ VerifyCounts Verification::check() {
 
   for (const Tenant& tenant : tenants)
     for (std::size_t status = 0; status < enum_count<ApprovalStatus>; ++status)
-      for (ApprovalRow& row : store_.list_approvals(tenant.id, static_cast<ApprovalStatus>(status), SIZE_MAX)) {
+      for (ApprovalRow& row :
+           store_.list_approvals(tenant.id, {.status = static_cast<ApprovalStatus>(status), .limit = SIZE_MAX})) {
         ++counts_.approvals;
         approvals_[row.run].push_back(std::move(row));
       }
@@ -137,16 +155,11 @@ void Verification::fold_and_compare(StreamKey key, const WholeStream& stream, co
   std::string id = run.id.str();
   auto row = store_.load(key.tenant, run.id);
   auto commit_end = stream.commit_ends.begin();
-  std::string again;
   Instant last_at;
   for (const StreamLine& line : stream.lines) {
     ++counts_.events;
-    auto event = parse_run_event(line.text);
-    if (!event) return report(id, line.seq, event.error());
-    again.clear();
-    append_event(again, *event);
-    if (again != line.text) report(id, line.seq, "the event is not in canonical form");
-    if (auto evolved = evolve_checked(run, *event); !evolved) return report(id, line.seq, evolved.error());
+    auto event = fold_line(run, line, found_);
+    if (!event) return;
     last_at = event->at;
     bool is_folded_end = row && line.seq == row->seq;
     bool is_commit_end = commit_end != stream.commit_ends.end() && *commit_end == line.seq;
@@ -172,6 +185,7 @@ void Verification::check_row(const Run& run, const WholeStream& stream, const Ru
   expect(row.head == stream.lines[row.seq - 1].hash, "the head is not the chain's hash");
   expect(row.status == run.status,
          fmt::format("status is {}, folded {}", to_string(row.status), to_string(run.status)));
+  expect(!row.phase || *row.phase == phase_of(run), "phase");
   expect(row.error_code == (run.diagnostic ? run.diagnostic->error_code : ""), "error_code");
   expect(row.workflow == run.workflow->name && row.version == run.workflow->version, "workflow or version");
   expect(row.workspace == run.workspace, "workspace");

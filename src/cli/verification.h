@@ -28,11 +28,14 @@ struct VerifyCounts {
   std::uint64_t ready = 0;
 };
 
+using Found = std::function<void(const Problem&)>;
+using Progress = std::function<void(const VerifyCounts&)>;
+
+// Folds the line into `run` and tells what is wrong with it; nothing when the stream cannot go on after it.
+std::optional<RunEvent> fold_line(Run& run, const StreamLine& line, const Found& found);
+
 class Verification {
  public:
-  using Found = std::function<void(const Problem&)>;
-  using Progress = std::function<void(const VerifyCounts&)>;
-
   Verification(Store& store, Found found, Progress progress);
   VerifyCounts check();
 

@@ -5,6 +5,7 @@
 #include <boost/json/serialize.hpp>
 
 #include "cli/describe.h"
+#include "cli/served_verification.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "cli/verification.h"
@@ -47,7 +48,7 @@ class Report {
     std::fflush(stdout);
   }
 
-  ExitCode summary(const VerifyCounts& counts, const std::string& folder) {
+  ExitCode summary(const VerifyCounts& counts, const std::string& where) {
     if (json_) {
       fmt::print("{}\n", boost::json::serialize(boost::json::object{{"type", "summary"},
                                                                     {"tenants", counts.tenants},
@@ -62,7 +63,7 @@ class Report {
       Line line(clean ? Ink::green : Ink::red, clean ? "clean" : fmt::format("{} problems", problems_));
       line.add(fmt::format(": {} runs, {} events, {} tenants, {} approvals, {} ready steps in {}",
                            print_count(counts.runs), print_count(counts.events), print_count(counts.tenants),
-                           print_count(counts.approvals), print_count(counts.ready), folder));
+                           print_count(counts.approvals), print_count(counts.ready), where));
       line.add(Ink::dim, fmt::format(" ({})", print_elapsed(clock_.now() - started_)));
       fmt::print("{}\n", line.print(traits_.look));
     }
@@ -89,12 +90,8 @@ std::string integrity_of(const std::filesystem::path& folder) {
   return connection.text("PRAGMA integrity_check(1)");
 }
 
-}  // namespace
-
-ExitCode verify_folder(const VerifyOptions& options) {
-  auto folder = data_folder(options.data);
+ExitCode verify_folder(const std::filesystem::path& folder, Report& report) {
   auto store = open_to_read(folder);
-  Report report(options);
   VerifyCounts counts;
   try {
     if (auto integrity = integrity_of(folder); integrity != "ok")
@@ -108,6 +105,22 @@ ExitCode verify_folder(const VerifyOptions& options) {
     report.problem({journal_in(folder).string(), 0, failure.what()});
   }
   return report.summary(counts, folder.string());
+}
+
+ExitCode verify_server(const Remote& remote, Report& report) {
+  ServedVerification verification(
+      remote, [&](const Problem& problem) { report.problem(problem); },
+      [&](const VerifyCounts& so_far) { report.progress(so_far); });
+  return report.summary(verification.check(), remote.url());
+}
+
+}  // namespace
+
+ExitCode verify(const VerifyOptions& options) {
+  auto folder = data_folder(options.data);
+  Report report(options);
+  if (auto remote = Remote::find_named(options.server, folder)) return verify_server(*remote, report);
+  return verify_folder(folder, report);
 }
 
 }  // namespace pawl

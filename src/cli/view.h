@@ -1,13 +1,13 @@
-// How progress is shown: in place on a terminal, as plain lines, or as JSON. follow() drives one of them.
+// How progress is shown: in location on a terminal, as plain lines, or as JSON. follow() drives one of them.
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/describe.h"
+#include "cli/folder.h"
 #include "cli/terminal.h"
 #include "core/event.h"
 #include "core/run.h"
@@ -25,7 +25,7 @@ enum class Outcome { ended, waiting, interrupted };
 struct Ending {
   Outcome outcome = Outcome::ended;
   std::vector<const Run*> runs;
-  std::filesystem::path folder;
+  Location location;
 };
 
 class View {

@@ -26,8 +26,6 @@ using boost::json::object;
 
 constexpr std::string_view poll_wait = "20s";
 constexpr auto heartbeat_every = std::chrono::seconds(5);
-constexpr auto retry_first = std::chrono::milliseconds(200);
-constexpr auto retry_last = std::chrono::seconds(10);
 
 // A step that a program is working on, on its thread's stack.
 struct Held {
@@ -56,21 +54,6 @@ class Worker {
   }
 
  private:
-  // Until it works: a server that is away comes back.
-  template <class Call>
-  Json insist(Call call) {
-    auto pause = std::chrono::milliseconds(retry_first);
-    while (true) {
-      try {
-        return call();
-      } catch (const Stop& stop) {
-        if (stop.code() != exit_busy) throw;
-        std::this_thread::sleep_for(pause);
-        pause = std::min<std::chrono::milliseconds>(pause * 2, retry_last);
-      }
-    }
-  }
-
   void take_and_work() try {
     while (true) {
       Json answer = insist([&] {

@@ -53,6 +53,7 @@ class ByteReader {
 
   bool bad() const { return bad_; }
   bool at_end() const { return in_.empty(); }
+  std::string_view rest() const { return in_; }
 
   std::uint64_t u64() {
     std::uint64_t value = 0;
@@ -61,13 +62,26 @@ class ByteReader {
       auto byte = static_cast<std::uint8_t>(in_[0]);
       in_.remove_prefix(1);
       value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) return value;
+      if (byte >= 0x80) continue;
+      // A number has one spelling: no empty end, and no bit that is lost.
+      if ((byte == 0 && shift > 0) || (shift == 63 && byte > 1)) break;
+      return value;
     }
     return fail(), 0;
+  }
+  bool flag() {
+    std::uint64_t value = u64();
+    if (value > 1) fail();
+    return value == 1;
   }
   std::int64_t i64() {
     std::uint64_t raw = u64();
     return static_cast<std::int64_t>(raw >> 1) ^ -static_cast<std::int64_t>(raw & 1);
+  }
+  int i32() {
+    std::int64_t value = i64();
+    if (value != static_cast<int>(value)) return fail(), 0;
+    return static_cast<int>(value);
   }
   std::string_view text() {
     std::uint64_t size = u64();

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/command.h"
@@ -68,5 +69,10 @@ void evolve(Run& run, const RunEvent& event);
 
 // The same, for events whose origin is not trusted (pawl verify): says what is wrong instead of stopping.
 std::expected<void, std::string> evolve_checked(Run& run, const RunEvent& event);
+
+// The same for an event as its stream has it, one a line.
+std::expected<RunEvent, std::string> fold_line(Run& run, std::string_view line);
+// A whole stream, or its beginning, from the first event on.
+std::expected<Run, std::string> fold_lines(TenantId tenant, RunId id, const Workflow& workflow, std::string_view lines);
 
 }  // namespace pawl

@@ -258,9 +258,9 @@ class EventWriter {
   void operator()(const TransitionRefused& event) {
     object_.number("at", at_.ms);
     object_.text_unless_empty("by", event.by.text);
-    object_.word("code", event.code);
+    object_.text("code", event.code);
     object_.text("requested", event.requested);
-    object_.word("state", event.state);
+    object_.text("state", event.state);
     end();
   }
 
@@ -343,6 +343,16 @@ class ObjectReader {
     if (!value || !value->is_int64()) throw BadEvent{"\"" + std::string(key) + "\" must be a whole number"};
     return value->get_int64();
   }
+  int small_number(std::string_view key) const {
+    std::int64_t value = number(key);
+    if (value != static_cast<int>(value)) throw BadEvent{"\"" + std::string(key) + "\" is out of range"};
+    return static_cast<int>(value);
+  }
+  StepId step() const {
+    StepId out{text("step")};
+    if (!is_valid_name(out.text)) throw BadEvent{"\"step\" is not a step's name"};
+    return out;
+  }
   bool flag(std::string_view key) const {
     const Json* value = object_->if_contains(key);
     return value && value->is_bool() && value->get_bool();
@@ -353,7 +363,12 @@ class ObjectReader {
     if (!value) throw BadEvent{"\"" + std::string(key) + "\" is missing"};
     return *value;
   }
-  Instant instant(std::string_view key) const { return {number(key)}; }
+  std::int64_t milliseconds(std::string_view key) const {
+    std::int64_t value = number(key);
+    if (!is_possible_time(value)) throw BadEvent{"\"" + std::string(key) + "\" is out of range"};
+    return value;
+  }
+  Instant instant(std::string_view key) const { return {milliseconds(key)}; }
   Money money(std::string_view key) const {
     if (!has(key)) return {};
     auto value = parse_money(text(key));
@@ -385,7 +400,7 @@ class ObjectReader {
     out->retryable = in.flag("retryable");
     out->severity = in.word<Severity>("severity");
     out->step = StepId{in.text_or_empty("step")};
-    out->attempt = in.has("attempt") ? static_cast<int>(in.number("attempt")) : 0;
+    out->attempt = in.has("attempt") ? in.small_number("attempt") : 0;
     out->occurred_at = in.instant("occurred_at");
     out->cause = in.diagnostic("cause", depth + 1);
     return out;
@@ -398,7 +413,7 @@ class ObjectReader {
 RunPayload read_created(const ObjectReader& in) {
   RunCreated out;
   out.workflow = WorkflowName{in.text("workflow")};
-  out.version = static_cast<int>(in.number("version"));
+  out.version = in.small_number("version");
   out.workflow_digest = in.text("workflow_digest");
   out.workspace = WorkspaceName{in.text("workspace")};
   out.provider = in.word<Provider>("provider");
@@ -411,12 +426,12 @@ RunPayload read_created(const ObjectReader& in) {
         Idempotency{in.text("idempotency_scope"), in.text("idempotency_key"), in.text("request_digest")});
   if (in.has("retry_of")) out.retry_of = in.id<RunId>("retry_of");
   if (in.has("budget_usd")) out.budget = in.money("budget_usd");
-  if (in.has("timeout_ms")) out.timeout = Duration(in.number("timeout_ms"));
+  if (in.has("timeout_ms")) out.timeout = Duration(in.milliseconds("timeout_ms"));
   return out;
 }
 
 RunPayload read_step(const ObjectReader& in, StepTrigger trigger) {
-  StepId step{in.text("step")};
+  StepId step = in.step();
   switch (trigger) {
     case StepTrigger::claim:
     case StepTrigger::reclaim:
@@ -432,6 +447,7 @@ RunPayload read_step(const ObjectReader& in, StepTrigger trigger) {
     case StepTrigger::fail_terminal:
     case StepTrigger::refuse:
     case StepTrigger::give_up:
+      in.at("diagnostic");  // always there
       return StepFailed{step, trigger, in.diagnostic("diagnostic"),
                         in.has("next_eligible_at") ? in.instant("next_eligible_at") : Instant{}, in.money("cost_usd")};
     case StepTrigger::ask:
@@ -463,11 +479,11 @@ RunPayload read_payload(const ObjectReader& in) {
     ApprovalTerms terms;
     terms.tier = in.word<Tier>("tier");
     terms.two_person = in.flag("two_person");
-    terms.quorum = static_cast<int>(in.number("quorum"));
+    terms.quorum = in.small_number("quorum");
     terms.prompt = in.text_or_empty("prompt");
     Instant expires_at = in.instant("expires_at");
     terms.expires = expires_at - in.instant("at");
-    return ApprovalRequested{in.id<ApprovalId>("approval"), StepId{in.text("step")}, std::move(terms), expires_at};
+    return ApprovalRequested{in.id<ApprovalId>("approval"), in.step(), std::move(terms), expires_at};
   }
   if (type == "approval.voted") return ApprovalVoted{in.id<ApprovalId>("approval"), Actor{in.text("by")}};
   if (type == "transition.refused")

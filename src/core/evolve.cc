@@ -253,4 +253,28 @@ void evolve(Run& run, const RunEvent& event) {
     invariant(false, folded.error());
 }
 
+std::expected<RunEvent, std::string> fold_line(Run& run, std::string_view line) {
+  auto event = parse_run_event(line);
+  auto folded = event ? evolve_checked(run, *event) : std::unexpected(event.error());
+  if (!folded)
+    return wrong("the journal of " + run.id.str() + " is damaged at event " + std::to_string(run.seq + 1) + ": " +
+                 folded.error());
+  return event;
+}
+
+std::expected<Run, std::string> fold_lines(TenantId tenant, RunId id, const Workflow& workflow,
+                                           std::string_view lines) {
+  Run run;
+  run.workflow = &workflow;
+  run.tenant = tenant;
+  run.id = id;
+  while (!lines.empty()) {
+    std::size_t end = lines.find('\n');
+    if (end == lines.npos) return wrong("the journal of " + id.str() + " ends in mid-line");
+    if (auto folded = fold_line(run, lines.substr(0, end)); !folded) return wrong(folded.error());
+    lines.remove_prefix(end + 1);
+  }
+  return run;
+}
+
 }  // namespace pawl

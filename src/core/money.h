@@ -13,7 +13,10 @@ struct Money {
   std::int64_t micros = 0;
 
   friend constexpr auto operator<=>(const Money&, const Money&) = default;
-  friend constexpr Money operator+(Money a, Money b) { return {a.micros + b.micros}; }
+  // Never less than either: a sum that is too large stays the largest there is.
+  friend constexpr Money operator+(Money a, Money b) {
+    return {a.micros > INT64_MAX - b.micros ? INT64_MAX : a.micros + b.micros};
+  }
 };
 
 // At least two decimals, at most six: "0.00", "2.50", "0.000125".

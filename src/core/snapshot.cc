@@ -1,5 +1,7 @@
 #include "core/snapshot.h"
 
+#include <climits>
+
 #include "core/bytes.h"
 
 namespace pawl {
@@ -120,7 +122,7 @@ class Reader : public ByteReader {
     run.created_by.text = text();
     run.trigger_type = text();
     run.trigger_ref = text();
-    if (u64() != 0) {
+    if (flag()) {
       Idempotency found;
       found.scope = text();
       found.key = text();
@@ -129,20 +131,20 @@ class Reader : public ByteReader {
     }
     if (RunId retry_of{id()}; !retry_of.is_nil()) run.retry_of = retry_of;
     if (auto micros = i64(); micros >= 0) run.budget = Money{micros};
-    if (auto ms = i64(); ms >= 0) run.timeout = Duration(ms);
-    run.created_at.ms = i64();
+    if (auto ms = milliseconds(); ms >= 0) run.timeout = Duration(ms);
+    run.created_at = moment();
     run.started_at = since(run.created_at);
     run.finished_at = since(run.created_at);
-    run.cost.micros = i64();
-    run.writes = static_cast<int>(u64());
+    run.cost = money();
+    run.writes = count(u64());
     run.seq = u64();
     run.diagnostic = diagnostic(0);
     std::uint64_t steps = u64();
-    if (steps > run.workflow->steps.size()) return fail();
+    if (steps != 0 && steps != run.workflow->steps.size()) return fail();
     run.steps.resize(steps);
     for (auto& each : run.steps) step(run, each);
     std::uint64_t approvals = u64();
-    for (std::uint64_t i = 0; i < approvals && !bad(); ++i) approval(run.approvals.emplace_back());
+    for (std::uint64_t i = 0; i < approvals && !failed(); ++i) approval(run, run.approvals.emplace_back());
   }
 
   bool failed() const { return failed_ || bad(); }
@@ -159,13 +161,33 @@ class Reader : public ByteReader {
     }
     return static_cast<Enum>(value);
   }
+  Money money() {
+    Money out{i64()};
+    if (out.micros < 0) fail();
+    return out;
+  }
+  int count(std::uint64_t value) {
+    if (value <= INT_MAX) return static_cast<int>(value);
+    fail();
+    return 0;
+  }
+  std::int64_t milliseconds() {
+    std::int64_t value = i64();
+    if (is_possible_time(value)) return value;
+    fail();
+    return 0;
+  }
+  Instant moment() { return {milliseconds()}; }
   Instant since(Instant base) {
     std::int64_t delta = i64();
-    return delta == INT64_MIN / 2 ? Instant{} : Instant{base.ms + delta};
+    if (delta == INT64_MIN / 2) return {};
+    if (is_possible_time(delta) && is_possible_time(base.ms + delta)) return {base.ms + delta};
+    fail();
+    return {};
   }
 
   std::shared_ptr<const Diagnostic> diagnostic(int depth) {
-    if (u64() == 0) return nullptr;
+    if (!flag()) return nullptr;
     if (depth > diagnostic_depth_max) return fail(), nullptr;
     auto out = std::make_shared<Diagnostic>();
     out->error_code = text();
@@ -173,11 +195,11 @@ class Reader : public ByteReader {
     out->message = text();
     out->likely_cause = text();
     out->suggested_fix = text();
-    out->retryable = u64() != 0;
+    out->retryable = flag();
     out->severity = word<Severity>();
     out->step.text = text();
-    out->attempt = static_cast<int>(i64());
-    out->occurred_at.ms = i64();
+    out->attempt = i32();
+    out->occurred_at = moment();
     out->cause = diagnostic(depth + 1);
     return out;
   }
@@ -187,7 +209,7 @@ class Reader : public ByteReader {
     step.answer = text();
     if (step.status == StepStatus::pending) return;
     std::uint64_t attempts = u64();
-    step.attempts = static_cast<int>(attempts >> 1);
+    step.attempts = count(attempts >> 1);
     step.wrote = (attempts & 1) != 0;
     step.lease_token = u64();
     step.lease_owner.text = text();
@@ -196,28 +218,30 @@ class Reader : public ByteReader {
     step.finished_at = since(run.created_at);
     step.next_eligible_at = since(run.created_at);
     step.output = text();
-    step.cost.micros = i64();
+    step.cost = money();
     step.question = text();
     step.last_error = diagnostic(0);
   }
 
-  void approval(Approval& approval) {
+  void approval(const Run& run, Approval& approval) {
     approval.id.bits = id();
-    approval.step = static_cast<StepIndex>(u64());
+    std::uint64_t step = u64();
+    if (step >= run.steps.size()) return fail();
+    approval.step = static_cast<StepIndex>(step);
     approval.status = word<ApprovalStatus>();
     approval.terms.tier = word<Tier>();
-    approval.terms.two_person = u64() != 0;
-    approval.terms.quorum = static_cast<int>(i64());
-    approval.terms.expires = Duration(i64());
+    approval.terms.two_person = flag();
+    approval.terms.quorum = i32();
+    approval.terms.expires = Duration(milliseconds());
     approval.terms.prompt = text();
-    approval.requested_at.ms = i64();
-    approval.expires_at.ms = i64();
-    approval.resolved_at.ms = i64();
+    approval.requested_at = moment();
+    approval.expires_at = moment();
+    approval.resolved_at = moment();
     std::uint64_t votes = u64();
     for (std::uint64_t i = 0; i < votes && !bad(); ++i) {
       auto& vote = approval.votes.emplace_back();
       vote.by.text = text();
-      vote.at.ms = i64();
+      vote.at = moment();
     }
     approval.resolved_by.text = text();
     approval.reason = text();

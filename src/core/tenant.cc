@@ -60,7 +60,9 @@ std::optional<int> optional_number(const Object& in, std::string_view key) {
   const Json* value = in.if_contains(key);
   if (!value) return std::nullopt;
   if (!value->is_int64()) throw Bad{"\"" + std::string(key) + "\" must be a whole number"};
-  return static_cast<int>(value->get_int64());
+  auto number = static_cast<int>(value->get_int64());
+  if (number != value->get_int64()) throw Bad{"\"" + std::string(key) + "\" is out of range"};
+  return number;
 }
 
 int number(const Object& in, std::string_view key) {
@@ -72,6 +74,7 @@ int number(const Object& in, std::string_view key) {
 Instant moment(const Object& in, std::string_view key) {
   const Json* value = in.if_contains(key);
   if (!value || !value->is_int64()) throw Bad{"\"" + std::string(key) + "\" must be a whole number"};
+  if (!is_possible_time(value->get_int64())) throw Bad{"\"" + std::string(key) + "\" is out of range"};
   return {value->get_int64()};
 }
 
@@ -129,21 +132,23 @@ struct Fold {
     return {};
   }
   Checked operator()(const WorkflowPublished& event) const {
-    auto& latest = tenant.workflows[event.workflow];
-    if (event.version != latest.version + 1) return std::unexpected("a workflow's versions must grow by one");
-    latest = {event.version, event.digest};
+    auto latest = tenant.workflows.find(event.workflow);
+    if (event.version != (latest == tenant.workflows.end() ? 1 : latest->second.version + 1))
+      return std::unexpected("a workflow's versions must grow by one");
+    tenant.workflows[event.workflow] = {event.version, event.digest};
     return {};
   }
   Checked operator()(const RequestRefused&) const { return {}; }
   Checked operator()(const KeyCreated& event) const {
     if (tenant.keys.contains(event.key)) return std::unexpected("a key is created once");
-    tenant.keys[event.key] = {event.name, event.role, event.secret_hash, whole.at, whole.by, event.expires_at};
+    tenant.keys[event.key] = {event.name, event.role, event.secret_hash, whole.at, whole.by, event.expires_at, false};
     return {};
   }
   Checked operator()(const KeyRevoked& event) const {
     auto found = tenant.keys.find(event.key);
     if (found == tenant.keys.end()) return std::unexpected("a key was revoked that is not there");
     found->second.expires_at = std::min(found->second.expires_at, event.from);
+    found->second.revoked = true;
     return {};
   }
 };
@@ -166,9 +171,7 @@ std::expected<TenantEvent, std::string> parse_tenant_event(std::string_view line
   try {
     if (int version = number(in, "v"); version < 1 || version > event_format_version)
       return std::unexpected("event format " + std::to_string(version) + " is newer than this pawl; upgrade it");
-    const Json* at = in.if_contains("at");
-    if (!at || !at->is_int64()) return std::unexpected("\"at\" must be a whole number");
-    return TenantEvent{{at->get_int64()}, Actor{in.contains("by") ? text(in, "by") : ""}, read_payload(in)};
+    return TenantEvent{moment(in, "at"), Actor{in.contains("by") ? text(in, "by") : ""}, read_payload(in)};
   } catch (const Bad& bad) {
     return std::unexpected(bad.reason);
   }

@@ -102,6 +102,7 @@ struct Tenant {
     Instant created_at;
     Actor created_by;
     Instant expires_at = end_of_time;  // by its own term, or because it was revoked
+    bool revoked = false;              // from expires_at on, which may lie ahead
     friend bool operator==(const Key&, const Key&) = default;
   };
   std::map<KeyId, Key> keys;

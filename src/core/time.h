@@ -24,6 +24,9 @@ struct Instant {
 
 inline constexpr Instant end_of_time{INT64_MAX};
 
+// Moments and spans that are read from bytes lie within this, some 285,000 years: sums of a few cannot overflow.
+constexpr bool is_possible_time(std::int64_t ms) { return ms > -(1LL << 53) && ms < 1LL << 53; }
+
 // 2026-11-16T02:21:57.123Z
 std::string print_time(Instant at);
 std::optional<Instant> parse_time(std::string_view rfc3339);

@@ -41,8 +41,8 @@ static_assert(every_status_has_a_plain_row());
 static_assert(steps_stand_in_order());
 static_assert(contract_v1_is_what_is_stored());
 
-const RunProjection& projection_of(const Run& run) {
-  auto row = find_projection(run.status, phase_of(run));
+const RunProjection& projection_of(RunStatus status, RunPhase phase) {
+  auto row = find_projection(status, phase);
   invariant(row.has_value(), "a run is in a phase that its status does not have");
   return run_projections[*row];
 }
@@ -60,14 +60,20 @@ RunPhase phase_of(const Run& run) {
   return backing_off ? RunPhase::backing_off : RunPhase::plain;
 }
 
+std::string_view run_word(Vocabulary vocabulary, RunStatus status, RunPhase phase) {
+  return projection_of(status, phase).words[column(vocabulary)];
+}
+
 std::string_view run_word(Vocabulary vocabulary, const Run& run) {
-  return projection_of(run).words[column(vocabulary)];
+  return run_word(vocabulary, run.status, phase_of(run));
 }
 
 std::string_view step_word(Vocabulary vocabulary, StepStatus status) {
   return step_projections[static_cast<std::size_t>(status)].words[column(vocabulary)];
 }
 
-std::string_view sub_state(const Run& run) { return projection_of(run).sub_state; }
+std::string_view sub_state(RunStatus status, RunPhase phase) { return projection_of(status, phase).sub_state; }
+
+std::string_view sub_state(const Run& run) { return sub_state(run.status, phase_of(run)); }
 
 }  // namespace pawl

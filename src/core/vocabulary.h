@@ -79,9 +79,11 @@ inline constexpr auto step_projections = [] {
 
 RunPhase phase_of(const Run& run);
 
+std::string_view run_word(Vocabulary vocabulary, RunStatus status, RunPhase phase);
 std::string_view run_word(Vocabulary vocabulary, const Run& run);
 std::string_view step_word(Vocabulary vocabulary, StepStatus status);
 // The provider-agnostic word for what the run does just now; empty = null.
+std::string_view sub_state(RunStatus status, RunPhase phase);
 std::string_view sub_state(const Run& run);
 
 // Approvals have the same five words everywhere: enum_names<ApprovalStatus>.

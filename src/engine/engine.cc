@@ -108,7 +108,7 @@ Engine::Resident& Engine::adopt(RunRow row) {
   }
   invariant(workflow != nullptr, "a run names a workflow version that is not there");
   auto run = read_snapshot(row.snapshot, *workflow);
-  if (!run) run = fold_lines(row.tenant, row.id, *workflow, store_.history(StreamKey::of(row.tenant, row.id)).lines);
+  if (!run) run = fold_history(row, *workflow);
   ++stats_.runs_loaded;
   Resident& resident = adopt(std::move(*run), row.head);
   resident.in_rows = true;
@@ -119,6 +119,13 @@ Engine::Resident& Engine::adopt(RunRow row) {
     resident.load_timer_at = row.due_at;
   folded_.push_back({position_, row.id});  // when it was loaded for nothing, it leaves again
   return resident;
+}
+
+// When its snapshot cannot be read.
+Run Engine::fold_history(const RunRow& row, const Workflow& workflow) {
+  auto folded = fold_lines(row.tenant, row.id, workflow, store_.history(StreamKey::of(row.tenant, row.id)).lines);
+  if (!folded) throw StoreFailure(folded.error());
+  return std::move(*folded);
 }
 
 bool Engine::may_leave(const Resident& resident, Position durable) const {
@@ -314,6 +321,11 @@ void Engine::append_tenant_event(TenantEntry& entry, TenantPayload payload, cons
 
 // ---- Tenants
 
+const Tenant* Engine::find_tenant(TenantId tenant) const {
+  auto found = tenants_.find(tenant);
+  return found == tenants_.end() ? nullptr : &found->second.tenant;
+}
+
 std::optional<TenantId> Engine::find_tenant(std::string_view name) const {
   for (const auto& [id, entry] : tenants_)
     if (entry.tenant.name == name) return id;
@@ -478,24 +490,25 @@ std::optional<RunId> Engine::find_request(TenantId tenant, const std::string& ke
   return store_.find_request(tenant, key);
 }
 
-std::optional<std::expected<RunAnswer, Refusal>> Engine::answer_repeat(const NewRun& request,
-                                                                       const Workflow& workflow) {
-  if (request.idempotency) {
-    const Idempotency& wanted = *request.idempotency;
-    if (auto id = find_request(request.tenant, idempotency_request_key(wanted.scope, wanted.key))) {
-      Resident* resident = find(request.tenant, *id);
-      invariant(resident && resident->run.idempotency, "a request's name leads to its run");
-      if (resident->run.idempotency->digest != wanted.digest)
-        return std::unexpected(Refusal{RefusalCode::idempotency_conflict,
-                                       "this Idempotency-Key was used for another request, which made " + id->str()});
-      return answer_of(*resident);
-    }
-  }
+Engine::Repeat Engine::answer_repeat(TenantId tenant, const Idempotency& wanted) {
+  auto id = find_request(tenant, idempotency_request_key(wanted.scope, wanted.key));
+  if (!id) return std::nullopt;
+  Resident* resident = find(tenant, *id);
+  invariant(resident && resident->run.idempotency, "a request's name leads to its run");
+  if (resident->run.idempotency->digest != wanted.digest)
+    return std::unexpected(Refusal{RefusalCode::idempotency_conflict,
+                                   "this Idempotency-Key was used for another request, which made " + id->str()});
+  return answer_of(*resident);
+}
+
+Engine::Repeat Engine::answer_repeat(const NewRun& request, const Workflow& workflow) {
+  if (request.idempotency)
+    if (auto repeat = answer_repeat(request.tenant, *request.idempotency)) return repeat;
   std::string trigger = trigger_request_key(workflow.name, request.trigger_type, request.trigger_ref);
   if (trigger.empty()) return std::nullopt;
   auto id = find_request(request.tenant, trigger);
   Resident* resident = id ? find(request.tenant, *id) : nullptr;
-  return resident ? std::optional<std::expected<RunAnswer, Refusal>>(answer_of(*resident)) : std::nullopt;
+  return resident ? Repeat(answer_of(*resident)) : std::nullopt;
 }
 
 Engine::Resident& Engine::create(const CreateRun& command) {
@@ -539,17 +552,26 @@ void Engine::answer(TenantId tenant, RunId run, const StepId& step, JsonText tex
   command(tenant, run, AnswerQuestion{*index, std::move(text), std::move(by)}, std::move(reply));
 }
 
-std::optional<RunId> Engine::retry(TenantId tenant, RunId run, Actor by, Reply<RunAnswer> reply) {
+std::optional<RunId> Engine::retry(TenantId tenant, RunId run, Actor by, Reply<RunAnswer> reply,
+                                   std::shared_ptr<const Idempotency> idempotency) {
   Resident* resident = find_verified(tenant, run);
   if (!resident) return answer_with<RunAnswer>(reply, no_such("run")), std::nullopt;
+  auto retrying = [&](RunId made) {
+    return [=](Engine& engine, Reply<RunAnswer> once_more) {
+      engine.redirects_[made] = engine.retry(tenant, run, by, std::move(once_more), idempotency);
+    };
+  };
+  if (auto repeat = idempotency ? answer_repeat(tenant, *idempotency) : std::nullopt) {
+    auto id = *repeat ? std::optional((*repeat)->run) : std::nullopt;
+    answer_on<RunAnswer>(id ? basis_of(*residents_.at(*id)) : no_basis, reply, std::move(*repeat),
+                         [&] { return retrying(*id); });
+    return id;
+  }
   auto again = retry_of(resident->run, ids_.make<RunId>(clock_.now()), by);
   if (!again) return answer_with<RunAnswer>(reply, std::unexpected(again.error())), std::nullopt;
+  again->idempotency = idempotency;
   Resident& made = create(*again);
-  answer_on<RunAnswer>(basis_of(made), reply, answer_of_new(made), [&] {
-    return [=, id = made.run.id](Engine& engine, Reply<RunAnswer> reply_again) {
-      engine.redirects_[id] = engine.retry(tenant, run, by, std::move(reply_again));
-    };
-  });
+  answer_on<RunAnswer>(basis_of(made), reply, answer_of_new(made), [&] { return retrying(made.run.id); });
   return again->id;
 }
 

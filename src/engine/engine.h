@@ -62,6 +62,9 @@ struct RunAnswer {
 template <class T>
 using Reply = std::move_only_function<void(std::expected<T, Refusal>)>;
 
+// Of one run. Inputs stand in the journal for ever; what is larger belongs in a file that the input names.
+inline constexpr std::size_t run_input_bytes_max = std::size_t{1} << 20;
+
 struct NewRun {
   TenantId tenant;
   WorkflowName workflow;
@@ -175,6 +178,8 @@ class Engine {
 
   // Tenants and their configuration.
   std::optional<TenantId> find_tenant(std::string_view name) const;
+  // As decided so far; null when there is none. Valid until the next command.
+  const Tenant* find_tenant(TenantId tenant) const;
   void create_tenant(std::string name, Actor by, Reply<TenantId> reply);
   void create_key(TenantId tenant, KeyCreated key, Actor by, Reply<TenantId> reply);
   void revoke_key(TenantId tenant, KeyRevoked key, Actor by, Reply<TenantId> reply);
@@ -191,7 +196,9 @@ class Engine {
   void command(TenantId tenant, RunId run, const RunCommand& command, Reply<RunAnswer> reply);
   // Finds the step by its name; for AnswerQuestion.
   void answer(TenantId tenant, RunId run, const StepId& step, JsonText text, Actor by, Reply<RunAnswer> reply);
-  std::optional<RunId> retry(TenantId tenant, RunId run, Actor by, Reply<RunAnswer> reply);
+  // With an idempotency key a repeat answers with the run that the first request made.
+  std::optional<RunId> retry(TenantId tenant, RunId run, Actor by, Reply<RunAnswer> reply,
+                             std::shared_ptr<const Idempotency> idempotency = {});
   // What another orchestrator says of a run that it carries.
   struct StatusReport {
     RunStatus status = RunStatus::running;
@@ -302,6 +309,7 @@ class Engine {
   Resident& adopt(Run run, const Hash& head);
   Resident* load(TenantId tenant, RunId run);
   Resident& adopt(RunRow row);
+  Run fold_history(const RunRow& row, const Workflow& workflow);
   bool may_leave(const Resident& resident, Position durable) const;
 
   // Deciding.
@@ -313,7 +321,9 @@ class Engine {
   void audit_on_sealed(const Resident& resident, const RunCommand& command, const Refusal& refusal);
   Resident& create(const CreateRun& command);
   // The run that an earlier request with the same names made, or a refusal when it was another request.
-  std::optional<std::expected<RunAnswer, Refusal>> answer_repeat(const NewRun& request, const Workflow& workflow);
+  using Repeat = std::optional<std::expected<RunAnswer, Refusal>>;
+  Repeat answer_repeat(const NewRun& request, const Workflow& workflow);
+  Repeat answer_repeat(TenantId tenant, const Idempotency& wanted);
   std::optional<RunId> find_request(TenantId tenant, const std::string& key);
   void publish_compiled(TenantId tenant, Workflow workflow, const Actor& by, Reply<WorkflowRef>& reply);
   void append_tenant_event(TenantEntry& entry, TenantPayload payload, const Actor& by);

@@ -5,6 +5,7 @@
 #include "core/invariant.h"
 #include "core/planted.h"
 #include "core/snapshot.h"
+#include "core/vocabulary.h"
 #include "crypto/sha256.h"
 #include "engine/engine.h"
 #include "engine/resident.h"
@@ -62,6 +63,7 @@ RunFold fold_of(const Run& run, const Hash& head, Instant updated_at, Instant no
              .version = run.workflow->version,
              .workspace = run.workspace,
              .status = run.status,
+             .phase = phase_of(run),
              .error_code = run.diagnostic ? run.diagnostic->error_code : std::string(),
              .created_at = run.created_at,
              .updated_at = updated_at,

@@ -79,7 +79,7 @@ void Engine::reload(Resident& resident, RunRow row) {
   Run before = std::move(resident.run);
   for (StepIndex i = 0; i < resident.lease_marks.size(); ++i) end_lease(resident, i);
   auto run = read_snapshot(row.snapshot, *before.workflow);
-  if (!run) run = fold_lines(row.tenant, row.id, *before.workflow, store_.history(StreamKey::of(row.tenant, row.id)).lines);
+  if (!run) run = fold_history(row, *before.workflow);
   ++stats_.runs_loaded;
   auto number = resident.workflow_number;
   resident = Resident(std::move(*run), row.head);

@@ -15,15 +15,6 @@ void for_each_line(std::string_view lines, Visit visit) {
   }
 }
 
-RunEvent fold_line(Run& run, std::string_view line) {
-  auto event = parse_run_event(line);
-  auto folded = event ? evolve_checked(run, *event) : std::unexpected(event.error());
-  if (!folded)
-    throw StoreFailure("the journal of " + run.id.str() + " is damaged at event " + std::to_string(run.seq + 1) + ": " +
-                       folded.error());
-  return std::move(*event);
-}
-
 struct StepIdOf {
   const StepId* operator()(const RunCreated&) const { return nullptr; }
   const StepId* operator()(const RunMoved&) const { return nullptr; }
@@ -47,9 +38,10 @@ bool Engine::Resident::replay(const StreamPart& part) {
   for_each_line(part.lines, [&](std::string_view line) {
     if (seq++ <= run.seq) return;
     if (seq - 1 != run.seq + 1) throw StoreFailure("the journal of " + run.id.str() + " has a gap");
-    RunEvent event = fold_line(run, line);
-    updated_at = event.at;
-    approvals_changed |= concerns_approval(event.payload) && !planted(Bug::forget_approvals_in_replay);
+    auto event = fold_line(run, line);
+    if (!event) throw StoreFailure(event.error());
+    updated_at = event->at;
+    approvals_changed |= concerns_approval(event->payload) && !planted(Bug::forget_approvals_in_replay);
     head = chain_next(sha256, head, line);
     lines += line;
     lines += '\n';
@@ -77,15 +69,6 @@ bool starts_at_gate(const Run& run) {
 
 bool is_claimable(const Run& run, StepIndex step, Instant now) {
   return step < run.steps.size() && (run.steps[step].status == StepStatus::ready || is_reclaimable(run, step, now));
-}
-
-Run fold_lines(TenantId tenant, RunId id, const Workflow& workflow, std::string_view lines) {
-  Run run;
-  run.workflow = &workflow;
-  run.tenant = tenant;
-  run.id = id;
-  for_each_line(lines, [&](std::string_view line) { fold_line(run, line); });
-  return run;
 }
 
 }  // namespace pawl

@@ -110,7 +110,4 @@ std::vector<ApprovalRow> approval_rows(const Run& run);
 
 bool is_claimable(const Run& run, StepIndex step, Instant now);
 
-// A whole stream folded from its first event. Throws StoreFailure when it does not fold.
-Run fold_lines(TenantId tenant, RunId id, const Workflow& workflow, std::string_view lines);
-
 }  // namespace pawl

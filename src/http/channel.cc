@@ -16,10 +16,22 @@ void append_one_line(std::string& out, std::string_view text) {
     if (c != '\r' && c != '\n' && c != '\0') out += c;
 }
 
+// Two searches for one character each are much faster than one for either.
+bool is_one_line(std::string_view text) {
+  return text.find('\n') == std::string_view::npos && text.find('\r') == std::string_view::npos;
+}
+
+void append_id(std::string& out, std::string_view id) {
+  if (id.empty()) return;
+  out += "id: ";
+  append_one_line(out, id);
+  out += '\n';
+}
+
 // A reader puts "data:" lines together with line feeds; CR and CRLF end a line just as LF does.
 void append_data(std::string& out, std::string_view data) {
   for (;;) {
-    const auto end = data.find_first_of("\r\n");
+    const auto end = is_one_line(data) ? std::string_view::npos : data.find_first_of("\r\n");
     out += "data: ";
     out += data.substr(0, end);
     out += '\n';
@@ -38,28 +50,40 @@ std::size_t Outbox::size_of(const Channel::Message& message) {
 }
 
 bool Outbox::push(MessagePtr message) {
-  std::deque<MessagePtr> dropped;  // destroyed after the lock
   std::lock_guard lock(mutex_);
-  if (closed_ || overflowed_ || finished_) return false;
-  const auto bytes = size_of(*message);
+  if (!is_open_locked()) return false;
   const bool first = queue_.empty();
-  // One message may always wait: a client that is told to resume because of it would never get past it.
-  if (!first && queued_bytes_ + bytes > bytes_max_) {
-    overflowed_ = true;
-    queue_.swap(dropped);
-    queued_bytes_ = 0;
-    ring_();
+  if (queued_bytes_ >= bytes_max_) {
+    cut_off_ = true;
     return false;
   }
+  queued_bytes_ += size_of(*message);
   queue_.push_back(std::move(message));
-  queued_bytes_ += bytes;
   if (first) ring_();
   return true;
 }
 
+bool Outbox::has_room() {
+  std::lock_guard lock(mutex_);
+  room_wanted_ = is_open_locked() && queued_bytes_ >= bytes_max_;
+  return !room_wanted_;
+}
+
+void Outbox::on_room(std::function<void()> call) {
+  std::lock_guard lock(mutex_);
+  on_room_ = std::move(call);
+}
+
+void Outbox::cut_off() {
+  std::lock_guard lock(mutex_);
+  if (!is_open_locked()) return;
+  cut_off_ = true;
+  ring_();
+}
+
 bool Outbox::is_open() const {
   std::lock_guard lock(mutex_);
-  return !closed_ && !overflowed_ && !finished_;
+  return is_open_locked();
 }
 
 void Outbox::finish() {
@@ -71,8 +95,7 @@ void Outbox::finish() {
 
 Outbox::State Outbox::take(std::vector<MessagePtr>& batch, std::size_t bytes_max) {
   batch.clear();
-  std::lock_guard lock(mutex_);
-  if (overflowed_) return State::overflowed;
+  std::unique_lock lock(mutex_);
   std::size_t bytes = 0;
   while (!queue_.empty() && bytes < bytes_max) {
     bytes += size_of(*queue_.front());
@@ -80,26 +103,47 @@ Outbox::State Outbox::take(std::vector<MessagePtr>& batch, std::size_t bytes_max
     queue_.pop_front();
   }
   queued_bytes_ -= bytes;
-  return finished_ && batch.empty() ? State::finished : State::open;
+  const auto state = !batch.empty() ? State::open
+                     : cut_off_     ? State::cut_off
+                     : finished_    ? State::finished
+                                    : State::open;
+  const bool tell = queued_bytes_ <= bytes_max_ / 2 && std::exchange(room_wanted_, false);
+  lock.unlock();
+  if (tell && on_room_) on_room_();
+  return state;
 }
 
 void Outbox::close() {
-  std::deque<MessagePtr> dropped;
-  std::lock_guard lock(mutex_);
+  std::deque<MessagePtr> dropped;  // destroyed after the lock
+  std::unique_lock lock(mutex_);
   closed_ = true;
   queue_.swap(dropped);
   queued_bytes_ = 0;
+  lock.unlock();
+  if (on_room_) on_room_();
 }
 
 void append_message(std::string& out, Framing framing, const Channel::Message& message) {
-  if (framing == Framing::websocket) return append_text_frame(out, message.data);
-  if (!message.id.empty()) {
-    out += "id: ";
-    append_one_line(out, message.id);
-    out += '\n';
+  if (framing == Framing::websocket) {
+    if (message.data.empty()) return append_text_frame(out, "{\"position\":\"" + message.id + "\"}");
+    return append_text_frame(out, message.data);
   }
-  append_data(out, message.data);
+  append_id(out, message.id);
+  // Without data it is no event to a reader, who remembers its id all the same.
+  if (!message.data.empty()) append_data(out, message.data);
   out += '\n';
+}
+
+std::optional<std::string_view> append_message_head(std::string& out, Framing framing,
+                                                    const Channel::Message& message) {
+  if (framing == Framing::websocket) {
+    append_text_frame_head(out, message.data.size());
+    return "";
+  }
+  if (message.data.empty() || !is_one_line(message.data)) return std::nullopt;
+  append_id(out, message.id);
+  out += "data: ";
+  return "\n\n";
 }
 
 void append_heartbeat(std::string& out, Framing framing) {

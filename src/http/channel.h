@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,16 +22,20 @@ class Outbox {
   // `ring` tells the connection that there is something to take; it must return at once.
   Outbox(std::size_t bytes_max, std::function<void()> ring);
 
-  // The holder's side, any thread.
+  // The holder's side, any thread. One message past the limit may wait: whoever was told to resume because of it would
+  // never get past it.
   bool push(MessagePtr message);
+  bool has_room();
+  void on_room(std::function<void()> call);
+  void cut_off();
   bool is_open() const;
   void finish();  // nobody will push any more: what is queued is still delivered
 
   // The connection's side.
   enum class State {
     open,
-    finished,    // and nothing is left to take
-    overflowed,  // what was queued is dropped: the client has to resume
+    finished,  // and nothing is left to take
+    cut_off,   // the same, and the client has to resume
   };
   // Moves queued messages of about `bytes_max` into `batch`, which it clears first. Once it has given an empty batch,
   // the next push rings.
@@ -39,14 +44,17 @@ class Outbox {
 
  private:
   static std::size_t size_of(const Channel::Message& message);
+  bool is_open_locked() const { return !closed_ && !cut_off_ && !finished_; }
 
   const std::size_t bytes_max_;
   const std::function<void()> ring_;
   mutable std::mutex mutex_;
   std::deque<MessagePtr> queue_;
   std::size_t queued_bytes_ = 0;
+  std::function<void()> on_room_;
+  bool room_wanted_ = false;
   bool finished_ = false;
-  bool overflowed_ = false;
+  bool cut_off_ = false;
   bool closed_ = false;
 };
 
@@ -59,6 +67,9 @@ class OutboxChannel final : public Channel {
   OutboxChannel& operator=(const OutboxChannel&) = delete;
 
   bool push(std::shared_ptr<const Message> message) override { return outbox_->push(std::move(message)); }
+  bool has_room() override { return outbox_->has_room(); }
+  void on_room(std::function<void()> call) override { outbox_->on_room(std::move(call)); }
+  void cut_off() override { outbox_->cut_off(); }
   bool is_open() const override { return outbox_->is_open(); }
 
  private:
@@ -69,6 +80,9 @@ enum class Framing { events, websocket };
 enum class ChannelEnd { finished, too_slow, stopping };
 
 void append_message(std::string& out, Framing framing, const Channel::Message& message);
+// The same in three parts: what this appends, the data as it is, and what this gives. Nothing when the data has to be
+// written otherwise than it is.
+std::optional<std::string_view> append_message_head(std::string& out, Framing framing, const Channel::Message& message);
 void append_heartbeat(std::string& out, Framing framing);
 // The last words; unless it has finished, they tell the client to resume after `last_id`.
 void append_end(std::string& out, Framing framing, ChannelEnd end, std::string_view last_id);

@@ -16,7 +16,9 @@ namespace {
 constexpr std::size_t input_bytes_max = 64 << 10;
 // A body up to this size is copied behind its head; a larger one is written from where it is.
 constexpr std::size_t joined_body_bytes_max = 16 << 10;
-constexpr std::size_t channel_batch_bytes = 256 << 10;
+constexpr std::size_t channel_batch_bytes = 64 << 10;
+// A message of this size is written from where it is, for all who are to have it: a copy for each would add up.
+constexpr std::size_t shared_message_bytes = 64 << 10;
 constexpr std::size_t output_bytes_kept = 64 << 10;
 constexpr std::size_t websocket_message_bytes_max = 4 << 10;
 // A connection that ends is still read from for so long: closing it with something unread would reset it, and with that
@@ -73,6 +75,7 @@ class Connection {
   Response response_for(const Refusal& refusal);
   Task<std::optional<Response>> ask_handler();
   Task<bool> respond(Response response);
+  void let_page_read(Response& response) const;
   Task<bool> write(asio::const_buffer first, asio::const_buffer second = {});
   Task<void> linger();
 
@@ -122,6 +125,7 @@ class Connection {
   // Of the request that is being answered; the rest of it the handler has.
   bool head_only_ = false;
   std::string websocket_key_;  // empty: no WebSocket was asked for
+  std::string origin_;         // of the page that asks, which may; empty: no page
 
   // Of a channel: what listen() heard, for write_channel() to answer.
   bool listening_ = false;
@@ -209,6 +213,7 @@ Task<Connection::Reading> Connection::read_head() {
   idle_ = true;
   head_only_ = false;
   websocket_key_.clear();
+  origin_.clear();
   input_.shrink();
   const bool first = std::exchange(first_request_, false);
   if (!first) set_deadline(house_.options.idle_timeout);
@@ -230,8 +235,9 @@ Task<Connection::Reading> Connection::read_head() {
   }
   head_only_ = parser_->request.method == Method::head;
   const Protocol protocol{.http_1_0 = parser_->is_http_1_0(), .upgrade = parser_->upgrade()};
-  auto refused = check_head(parser_->request, protocol, house_.options.origins);
+  auto refused = check_head(parser_->request, protocol, {house_.options.origins, house_.options.hosts});
   if (refused) co_return co_await refuse(std::move(*refused));
+  origin_ = parser_->request.header("origin");
   co_return Reading::done;
 }
 
@@ -324,6 +330,14 @@ Task<Connection::Reading> Connection::refuse(Refusal refusal) {
   co_return Reading::refused;
 }
 
+// A browser keeps an answer from the page unless the answer says that this page may have it.
+void Connection::let_page_read(Response& response) const {
+  if (origin_.empty()) return;
+  response.headers.emplace_back("Access-Control-Allow-Origin", origin_);
+  response.headers.emplace_back("Access-Control-Expose-Headers", "Location, Idempotency-Replayed, Retry-After");
+  response.headers.emplace_back("Vary", "Origin");
+}
+
 // True when the connection goes on.
 Task<bool> Connection::respond(Response response) {
   const bool goes_on = parser_ && parser_->keep_alive() && !loop_.stopping;
@@ -335,6 +349,7 @@ Task<bool> Connection::respond(Response response) {
   else if (parser_->is_http_1_0())
     framing.connection = "keep-alive";
   output_.clear();
+  let_page_read(response);
   append_head(output_, response, framing);
   if (bodiless || head_only_) response.body.clear();
   const bool joined = response.body.size() <= joined_body_bytes_max;
@@ -396,6 +411,7 @@ Task<bool> Connection::open_channel(Response& response) {
     response.headers.emplace_back("Cache-Control", "no-store");
   }
   output_.clear();
+  let_page_read(response);
   append_head(output_, response, {.connection = framing() == Framing::websocket ? "Upgrade" : "close", .date = loop_.date.now()});
   const bool written = co_await write(asio::buffer(output_));
   co_return written && !head_only_;
@@ -404,6 +420,7 @@ Task<bool> Connection::open_channel(Response& response) {
 Task<void> Connection::serve_channel(Response response) {
   const auto outbox = std::make_shared<Outbox>(house_.options.channel_bytes_max, [line = line_] { line->ring(); });
   ++loop_.channels;
+  wire_.limit_unsent(house_.options.channel_unsent_bytes_max);
   listening_ = true;
   asio::co_spawn(loop_.context, listen(), asio::detached);
   try {
@@ -434,7 +451,16 @@ Task<void> Connection::write_channel(Outbox& outbox) {
   while (listening_) {
     output_.clear();
     const auto state = outbox.take(batch, channel_batch_bytes);
-    for (const auto& message : batch) append_message(output_, framing(), *message);
+    for (const auto& message : batch) {
+      const auto tail = message->data.size() < shared_message_bytes ? std::nullopt
+                                                                    : append_message_head(output_, framing(), *message);
+      if (!tail) {
+        append_message(output_, framing(), *message);
+        continue;
+      }
+      if (!co_await write(asio::buffer(output_), asio::buffer(message->data))) co_return;
+      output_.assign(*tail);
+    }
     if (!batch.empty()) last_id = batch.back()->id;
     batch.clear();
     if (const auto ping = std::exchange(ping_, std::nullopt)) append_pong_frame(output_, *ping);
@@ -456,7 +482,7 @@ Task<void> Connection::write_channel(Outbox& outbox) {
 bool Connection::append_channel_end(Outbox::State state, std::string_view last_id) {
   if (close_)
     append_close_frame(output_, *close_, "");
-  else if (state == Outbox::State::overflowed)
+  else if (state == Outbox::State::cut_off)
     append_end(output_, framing(), ChannelEnd::too_slow, last_id);
   else if (loop_.stopping)
     append_end(output_, framing(), ChannelEnd::stopping, last_id);

@@ -43,12 +43,18 @@ class Channel {
   virtual ~Channel() = default;
   struct Message {
     std::string id;    // where a client resumes after this message; the SSE id
-    std::string data;  // one JSON text
+    std::string data;  // one JSON text; empty: only that all up to the id has been said
   };
-  // False when the client is gone, or so slow that its queue is full: then it is told to resume, and disconnected. A
-  // server-sent event `resume` has the id of the last message delivered as its data; a WebSocket is closed with 1013
-  // (or 1012 when the server stops), and the reason names that id.
+  // False when the client is gone or was cut off. A push for which there is no room cuts it off.
   virtual bool push(std::shared_ptr<const Message> message) = 0;
+  // Once it has said no, what on_room() was given is called when a good part of the queue is free again.
+  virtual bool has_room() = 0;
+  // Before the first push. Also called when the client is gone. On a thread of the server: it must return at once.
+  virtual void on_room(std::function<void()> call) = 0;
+  // What is queued is delivered, then the client is told to resume, and disconnected. A server-sent event `resume` has
+  // the id of the last message delivered as its data; a WebSocket is closed with 1013 (or 1012 when the server stops),
+  // and the reason names that id. One that takes nothing at all for write_timeout is disconnected without a word.
+  virtual void cut_off() = 0;
   // What push() would say; for those who hold channels on which nothing happens for long.
   virtual bool is_open() const = 0;
 };
@@ -57,7 +63,8 @@ struct Response {
   int status = 200;
   std::string content_type = "application/json";
   std::string body;
-  Headers headers;  // beyond Content-Type, Content-Length, Date, Server, Connection
+  Headers headers;  // beyond Content-Type, Content-Length, Date, Server, Connection, and what a page of an allowed
+                    // origin needs to be let read all of it (Access-Control-Allow-Origin)
   // When set, and the status is 200, there is no body: the connection becomes a channel, and this is called with it,
   // once, on a thread of the server. When the client goes, the channel is closed; whoever holds it lets go of it then.
   // When its last holder lets go before that, what is queued is delivered and the connection ends.
@@ -75,8 +82,9 @@ class Handler {
   virtual void handle(Request request, Responder respond) = 0;
   // The words for what the server itself has to answer, on any of its threads:
   //   400 REQUEST_MALFORMED  403 ORIGIN_NOT_ALLOWED  408 REQUEST_TOO_SLOW  413 BODY_TOO_LARGE
-  //   417 EXPECTATION_UNKNOWN  426 WEBSOCKET_VERSION_UNKNOWN  431 HEADERS_TOO_LARGE  500 INTERNAL
-  //   501 METHOD_UNKNOWN  503 TOO_MANY_CONNECTIONS, TOO_MANY_BYTES, NOT_ANSWERED (the responder was dropped)
+  //   417 EXPECTATION_UNKNOWN  421 HOST_NOT_ALLOWED  426 WEBSOCKET_VERSION_UNKNOWN  431 HEADERS_TOO_LARGE
+  //   500 INTERNAL  501 METHOD_UNKNOWN  503 TOO_MANY_CONNECTIONS, TOO_MANY_BYTES, NOT_ANSWERED (the responder was
+  //   dropped)
   virtual Response refuse(int status, std::string_view code, std::string_view detail) = 0;
 };
 

@@ -39,20 +39,38 @@ bool origin_is_allowed(std::string_view origin, std::string_view host, std::span
   return equal_ignoring_case(without_port(origin.substr(end + 3), default_port), without_port(host, default_port));
 }
 
-std::optional<Refusal> check_head(Request& request, Protocol protocol, std::span<const std::string> origins) {
+bool host_is_allowed(std::string_view host, std::span<const std::string> hosts) {
+  // [::1]:7295 has more colons than the port's.
+  const auto colon = host.rfind(':');
+  if (colon != std::string_view::npos && host.find(']', colon) == std::string_view::npos) host = host.substr(0, colon);
+  return std::ranges::any_of(hosts, [&](std::string_view one) { return equal_ignoring_case(one, host); });
+}
+
+std::optional<Refusal> check_head(Request& request, Protocol protocol, Trust trust) {
   const std::string* host = nullptr;
   const std::string* origin = nullptr;
+  bool authorized = false, repeatable = false;
   for (const auto& [name, value] : request.headers) {
     // Two of these would let a proxy and this server see two different requests.
     if (name == "host" && std::exchange(host, &value)) return malformed("there is more than one Host header");
     if (name == "origin" && std::exchange(origin, &value)) return malformed("there is more than one Origin header");
+    if (name == "authorization" && std::exchange(authorized, true))
+      return malformed("there is more than one Authorization header");
+    if (name == "idempotency-key" && std::exchange(repeatable, true))
+      return malformed("there is more than one Idempotency-Key header");
     if (name == "transfer-encoding" && (protocol.http_1_0 || !equal_ignoring_case(value, "chunked")))
       return malformed("the only transfer encoding is chunked, in HTTP/1.1");
     if (name == "expect" && !protocol.http_1_0 && !equal_ignoring_case(value, "100-continue"))
       return Refusal{.status = 417, .code = "EXPECTATION_UNKNOWN", .detail = "the only expectation is 100-continue"};
   }
   if (!host && !protocol.http_1_0) return malformed("there is no Host header");
-  if (origin && !origin_is_allowed(*origin, host ? *host : "", origins))
+  if (host && !trust.hosts.empty() && !host_is_allowed(*host, trust.hosts))
+    return Refusal{.status = 421,
+                   .code = "HOST_NOT_ALLOWED",
+                   .detail =
+                       "this server is not called by the name in the Host header; a server behind a proxy is told "
+                       "its name with --host"};
+  if (origin && !origin_is_allowed(*origin, host ? *host : "", trust.origins))
     return Refusal{
         .status = 403, .code = "ORIGIN_NOT_ALLOWED", .detail = "pages of this origin may not use this server"};
 

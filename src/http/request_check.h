@@ -26,8 +26,17 @@ struct Protocol {
   bool upgrade = false;  // an Upgrade header, and a Connection header that says so
 };
 
+// Whom to trust; see ServerOptions.
+struct Trust {
+  std::span<const std::string> origins;
+  std::span<const std::string> hosts;  // empty: any
+};
+
 // Sets Request::wants_websocket.
-std::optional<Refusal> check_head(Request& request, Protocol protocol, std::span<const std::string> origins);
+std::optional<Refusal> check_head(Request& request, Protocol protocol, Trust trust);
+
+// Whether `host`, which is the Host header, names one of these, with whatever port.
+bool host_is_allowed(std::string_view host, std::span<const std::string> hosts);
 
 // Whether a page of `origin` may send requests to `host`, which is the Host header.
 bool origin_is_allowed(std::string_view origin, std::string_view host, std::span<const std::string> origins);

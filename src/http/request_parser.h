@@ -62,15 +62,32 @@ class RequestParser final : public beast::http::basic_parser<true> {
         error = beast::http::error::bad_method;
         return;
     }
-    if (!target.starts_with('/') && !(target == "*" && request.method == Method::options)) {
+    count_header(method.size() + target.size() + std::string_view("  HTTP/1.1\r\n").size(), error);
+    if (error) return;
+    const bool understood = take_authority(target);
+    const bool is_path = target.starts_with('/') || (!authority_.empty() && (target.empty() || target.front() == '?'));
+    if (!understood || (!is_path && !(target == "*" && request.method == Method::options))) {
       error = beast::http::error::bad_target;
       return;
     }
     const auto question = target.find('?');
     request.path = target.substr(0, question);
+    if (request.path.empty()) request.path = request.method == Method::options ? "*" : "/";
     if (question != beast::string_view::npos) request.query = target.substr(question + 1);
     request.headers.reserve(12);
-    count_header(method.size() + target.size() + std::string_view("  HTTP/1.1\r\n").size(), error);
+  }
+  // http://host/path, as one says it to a proxy and every server has to understand it: what stands there goes before
+  // the Host header. False when there is no host in it.
+  bool take_authority(beast::string_view& target) {
+    const auto scheme = target.find("://");
+    if (scheme == beast::string_view::npos || target.starts_with('/')) return true;
+    if (!equal_ignoring_case({target.data(), scheme}, "http") && !equal_ignoring_case({target.data(), scheme}, "https"))
+      return false;
+    target.remove_prefix(scheme + 3);
+    authority_ = target.substr(0, target.find_first_of("/?"));
+    if (authority_.empty() || authority_.find('@') != std::string::npos) return false;
+    target.remove_prefix(authority_.size());
+    return true;
   }
   void on_response_impl(int, beast::string_view, int, error_code&) override {}
   void on_field_impl(beast::http::field, beast::string_view name, beast::string_view value,
@@ -82,7 +99,11 @@ class RequestParser final : public beast::http::basic_parser<true> {
     for (char& c : key)
       if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
-  void on_header_impl(error_code&) override {}
+  void on_header_impl(error_code&) override {
+    if (authority_.empty()) return;
+    for (auto& [name, value] : request.headers)
+      if (name == "host") value = authority_;
+  }
   void on_body_init_impl(const boost::optional<std::uint64_t>& length, error_code&) override {
     // Not all that was announced: memory is for those who send.
     if (length) request.body.reserve(std::min<std::uint64_t>(*length, body_bytes_first));
@@ -98,6 +119,7 @@ class RequestParser final : public beast::http::basic_parser<true> {
   }
   void on_finish_impl(error_code&) override {}
 
+  std::string authority_;
   std::size_t header_bytes_left_;
   bool http_1_0_ = false;
   bool method_is_unknown_ = false;

@@ -93,7 +93,7 @@ class Server::Inside {
 };
 
 void Server::Inside::listen() {
-  const auto& options = house_.options;
+  const ServerOptions options = house_.options;
   try {
     tcp::resolver resolver(loops_[0]->context);
     const tcp::endpoint endpoint =
@@ -103,6 +103,10 @@ void Server::Inside::listen() {
     acceptor_->bind(endpoint);
     acceptor_->listen();
     port_ = acceptor_->local_endpoint().port();
+    if (endpoint.address().is_loopback())
+      for (const std::string& name :
+           {std::string("localhost"), std::string("127.0.0.1"), std::string("[::1]"), options.address})
+        house_.options.hosts.push_back(name);
   } catch (const boost::system::system_error& error) {
     throw std::runtime_error("cannot listen on " + options.address + ":" + std::to_string(options.port) + ": " +
                              error.code().message());

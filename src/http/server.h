@@ -30,11 +30,16 @@ struct ServerOptions {
 
   // Pages that may talk to this server from a browser, beside those that it serves itself: "https://ops.example".
   std::vector<std::string> origins;
+  // Names that a request may call this server by, without a port. Who listens on loopback is called by the names of
+  // this machine, beside these: a page whose own name was made to lead here (DNS rebinding) calls it by another. On
+  // other addresses, without any here, every name will do.
+  std::vector<std::string> hosts;
 
   std::size_t connections_max = 4096;
   std::size_t header_bytes_max = 16 << 10;
   std::size_t body_bytes_max = 8 << 20;
-  std::size_t channel_bytes_max = 4 << 20;           // queued for one slow consumer
+  std::size_t channel_bytes_max = 64 << 10;          // queued for one slow consumer, and one message more
+  std::size_t channel_unsent_bytes_max = 128 << 10;  // and in its socket
   std::size_t buffered_bytes_max = 256 << 20;        // bodies of requests not yet answered, all together; past it: 503
   std::chrono::milliseconds header_timeout{10'000};  // from the first byte, or the accept, to the end of the headers
   std::chrono::milliseconds body_timeout{30'000};

@@ -23,9 +23,8 @@ constexpr std::size_t mask_bytes = 4;
 
 unsigned byte_at(std::string_view text, std::size_t at) { return static_cast<unsigned char>(text[at]); }
 
-void append_frame(std::string& out, unsigned opcode, std::string_view payload) {
+void append_frame_head(std::string& out, unsigned opcode, std::size_t size) {
   out += static_cast<char>(final_bit | opcode);
-  const auto size = payload.size();
   const auto append_number = [&](int bytes) {
     for (int shift = 8 * (bytes - 1); shift >= 0; shift -= 8) out += static_cast<char>((size >> shift) & 0xff);
   };
@@ -38,6 +37,10 @@ void append_frame(std::string& out, unsigned opcode, std::string_view payload) {
     out += static_cast<char>(127);
     append_number(8);
   }
+}
+
+void append_frame(std::string& out, unsigned opcode, std::string_view payload) {
+  append_frame_head(out, opcode, payload.size());
   out += payload;
 }
 
@@ -68,6 +71,10 @@ std::string websocket_accept(std::string_view key) {
 }
 
 void append_text_frame(std::string& out, std::string_view text) { append_frame(out, opcode_text, text); }
+
+void append_text_frame_head(std::string& out, std::size_t text_bytes) {
+  append_frame_head(out, opcode_text, text_bytes);
+}
 
 void append_ping_frame(std::string& out) { append_frame(out, opcode_ping, {}); }
 

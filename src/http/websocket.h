@@ -21,6 +21,7 @@ bool is_websocket_key(std::string_view key);  // 16 bytes in base64
 std::string websocket_accept(std::string_view key);
 
 void append_text_frame(std::string& out, std::string_view text);
+void append_text_frame_head(std::string& out, std::size_t text_bytes);  // the text itself follows
 void append_ping_frame(std::string& out);
 void append_pong_frame(std::string& out, std::string_view payload);
 void append_close_frame(std::string& out, CloseCode code, std::string_view reason);  // reason: cut at 123 bytes

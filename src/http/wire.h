@@ -36,6 +36,12 @@ class Wire {
     return failed ? std::string() : endpoint.address().to_string();
   }
 
+  // What the kernel holds for a peer that does not read. It would grow to megabytes by itself.
+  void limit_unsent(std::size_t bytes) {
+    error_code ignored;
+    socket_.set_option(Socket::send_buffer_size(static_cast<int>(bytes)), ignored);
+  }
+
   bool has_tls() const { return tls_ != nullptr; }
   Task<std::tuple<error_code>> handshake() { return tls_->async_handshake(asio::ssl::stream_base::server, as_result); }
   Task<std::tuple<error_code>> say_goodbye() { return tls_->async_shutdown(as_result); }

@@ -18,17 +18,20 @@ void append_part(std::string& parts, const StreamPart& part) {
   out.text(part.lines);
 }
 
-void for_each_part(std::string_view parts, const std::function<void(const StreamPart&)>& visit) {
+StreamPart take_part(std::string_view& parts) {
   ByteReader in(parts);
-  while (!in.at_end()) {
-    StreamPart part;
-    part.key.tenant.bits = in.id();
-    part.key.stream = in.id();
-    part.first_seq = in.u64();
-    part.lines = in.text();
-    if (in.bad()) throw StoreFailure("a journal frame is damaged");
-    visit(part);
-  }
+  StreamPart part;
+  part.key.tenant.bits = in.id();
+  part.key.stream = in.id();
+  part.first_seq = in.u64();
+  part.lines = in.text();
+  if (in.bad()) throw StoreFailure("a journal frame is damaged");
+  parts = in.rest();
+  return part;
+}
+
+void for_each_part(std::string_view parts, const std::function<void(const StreamPart&)>& visit) {
+  while (!parts.empty()) visit(take_part(parts));
 }
 
 }  // namespace pawl

@@ -31,6 +31,7 @@
 #include "core/run.h"
 #include "core/tenant.h"
 #include "core/time.h"
+#include "core/vocabulary.h"
 
 namespace pawl {
 
@@ -63,7 +64,9 @@ struct StreamPart {
 
 inline constexpr std::size_t part_header_bytes_max = 16 + 16 + 10 + 10;
 void append_part(std::string& parts, const StreamPart& part);
-// Calls for each part in order; throws StoreFailure when the bytes are not a frame's.
+// Takes the first part off the front; throws StoreFailure when the bytes are not a frame's.
+StreamPart take_part(std::string_view& parts);
+// Calls for each part in order; throws as take_part() does.
 void for_each_part(std::string_view parts, const std::function<void(const StreamPart&)>& visit);
 
 // Events of one stream since it was last folded, moved from frames to where they stay.
@@ -92,6 +95,8 @@ struct RunRow {
   int version = 0;
   WorkspaceName workspace;
   RunStatus status = RunStatus::created;
+  // What other vocabularies need beside the status. Absent in the row of an older pawl that nobody has migrated.
+  std::optional<RunPhase> phase = RunPhase::plain;
   std::string error_code;  // empty unless it ended badly
   Instant created_at;
   Instant updated_at;  // the last event's
@@ -192,6 +197,12 @@ struct RunFilter {
   std::size_t limit = 50;
 };
 
+struct ApprovalFilter {
+  ApprovalStatus status = ApprovalStatus::requested;
+  std::optional<ApprovalId> before = {};  // cursor: asked for before this one, whatever became of it since
+  std::size_t limit = 50;
+};
+
 // A stream of which a commit wrote nothing.
 struct Lost {
   StreamKey key;
@@ -242,8 +253,8 @@ class Store {
   virtual std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) = 0;
   virtual std::optional<ApprovalRow> find_approval(TenantId tenant, ApprovalId approval) = 0;
   virtual std::optional<WorkflowRow> find_workflow(TenantId tenant, const WorkflowName& name, int version) = 0;
-  // Newest first.
-  virtual std::vector<ApprovalRow> list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit) = 0;
+  // Newest first; none when there is no such approval to go on from.
+  virtual std::vector<ApprovalRow> list_approvals(TenantId tenant, const ApprovalFilter& filter) = 0;
   // The folded part of a stream, first event first; empty when none is. `head` is that of the last line.
   struct Stream {
     std::string lines;

@@ -10,7 +10,7 @@
 namespace pawl {
 namespace {
 
-constexpr std::uint64_t format_version = 2;
+constexpr std::uint64_t format_version = 3;
 
 void write_cap(ByteWriter& out, const std::optional<int>& cap) {
   out.u64(cap ? 1 : 0);
@@ -18,8 +18,8 @@ void write_cap(ByteWriter& out, const std::optional<int>& cap) {
 }
 
 std::optional<int> read_cap(ByteReader& in) {
-  if (in.u64() == 0) return std::nullopt;
-  return static_cast<int>(in.i64());
+  if (!in.flag()) return std::nullopt;
+  return in.i32();
 }
 
 }  // namespace
@@ -53,6 +53,7 @@ std::string write_tenant(const Tenant& tenant) {
     out.i64(key.created_at.ms);
     out.text(key.created_by.text);
     out.i64(key.expires_at.ms);
+    out.u64(key.revoked ? 1 : 0);
   }
   out.u64(tenant.seq);
   return bytes;
@@ -64,18 +65,18 @@ std::optional<Tenant> read_tenant(TenantId id, std::string_view bytes) {
   Tenant tenant;
   tenant.id = id;
   tenant.name = in.text();
-  tenant.weight = static_cast<int>(in.i64());
+  tenant.weight = in.i32();
   tenant.caps.max_concurrency = read_cap(in);
   tenant.caps.max_runs_per_min = read_cap(in);
   tenant.caps.max_writes_per_run = read_cap(in);
   for (std::uint64_t left = in.u64(); left > 0 && !in.bad(); --left) {
     WorkspaceName workspace{std::string(in.text())};
-    tenant.workspaces[workspace] = static_cast<int>(in.i64());
+    tenant.workspaces[workspace] = in.i32();
   }
   for (std::uint64_t left = in.u64(); left > 0 && !in.bad(); --left) {
     WorkflowName workflow{std::string(in.text())};
     auto& published = tenant.workflows[workflow];
-    published.version = static_cast<int>(in.i64());
+    published.version = in.i32();
     published.digest = in.text();
   }
   for (std::uint64_t left = in.u64(); left > 0 && !in.bad(); --left) {
@@ -86,6 +87,7 @@ std::optional<Tenant> read_tenant(TenantId id, std::string_view bytes) {
     key.created_at.ms = in.i64();
     key.created_by.text = in.text();
     key.expires_at.ms = in.i64();
+    key.revoked = in.u64() != 0;
   }
   tenant.seq = in.u64();
   if (in.bad() || !in.at_end()) return std::nullopt;

@@ -353,7 +353,12 @@ const std::array wordings{
 SourceError describe(const YAML::Exception& error, Places& places) {
   const std::size_t offset = places.offset(error.mark);
   const auto* wording = std::find_if(wordings.begin(), wordings.end(), [&](auto& w) { return w.theirs == error.msg; });
-  if (wording == wordings.end()) return {places.at(offset), "this is not YAML: " + error.msg};
+  if (wording == wordings.end()) {
+    std::string theirs = error.msg;
+    // Where it quotes a character, it may quote the first byte of several.
+    if (const auto cut = find_invalid_utf8(theirs)) theirs.erase(theirs.find_last_not_of(" :", *cut - 1) + 1);
+    return {places.at(offset), "this is not YAML: " + theirs};
+  }
   const std::size_t start = places.line_start(offset);
   const std::size_t tab = places.text().substr(start, offset - start).find('\t');
   const std::size_t indent = places.text().find_first_not_of(" \t", start) - start;
@@ -371,6 +376,9 @@ std::optional<SourceError> refuse_bytes(std::string_view text) {
     const auto byte = static_cast<unsigned char>(text[i]);
     if (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r')
       return refuse(i, "control characters are not allowed; this one has code " + std::to_string(byte));
+    // Some places of yaml-cpp take it for the end of a line, others for a character.
+    if (byte == '\r' && !text.substr(i + 1).starts_with('\n'))
+      return refuse(i, "a carriage return without a line feed; end lines with a line feed");
   }
   return std::nullopt;
 }

@@ -130,7 +130,7 @@ class Feed:
         self.resume_at = None  # what the server's last words were, when it ended the stream itself
         self.buffer = b""
         self.sock = server.connect(receive_bytes=receive_bytes)
-        lines = [f"GET {with_query('/events', query)} HTTP/1.1", "Host: pawl", "Accept: text/event-stream",
+        lines = [f"GET {with_query('/events', query)} HTTP/1.1", "Host: localhost", "Accept: text/event-stream",
                  *(f"{name}: {value}" for name, value in (headers or {}).items())]
         if key:
             lines.append("Authorization: Bearer " + key)
@@ -138,6 +138,9 @@ class Feed:
         head = self.take_until(b"\r\n\r\n").decode()
         self.status = int(head.split()[1])
         self.head = head
+        # First of all it says where it begins: an id, and no event.
+        self.begins_at = self.take_until(b"\n\n").decode().removeprefix("id: ") if self.status == 200 else None
+        self.last_id = self.begins_at
 
     def take_until(self, mark):
         """None when the stream ended before the mark came."""
@@ -158,8 +161,9 @@ class Feed:
             fields = dict(line.split(": ", 1) for line in block.decode().split("\n") if not line.startswith(":"))
             if fields.get("event") == "resume":
                 self.resume_at = fields["data"]
-            elif fields:
-                self.last_id = fields["id"]
+                continue
+            self.last_id = fields.get("id", self.last_id)
+            if "data" in fields:
                 return json.loads(fields["data"])
 
     def take(self, count):
@@ -190,7 +194,7 @@ class Feed:
         except TimeoutError:
             pass
         self.sock.settimeout(TIMEOUT_S)
-        return self.buffer
+        return re.sub(rb"id: \S+\n\n", b"", self.buffer)  # how far the journal is is no event
 
     def close(self):
         self.sock.close()

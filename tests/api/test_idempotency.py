@@ -222,5 +222,103 @@ class Triggers(ApiCase):
         self.assertEqual(sum(answer.status == 201 for _, answer in answers), 30)
 
 
+class OtherRequests(ApiCase):
+    """Whatever makes something new honours the key in the same way."""
+
+    def replayed(self, answer):
+        self.assertEqual(self.ok(answer, 200).headers["Idempotency-Replayed"], "true")
+        return answer.json
+
+    def failed_run(self):
+        run = self.start(REMOTE)["id"]
+        self.ok(self.admin.post(f"/runs/{run}/cancel"))
+        return run
+
+    def retry(self, run, key, who=None):
+        return (who or self.admin).post(f"/runs/{run}/retry", None, {"Idempotency-Key": key})
+
+    def test_a_retry_that_comes_twice_makes_one_run(self):
+        run = self.failed_run()
+        first = self.ok(self.retry(run, "k1"), 201)
+        again = self.replayed(self.retry(run, "k1"))
+        self.assertEqual((again["id"], again["retry_of"]), (first.json["id"], run))
+        self.restart(kill=True)
+        self.assertEqual(self.replayed(self.retry(run, "k1"))["id"], first.json["id"])
+        self.assertNotEqual(self.ok(self.retry(run, "k2"), 201).json["id"], first.json["id"])
+        self.assertNotEqual(self.ok(self.retry(run, "k1", self.as_role("operator")), 201).json["id"], first.json["id"])
+
+    def test_a_key_of_one_request_is_none_for_another(self):
+        run, other = self.failed_run(), self.failed_run()
+        made = self.ok(self.retry(run, "k1"), 201).json["id"]
+        answer = self.refused(self.retry(other, "k1"), 422, "IDEMPOTENCY_KEY_REUSED")
+        self.assertIn(made, answer.json["detail"])
+        answer = self.admin.post("/runs", {"workflow": "remote"}, {"Idempotency-Key": "k1"})
+        self.refused(answer, 422, "IDEMPOTENCY_KEY_REUSED")
+        self.ok(self.admin.post("/runs", {"workflow": "remote"}, {"Idempotency-Key": "k2"}), 201)
+        self.refused(self.retry(run, "k2"), 422, "IDEMPOTENCY_KEY_REUSED")
+
+    def test_a_retry_that_was_refused_leaves_its_key_free(self):
+        run = self.start(REMOTE)["id"]
+        self.refused(self.retry(run, "k1"), 409, "RUN_NOT_ENDED")
+        self.ok(self.admin.post(f"/runs/{run}/cancel"))
+        self.ok(self.retry(run, "k1"), 201)
+
+    def test_a_batch_that_comes_twice_makes_each_run_once(self):
+        self.publish(REMOTE)
+        items = [{"workflow": "remote"}, {"workflow": "remote"}, {"workflow": "nope"},
+                 {"workflow": "remote", "idempotency_key": "own"}]
+        headers = {"Idempotency-Key": "k1"}
+        first = self.ok(self.admin.post("/runs/batch", {"items": items}, headers)).json["items"]
+        self.assertEqual([i["status"] for i in first], [201, 201, 422, 201])
+        again = self.ok(self.admin.post("/runs/batch", {"items": items}, headers)).json["items"]
+        self.assertEqual([i["status"] for i in again], [200, 200, 422, 200])
+        self.assertEqual([i.get("id") for i in again], [i.get("id") for i in first])
+        items[0] = {"workflow": "remote", "input": 1}
+        changed = self.ok(self.admin.post("/runs/batch", {"items": items}, headers)).json["items"]
+        self.assertEqual([i["status"] for i in changed], [422, 200, 422, 200])
+        self.assertEqual(changed[0]["code"], "IDEMPOTENCY_KEY_REUSED")
+
+    def test_a_key_that_is_made_twice_is_one_and_is_shown_once(self):
+        body, headers = {"role": "viewer", "name": "ci", "expires_in": "1h"}, {"Idempotency-Key": "k1"}
+        made = self.ok(self.admin.post("/keys", body, headers), 201).json
+        again = self.replayed(self.admin.post("/keys", body, headers))
+        self.assertEqual((again["id"], again["name"], again["active"]), (made["id"], "ci", True))
+        self.assertNotIn("key", again)
+        self.restart(kill=True)
+        self.assertEqual(self.replayed(self.admin.post("/keys", body, headers))["id"], made["id"])
+        self.refused(self.admin.post("/keys", {**body, "role": "admin"}, headers), 422, "IDEMPOTENCY_KEY_REUSED")
+        self.assertEqual(len([k for k in self.admin.get("/keys").json["items"] if k["name"] == "ci"]), 1)
+        self.ok(self.client(made["key"]).get("/tenant"))
+
+    def test_keys_at_once_are_one(self):
+        answers = []
+
+        def ask():
+            answers.append(self.client(self.admin.key).post("/keys", {"role": "viewer"}, {"Idempotency-Key": "k1"}))
+
+        threads = [threading.Thread(target=ask) for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(collections.Counter(a.status for a in answers), {201: 1, 200: 19})
+        self.assertEqual(len({a.json["id"] for a in answers}), 1)
+
+    def test_a_rotation_that_comes_twice_makes_one_key(self):
+        old = self.ok(self.admin.post("/keys", {"role": "viewer"}), 201).json
+        path, headers = f"/keys/{old['id']}/rotate", {"Idempotency-Key": "k1"}
+        new = self.ok(self.admin.post(path, {"overlap": "1h"}, headers), 201).json
+        self.assertEqual(self.replayed(self.admin.post(path, {"overlap": "1h"}, headers))["id"], new["id"])
+        self.refused(self.admin.post(path, {"overlap": "2h"}, headers), 422, "IDEMPOTENCY_KEY_REUSED")
+        self.refused(self.admin.post(path), 409, "KEY_NOT_ACTIVE")
+
+    def test_a_key_that_is_malformed_is_refused_everywhere(self):
+        run = self.failed_run()
+        for path, body in ((f"/runs/{run}/retry", None), ("/runs/batch", {"items": []}), ("/keys", {"role": "viewer"})):
+            for key in ("x" * 256, "tab\there"):
+                answer = self.refused(self.admin.post(path, body, {"Idempotency-Key": key}), 400, "INVALID_REQUEST")
+                self.assertEqual(answer.json["where"], "idempotency-key")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -143,7 +143,7 @@ steps:
         self.publish(REMOTE)
         gone = self.server.connect()
         body = b'{"worker":"gone","tools":["test.work"],"wait":"60s"}'
-        gone.sendall(b"POST /leases HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + self.admin.key.encode() +
+        gone.sendall(b"POST /leases HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + self.admin.key.encode() +
                      b"\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         time.sleep(0.2)
         gone.close()
@@ -191,18 +191,42 @@ class Reports(LeaseCase):
         self.assertEqual([r["ok"] for r in results], [True, False])
         self.assertEqual(self.step(run, "only")["output"], 1)
 
-    def test_a_malformed_item_refuses_the_batch_before_anything_is_done(self):
-        run = self.start(REMOTE)["id"]
+    MALFORMED = [(7, ""), (None, ""), ([], ""), ({}, "/lease_id"), ({"lease_id": 7, "token": 1}, "/lease_id"),
+                 ({"lease_id": "x" * 257, "token": 1}, "/lease_id"), ({"lease_id": "x"}, "/token"),
+                 ({"lease_id": "x", "token": -1}, "/token"), ({"lease_id": "x", "token": "1"}, "/token"),
+                 ({"lease_id": "x", "token": 1.5}, "/token"), ({"lease_id": "x", "token": 2**63}, "/token"),
+                 ({"lease_id": "x", "token": 1, "spelling": 1}, "/spelling")]
+
+    def test_a_malformed_item_has_its_own_result_and_the_others_are_carried_out(self):
+        self.publish(REMOTE)
+        for verb, more, status in (("heartbeat", {}, "running"), ("complete", {"output": 1}, "success"),
+                                   ("fail", {"retryable": False}, "failed")):
+            run = self.create("remote")["id"]
+            lease = self.lease_one()
+            good = {"lease_id": lease["lease_id"], "token": lease["token"], **more}
+            bad = [*self.MALFORMED, *([({**good, "cost_usd": 5}, "/cost_usd")] if verb != "heartbeat" else [])]
+            answer = self.ok(self.admin.post(f"/leases/{verb}", {"items": [item for item, _ in bad] + [good]})).json
+            *results, last = answer["items"]
+            self.assertEqual(last, {"lease_id": lease["lease_id"], "ok": True})
+            for n, ((item, where), result) in enumerate(zip(bad, results)):
+                with self.subTest(verb=verb, item=str(item)[:60]):
+                    self.assertEqual((result["ok"], result["code"], result["where"]),
+                                     (False, "INVALID_REQUEST", f"/items/{n}{where}"))
+                    self.assertTrue(result["detail"])
+                    self.assertNotIn("cancel", result)
+                    said = item.get("lease_id") if isinstance(item, dict) else None
+                    self.assertEqual(result["lease_id"], said if isinstance(said, str) and len(said) < 257 else "")
+            self.assertEqual(self.get_run(run)["status"], status)
+            if verb == "heartbeat":
+                self.complete(lease)
+
+    def test_an_output_that_is_too_large_is_refused_and_the_lease_stays(self):
+        self.start(REMOTE)
         lease = self.lease_one()
-        good = {"lease_id": lease["lease_id"], "token": lease["token"]}
-        for bad in ({}, {"lease_id": "x"}, {"lease_id": 1, "token": 1}, {"lease_id": "x", "token": "1"},
-                    {"lease_id": "x", "token": -1}, {"lease_id": "x", "token": 2**64}, {**good, "cost_usd": 1},
-                    {**good, "cost_usd": "-1"}, {**good, "cost_usd": "1e9"}, {**good, "outptu": 1}, 7,
-                    {**good, "output": "x" * (1 << 20)}):
-            with self.subTest(bad=str(bad)[:100]):
-                self.refused(self.admin.post("/leases/complete", {"items": [good, bad]}), 400, "INVALID_REQUEST")
-        self.assertEqual(self.get_run(run)["status"], "running")
-        self.complete(lease)
+        result = self.report("complete", lease, output="x" * (1 << 20))
+        self.assertEqual((result["ok"], result["code"], result["where"]), (False, "OUTPUT_TOO_LARGE", "/items/0/output"))
+        self.assertNotIn("cancel", result)
+        self.complete(lease, output="x" * ((1 << 20) - 2))
 
     def test_a_retryable_failure_is_tried_again_and_a_terminal_one_is_not(self):
         self.publish(retrying(base="1ms"))

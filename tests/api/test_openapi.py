@@ -123,6 +123,8 @@ class Answers(OpenApiCase):
         run = self.run_to_gate()
         self.call("retry_run", id=run, expect=409)
         self.call("list_approvals", query="?limit=10", expect=200)
+        self.call("list_approvals", query="?cursor=soon", expect=400)
+        self.call("create_run", {"workflow": "ship-order", "input": "x" * (1 << 20)}, expect=413)
         for vocabulary in self.document["components"]["schemas"]["Vocabulary"]["enum"]:
             self.call("get_run", id=run, query="?vocabulary=" + vocabulary, expect=200)
         self.call("approve_run", self.example("Decision"), id=run, expect=200)
@@ -139,9 +141,10 @@ class Answers(OpenApiCase):
         run = self.run_to_gate()
         denied = self.call("reject_run", {"reason": "no such address"}, id=run, expect=200)
         self.assertEqual(denied["status"], "denied")
-        self.call("retry_run", id=run, expect=201)
+        for status in (201, 200):
+            self.call("retry_run", id=run, headers={"Idempotency-Key": "again"}, expect=status)
         failed = {**self.take_lease(), "message": "nobody there", "retryable": False}
-        self.call("fail_leases", {"items": [failed]}, expect=200)
+        self.call("fail_leases", {"items": [failed, {**failed, "token": "x"}, 7]}, expect=200)
         for decide in ("approve", "reject"):
             run = self.run_to_gate()
             approval = self.call("get_run", id=run)["approvals"][0]["id"]
@@ -163,7 +166,8 @@ class Answers(OpenApiCase):
         self.call("get_tenant")
         self.call("set_caps", self.example("Limits"), expect=200)
         self.call("set_workspace", self.example("WorkspaceWeight"), name="europe", expect=200)
-        self.call("set_workspace", {}, name="%20", expect=422)
+        self.call("set_workspace", {}, name="%20", expect=400)
+        self.call("change_caps", self.example("LimitsChange"), expect=200)
         self.call("list_workspaces")
         self.call("create_tenant", self.example("NewTenant"), expect=201)
         self.call("create_tenant", self.example("NewTenant"), expect=200)
@@ -172,7 +176,15 @@ class Answers(OpenApiCase):
         viewer = self.call("create_key", {"role": "viewer"}, expect=201)["key"]
         self.call("list_keys")
         self.call("list_keys", key=viewer, expect=403)
-        self.call("rotate_key", self.example("KeyRotation"), id=made["id"], expect=201)
+        once = {"Idempotency-Key": "once"}
+        for status in (201, 200):
+            self.call("create_key", {"role": "worker"}, headers=once, expect=status)
+        self.call("create_key", {"role": "viewer"}, headers=once, expect=422)
+        self.call("create_key", {"role": "viewer", "tenant": "nobody"}, expect=422)
+        again = {"Idempotency-Key": "again"}
+        for status in (201, 200):
+            self.call("rotate_key", self.example("KeyRotation"), headers=again, id=made["id"], expect=status)
+        self.call("rotate_key", id=made["id"], expect=409)
         self.call("revoke_key", id=made["id"], expect=200)
         self.call("revoke_key", id=NOBODY["KeyId"], expect=404)
 

@@ -1,5 +1,6 @@
 """The verbs that only look: runs, show, graph, check, version, help; and what is said to those who mistype."""
 import json
+import re
 import unittest
 
 from pawl_case import ESCAPE, GATED, SOURCE, TWO_STEPS, PawlCase
@@ -102,14 +103,49 @@ class Checking(PawlCase):
 
 
 class Mistyping(PawlCase):
-    def test_versions_and_help(self):
-        for args in (["version"], ["--version"]):
-            self.assertRegex(self.expect(self.pawl(*args, data=False), 0).stdout, r"^pawl \d+\.\d+\.\d+\n$")
-        for args in (["help"], ["--help"]):
-            self.assertIn("Exit codes", self.expect(self.pawl(*args, data=False), 0).stdout)
-        for verb in ("run", "resume", "runs", "show", "approve", "reject", "cancel", "verify", "graph", "check"):
-            for args in (["help", verb], [verb, "--help"]):
-                self.assertIn("Examples:", self.expect(self.pawl(*args, data=False), 0).stdout)
+    def verbs(self):
+        """Those that the help lists."""
+        listed = self.expect(self.pawl("--help", data=False), 0).stdout.split("Subcommands:")[1].split("\n\n")[0]
+        return re.findall(r"^  (\w+) ", listed, re.MULTILINE)
+
+    def test_every_verb_has_examples(self):
+        verbs = self.verbs()
+        self.assertGreater(len(verbs), 15)
+        for verb in verbs:
+            with self.subTest(verb):
+                text = self.expect(self.pawl("help", verb, data=False), 0).stdout
+                self.assertLessEqual(max(map(len, text.splitlines())), 130)
+                self.assertRegex(text, rf"Examples:\n  (source <\()?pawl {verb}")
+                self.assertEqual(text, self.expect(self.pawl(verb, "--help", data=False), 0).stdout)
+
+    def test_every_verb_and_flag_of_the_docs_exists(self):
+        text = (SOURCE / "docs/cli.md").read_text()
+        listed = {verb for line in text.splitlines() if line.startswith("| `pawl") for verb in re.findall(r"`pawl (\w+)", line)}
+        self.assertEqual(listed, set(self.verbs()))
+        for line in text.splitlines():
+            if not line.startswith("| `pawl"):
+                continue
+            verb = re.match(r"\| `pawl (\w+)", line)[1]
+            known = self.expect(self.pawl(verb, "--help", data=False), 0).stdout
+            for flag in re.findall(r"`[^`]*?(--[a-z-]+)", line):
+                self.assertIn(flag, known, line)
+
+    def test_exit_codes_are_the_same_in_help_and_docs(self):
+        told = self.expect(self.pawl("help", "exit-codes", data=False), 0).stdout
+        codes = dict(re.findall(r"^ +(\d+)  (.*)$", told, re.MULTILINE))
+        docs = (SOURCE / "docs/cli.md").read_text().split("## Exit codes")[1].split("## ")[0]
+        self.assertEqual(codes, dict(re.findall(r"^\| (\d+) \| (.*) \|$", docs, re.MULTILINE)))
+        self.assertIn(told, self.expect(self.pawl("help", data=False), 0).stdout)
+
+    def test_versions(self):
+        text = self.expect(self.pawl("version", data=False), 0).stdout
+        self.assertRegex(text, r"^pawl \d+\.\d+\.\d+( \([0-9a-f]{12}(\+changes)?\))?\n")
+        self.assertEqual(self.expect(self.pawl("--version", data=False), 0).stdout, text)
+        told = json.loads(self.expect(self.pawl("version", "--json", data=False), 0).stdout)
+        self.assertIn(f"pawl {told['version']}", text)
+        for library in ("sqlite", "boost", "curl", "openssl"):
+            self.assertRegex(told["libraries"][library], r"^\d+\.\d+")
+        self.assertGreaterEqual(told["event_format"], 1)
 
     def test_a_wrong_line_is_explained_on_stderr_and_ends_with_two(self):
         for args, words in ((["rum", "x.yaml"], "did you mean run?"),
@@ -124,6 +160,8 @@ class Mistyping(PawlCase):
                             (["runs", "--limit", "0"], "--limit"),
                             (["show", "x", "--at", "first"], "--at"),
                             (["help", "nothing"], "nothing"),
+                            (["help", "vresion"], "did you mean version?"),
+                            (["runs", "--sttus", "x"], "(see pawl runs --help)"),
                             ([], "Usage")):
             with self.subTest(args):
                 result = self.expect(self.pawl(*args, data=False), 2)

@@ -1,69 +1,10 @@
 """pawl serve, and the verbs that talk to it."""
 import json
 import signal
-import subprocess
 import time
 import unittest
-import urllib.request
 
-from pawl_case import PAWL, PawlCase
-
-REMOTE = """
-workflow: remote
-steps:
-  - {id: before, tool: noop}
-  - {id: gate, tool: approval}
-  - {id: work, tool: double, with: {n: 21}, retry: {max_attempts: 2, base: 1ms, max: 1ms}}
-"""
-
-# Reads {"n": ...}, prints it doubled; fails as its first argument says.
-DOUBLE = """#!/usr/bin/env python3
-import json, os, sys
-n = json.load(sys.stdin)["n"]
-if sys.argv[1:] == ["later"] and os.environ["PAWL_ATTEMPT"] == "1":
-    print(json.dumps({"error_code": "NOT_YET", "message": "come again", "retryable": True}))
-    sys.exit(1)
-if sys.argv[1:] == ["never"]:
-    print(json.dumps({"error_code": "NO_WAY", "message": "it will not be", "retryable": False}))
-    sys.exit(7)
-print(json.dumps({"twice": 2 * n, "run": os.environ["PAWL_RUN_ID"], "key": os.environ["PAWL_IDEMPOTENCY_KEY"]}))
-"""
-
-
-class ServerCase(PawlCase):
-    def serve(self, *flags):
-        server = self.start("serve", "--listen", "127.0.0.1:0", *flags)
-        self.wait_until((self.data / "server.json").exists, "the server")
-        return server
-
-    def request(self, method, path, body=None):
-        said = json.loads((self.data / "server.json").read_text())
-        key = (self.data / "admin.key").read_text().strip()
-        request = urllib.request.Request(said["url"] + path, method=method,
-                                         data=None if body is None else json.dumps(body).encode(),
-                                         headers={"Authorization": "Bearer " + key})
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.load(answer)
-
-    def started(self, text=REMOTE, name="remote"):
-        self.expect(self.pawl("workflows", "--publish", self.workflow(text)), 0)
-        return self.request("POST", "/runs", {"workflow": name})["id"]
-
-    def status(self, run):
-        return self.request("GET", "/runs/" + run)["status"]
-
-    def worker(self, *args):
-        program = self.folder / "double.py"
-        program.write_text(DOUBLE)
-        program.chmod(0o755)
-        return self.start_command("worker", "--tool", "double", "--concurrency", "2", "--data", self.data, "--", program,
-                                  *args)
-
-    def start_command(self, *args):
-        process = subprocess.Popen([PAWL, *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True, env=self.environment(), cwd=self.folder)
-        self.addCleanup(self.end, process)
-        return process
+from server_case import ServerCase
 
 
 class Serve(ServerCase):
@@ -92,7 +33,7 @@ class Serve(ServerCase):
 
     def test_an_address_that_cannot_be_had_is_named(self):
         self.serve()
-        taken = json.loads((self.data / "server.json").read_text())["url"].removeprefix("http://")
+        taken = self.url().removeprefix("http://")
         other = self.pawl("serve", "--listen", taken, "--data", self.folder / "other", data=False)
         self.expect(other, 2)
         self.assertIn(taken.split(":")[1], other.stderr)
@@ -125,9 +66,7 @@ class Verbs(ServerCase):
         self.serve()
         run = self.started()
         self.wait_until(lambda: self.status(run) == "waiting", "the gate")
-        url = json.loads((self.data / "server.json").read_text())["url"]
-        key = (self.data / "admin.key").read_text().strip()
-        away = {"PAWL_SERVER": url, "PAWL_KEY": key, "PAWL_DATA": str(self.folder / "nowhere")}
+        away = self.away()
         listed = self.expect(self.pawl("runs", "--json", data=False, env=away), 0).stdout
         self.assertEqual([json.loads(line)["id"] for line in listed.splitlines()], [run])
         shown = json.loads(self.expect(self.pawl("show", run, "--json", data=False, env=away), 0).stdout)
@@ -139,7 +78,7 @@ class Verbs(ServerCase):
         self.expect(self.pawl("runs", data=False, env={**away, "PAWL_SERVER": "http://127.0.0.1:1"}), 75)
 
     def test_without_a_server_it_is_said_how_to_get_one(self):
-        for verb in (["keys"], ["workflows"], ["tenants"], ["events", "--follow"]):
+        for verb in (["keys"], ["tenants"], ["events", "--follow"]):
             result = self.expect(self.pawl(*verb), 2)
             self.assertIn("pawl serve", result.stderr)
 
@@ -149,7 +88,7 @@ class Verbs(ServerCase):
         next_one = json.loads(self.expect(self.pawl("keys", "rotate", made["id"], "--overlap", "1h", "--json"), 0).stdout)
         self.assertNotEqual(next_one["key"], made["key"])
         env = {"PAWL_KEY": made["key"]}
-        url = json.loads((self.data / "server.json").read_text())["url"]
+        url = self.url()
         self.expect(self.pawl("runs", "--server", url, env=env), 0)
         self.expect(self.pawl("keys", "revoke", made["id"]), 0)
         self.expect(self.pawl("runs", "--server", url, env=env), 3)
@@ -170,6 +109,26 @@ class Verbs(ServerCase):
         while json.loads(seen[-1])["type"] != "run.canceled":
             seen.append(follower.stdout.readline())
         self.assertEqual("".join(seen), self.expect(self.pawl("events", run), 0).stdout)
+
+    def test_following_goes_on_when_the_server_is_back(self):
+        server = self.serve()
+        run = self.started()
+        self.wait_until(lambda: self.status(run) == "waiting", "the gate")
+        of_run = self.start("events", run, "--follow")
+        of_all = self.start("events", "--follow", "--after", "0")
+        for follower in (of_run, of_all):
+            self.assertIn("run.created", self.line_with(follower, "run.created"))
+        self.kill(server)
+        self.serve()  # at another address
+        self.expect(self.pawl("cancel", run), 0)
+        for follower in (of_run, of_all):
+            self.assertIn("run.canceled", self.line_with(follower, "run.canceled"))
+
+    def line_with(self, process, words):
+        for line in process.stdout:
+            if words in line:
+                return line
+        self.fail(f"{words} never came: {process.stderr.read()}")
 
 
 class Worker(ServerCase):
@@ -204,13 +163,11 @@ class Worker(ServerCase):
 
     def test_a_server_that_was_killed_is_waited_for(self):
         server = self.serve()
-        url = json.loads((self.data / "server.json").read_text())["url"]
+        url = self.url()
         self.worker()
         run = self.started()
         self.wait_until(lambda: self.status(run) == "waiting", "the gate")
-        server.kill()
-        server.wait()
-        (self.data / "server.json").unlink()
+        self.kill(server)
         self.start("serve", "--listen", url.removeprefix("http://"))
         self.wait_until((self.data / "server.json").exists, "the server")
         self.request("POST", f"/runs/{run}/approve", {})

@@ -1,65 +1,12 @@
 """A person at a terminal, played through a pty."""
-import fcntl
-import os
-import pty
 import re
-import select
 import signal
-import struct
-import subprocess
 import termios
 import time
 import unittest
 
-from pawl_case import ESCAPE, GATED, PAWL, SOURCE, TIMEOUT_S, PawlCase, without_escapes
-
-
-class Terminal:
-    def __init__(self, args, env, cwd, columns=100, rows=30):
-        self.ours, theirs = pty.openpty()
-        self.resize(columns, rows)
-        self.settings = termios.tcgetattr(theirs)
-
-        def lead():
-            os.setsid()
-            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-        self.process = subprocess.Popen([PAWL, *map(str, args)], stdin=theirs, stdout=theirs, stderr=theirs, env=env,
-                                        cwd=cwd, preexec_fn=lead)
-        self.theirs = theirs
-        self.seen = ""
-
-    def resize(self, columns, rows):
-        fcntl.ioctl(self.ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def read(self, seconds):
-        ready, _, _ = select.select([self.ours], [], [], seconds)
-        if ready:
-            self.seen += os.read(self.ours, 65536).decode(errors="replace")
-
-    def expect(self, pattern):
-        end = time.monotonic() + TIMEOUT_S
-        while not re.search(pattern, without_escapes(self.seen)):
-            if time.monotonic() > end:
-                raise AssertionError(f"{pattern!r} never came; seen:\n{self.seen}")
-            self.read(0.1)
-
-    def type(self, keys):
-        os.write(self.ours, keys.encode())
-
-    def finish(self):
-        end = time.monotonic() + TIMEOUT_S
-        while self.process.poll() is None and time.monotonic() < end:
-            self.read(0.05)
-        self.read(0.1)
-        return self.process.returncode
-
-    def close(self):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        os.close(self.ours)
-        os.close(self.theirs)
+from pawl_case import ESCAPE, GATED, SOURCE, TIMEOUT_S, PawlCase, without_escapes
+from terminal import Terminal
 
 
 class AtTheTerminal(PawlCase):

@@ -417,5 +417,36 @@ TEST(Lifecycle, nothing_follows_the_end_not_even_an_audit) {
   }
 }
 
+// --- streams ---
+
+TEST(Lifecycle, a_stream_folds_to_the_run_that_wrote_it_and_says_where_it_is_damaged) {
+  History history = usual.create();
+  history.do_step("a");
+  history.do_step("b");
+  history.approve();
+  std::string lines;
+  for (const Commit& commit : history.commits())
+    for (const RunEvent& event : commit.events) {
+      append_event(lines, event);
+      lines += '\n';
+    }
+  auto fold = [&](std::string_view text) {
+    return fold_lines(history.run().tenant, history.run().id, history.workflow(), text);
+  };
+  auto whole = fold(lines);
+  ASSERT_TRUE(whole) << whole.error();
+  EXPECT_TRUE(same_fold(*whole, history.run()));
+  EXPECT_EQ(fold("")->seq, 0u);
+
+  std::size_t second = lines.find('\n') + 1;
+  EXPECT_EQ(fold(lines.substr(0, second))->seq, 1u);
+  for (const std::string& damaged : {lines.substr(0, second) + "nonsense\n", lines.substr(0, second) + lines}) {
+    auto folded = fold(damaged);
+    ASSERT_FALSE(folded);
+    EXPECT_NE(folded.error().find("at event 2"), std::string::npos) << folded.error();
+  }
+  EXPECT_FALSE(fold(lines.substr(0, lines.size() - 1))) << "its last line has no end";
+}
+
 }  // namespace
 }  // namespace pawl::tests

@@ -29,6 +29,12 @@ TEST(Money, refuses_everything_else) {
     EXPECT_FALSE(parse_money(text)) << text;
 }
 
+TEST(Money, a_sum_that_is_too_large_stays_the_largest) {
+  EXPECT_EQ(Money{INT64_MAX - 1} + Money{1}, Money{INT64_MAX});
+  EXPECT_EQ(Money{INT64_MAX - 1} + Money{2}, Money{INT64_MAX});
+  EXPECT_EQ(Money{INT64_MAX} + Money{INT64_MAX}, Money{INT64_MAX});
+}
+
 RC_GTEST_PROP(Money, reads_back_what_it_prints, ()) {
   const Money amount{*rc::gen::inRange<std::int64_t>(0, 1'000'000'000'000'001)};
   RC_ASSERT(parse_money(print_money(amount)) == amount);

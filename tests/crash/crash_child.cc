@@ -14,8 +14,8 @@
 #include <thread>
 
 #include "cli/verification.h"
+#include "core/decide.h"
 #include "core/tool_spec.h"
-#include "engine/resident.h"
 #include "engine/runtime.h"
 #include "engine/workflows.h"
 #include "store/sqlite/sqlite_store.h"
@@ -187,9 +187,10 @@ class Check {
     std::string lines;
     for (std::uint64_t i = 0; i < seq; ++i) lines += stream.lines[i].text + "\n";
     auto created = std::get<RunCreated>(parse_run_event(stream.lines[0].text)->payload);
-    Run folded = fold_lines(tenant_, run, *workflows_.find(tenant_, created.workflow, created.version), lines);
-    if (to_string(folded.status) != status)
-      complain(run.str() + " was acknowledged as " + status + " and is " + std::string(to_string(folded.status)));
+    auto folded = fold_lines(tenant_, run, *workflows_.find(tenant_, created.workflow, created.version), lines);
+    if (!folded) return complain(folded.error());
+    if (to_string(folded->status) != status)
+      complain(run.str() + " was acknowledged as " + status + " and is " + std::string(to_string(folded->status)));
   }
 
   std::unique_ptr<SqliteStore> store_;

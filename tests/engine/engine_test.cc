@@ -169,10 +169,10 @@ TEST(Gate, is_listed_after_a_restart_that_found_it_only_in_the_journal) {
   house.publish("workflow: w\nsteps: [{id: ok, tool: approval, needs: []}, {id: a, tool: work, needs: []}]");
   house.worker("remote", 1);
   RunId run = house.create("w");  // `a` runs, so the run is not folded
-  ASSERT_TRUE(house.store().list_approvals(house.tenant, ApprovalStatus::requested, 10).empty());
+  ASSERT_TRUE(house.store().list_approvals(house.tenant, {.status = ApprovalStatus::requested, .limit = 10}).empty());
   house.restart();
   house.turn();
-  auto listed = house.store().list_approvals(house.tenant, ApprovalStatus::requested, 10);
+  auto listed = house.store().list_approvals(house.tenant, {.status = ApprovalStatus::requested, .limit = 10});
   ASSERT_EQ(listed.size(), 1u);
   EXPECT_EQ(listed[0].run, run);
   EXPECT_EQ(house.store().load(house.tenant, run)->updated_at, house.now());

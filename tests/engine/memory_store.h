@@ -118,7 +118,7 @@ class MemoryStore final : public SharedStore {
     auto found = db_.workflows.find({tenant, name, version});
     return found == db_.workflows.end() ? std::nullopt : std::optional(found->second);
   }
-  std::vector<ApprovalRow> list_approvals(TenantId, ApprovalStatus, std::size_t) override { return {}; }
+  std::vector<ApprovalRow> list_approvals(TenantId, const ApprovalFilter&) override { return {}; }
   Stream history(StreamKey key) override {
     auto found = db_.lines.find(key);
     if (found == db_.lines.end()) return {};

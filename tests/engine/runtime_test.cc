@@ -9,6 +9,7 @@
 #include <set>
 
 #include "engine/house.h"
+#include "store/forwarding_store.h"
 
 namespace pawl::tests {
 namespace {
@@ -197,54 +198,16 @@ TEST_F(RuntimeTest, wakes_by_itself_when_something_is_due) {
 }
 
 // A store that stops working after a number of commits.
-class Failing : public Store {
+class Failing : public ForwardingStore {
  public:
-  Failing(Store& store, int commits) : store_(store), left_(commits) {}
+  Failing(Store& store, int commits) : ForwardingStore(store), left_(commits) {}
   std::vector<Lost> commit(std::span<const Frame> frames) override {
     if (left_-- <= 0) throw StoreFailure("the disk is gone");
     return store_.commit(frames);
   }
   void tidy() override {}
-  Position last_position() override { return store_.last_position(); }
-  std::vector<Tenant> tenants() override { return store_.tenants(); }
-  void for_each_workflow(const std::function<void(const WorkflowRow&)>& visit) override {
-    store_.for_each_workflow(visit);
-  }
-  void for_each_frame(const std::function<void(Position, std::string_view)>& visit) override {
-    store_.for_each_frame(visit);
-  }
-  void for_each_ready(const std::function<void(const ReadyStep&)>& visit) override { store_.for_each_ready(visit); }
-  void for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) override {
-    store_.for_each_start(since, visit);
-  }
-  std::vector<DueRun> leased_runs() override { return store_.leased_runs(); }
-  std::vector<DueRun> due_runs(Instant until, std::size_t limit, std::optional<DueRun> after) override {
-    return store_.due_runs(until, limit, after);
-  }
-  std::optional<KeptFrame> frame_after(Position position) override { return store_.frame_after(position); }
-  std::optional<ApprovalRow> find_approval(TenantId tenant, ApprovalId approval) override {
-    return store_.find_approval(tenant, approval);
-  }
-  std::optional<WorkflowRow> find_workflow(TenantId tenant, const WorkflowName& name, int version) override {
-    return store_.find_workflow(tenant, name, version);
-  }
-  std::optional<RunId> find_request(TenantId tenant, const std::string& request_key) override {
-    return store_.find_request(tenant, request_key);
-  }
-  std::vector<RunRow> load_from(TenantId tenant, RunId run, std::size_t limit) override {
-    return store_.load_from(tenant, run, limit);
-  }
-  std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) override {
-    return store_.list_runs(tenant, filter);
-  }
-  std::vector<ApprovalRow> list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit) override {
-    return store_.list_approvals(tenant, status, limit);
-  }
-  Stream history(StreamKey key) override { return store_.history(key); }
-  void for_each_stream(const std::function<void(StreamKey)>& visit) override { store_.for_each_stream(visit); }
 
  private:
-  Store& store_;
   std::atomic<int> left_;
 };
 

@@ -119,7 +119,7 @@ class Town {
       at->second = compile_workflow(source.source, "test", nullptr).value();
       at->second.version = source.version;
     }
-    return fold_lines(tenant, run, at->second, database.lines.at(key));
+    return fold_lines(tenant, run, at->second, database.lines.at(key)).value();
   }
   std::string describe(RunId run) {
     const auto& stored = database.runs.at(StreamKey::of(tenant, run));

@@ -100,8 +100,23 @@ TEST(Events, split_data_as_the_standard_says_and_keep_ids_in_one_line) {
   append_message(out, Framing::events, {.id = "1\n2\r3", .data = "a\r\nb\rc\n\nd\n"});
   EXPECT_EQ(out, "id: 123\ndata: a\ndata: b\ndata: c\ndata: \ndata: d\ndata: \n\n");
   out.clear();
-  append_message(out, Framing::events, {.id = "", .data = ""});
-  EXPECT_EQ(out, "data: \n\n");
+  append_message(out, Framing::events, {.id = "6.1", .data = ""});
+  EXPECT_EQ(out, "id: 6.1\n\n") << "no event, but readers remember the id";
+}
+
+TEST(Events, of_any_size_look_the_same_in_parts) {
+  for (const Channel::Message& one :
+       {Channel::Message{"6.1", "{\"a\":1}"}, {"", "x"}, {"6.1", std::string(70'000, 'y')}})
+    for (const auto framing : {Framing::events, Framing::websocket}) {
+      std::string whole, parts;
+      append_message(whole, framing, one);
+      const auto tail = append_message_head(parts, framing, one);
+      ASSERT_TRUE(tail);
+      EXPECT_EQ(parts + one.data + std::string(*tail), whole);
+    }
+  std::string out;
+  EXPECT_FALSE(append_message_head(out, Framing::events, {"1", "two\nlines"}));
+  EXPECT_EQ(out, "");
 }
 
 TEST_F(Channels, show_that_they_live) {
@@ -115,6 +130,7 @@ TEST_F(Channels, show_that_they_live) {
 
 TEST_F(Channels, are_for_many_pushers_on_many_threads) {
   options.threads = 2;
+  options.channel_bytes_max = 1 << 20;
   start();
   Client client(port());
   const auto channel = open_events(client);
@@ -168,6 +184,65 @@ TEST_F(Channels, tell_a_client_that_is_too_slow_where_to_resume) {
   EXPECT_NE(all.find("id: " + id + "\n"), std::string::npos) << "this one was delivered";
   EXPECT_EQ(all.find("id: " + std::to_string(std::stoi(id) + 1) + "\n"), std::string::npos) << "and none after it";
   EXPECT_LT(std::stoi(id), pushed);
+}
+
+TEST_F(Channels, call_when_there_is_room_again_and_deliver_all_of_it_to_whoever_reads) {
+  options.channel_bytes_max = 100'000;
+  start();
+  Client client(port(), 4096);
+  const auto channel = open_events(client);
+  std::atomic<int> calls = 0;
+  channel->on_room([&] { ++calls; });
+  int pushed = 0;
+  auto push_all_there_is_room_for = [&] {
+    for (; pushed < 400 && channel->has_room(); ++pushed)
+      ASSERT_TRUE(channel->push(message(std::to_string(pushed), std::string(pushed % 7 ? 5'000 : 150'000, 'x'))));
+  };
+  push_all_there_is_room_for();
+  EXPECT_LT(pushed, 400);
+  EXPECT_EQ(calls, 0);
+  EXPECT_TRUE(channel->is_open());
+  for (int next = 0; next < 400; ++next) {
+    const auto event = client.until("\n\n");
+    ASSERT_TRUE(event.starts_with("id: " + std::to_string(next) + "\ndata: xxx")) << event.substr(0, 40);
+    if (calls.exchange(0) > 0) push_all_there_is_room_for();
+    if (next + 1 < 400 && next + 1 == pushed) {
+      ASSERT_TRUE(eventually([&] { return calls > 0; }));
+      calls = 0;
+      push_all_there_is_room_for();
+    }
+  }
+  EXPECT_TRUE(channel->is_open());
+}
+
+TEST_F(Channels, call_when_the_client_goes) {
+  start();
+  Client client(port());
+  const auto channel = open_events(client);
+  std::atomic<int> calls = 0;
+  channel->on_room([&] { ++calls; });
+  client.close();
+  EXPECT_TRUE(eventually([&] { return calls > 0; }));
+  EXPECT_FALSE(channel->is_open());
+  EXPECT_TRUE(channel->has_room()) << "or nobody would find out with a push";
+}
+
+TEST_F(Channels, that_are_cut_off_deliver_what_is_queued_and_tell_where_to_resume) {
+  start();
+  Client client(port());
+  const auto channel = open_events(client);
+  channel->push(message("6.1", "last"));
+  channel->cut_off();
+  EXPECT_FALSE(channel->push(message("6.2", "x")));
+  EXPECT_EQ(client.rest(), "id: 6.1\ndata: last\n\nevent: resume\ndata: 6.1\n\n");
+}
+
+TEST_F(Channels, of_web_sockets_name_a_position_alone) {
+  start();
+  Client client(port());
+  const auto channel = open_websocket(client);
+  channel->push(message("6.1", ""));
+  EXPECT_EQ(read_frame(client), std::pair(0x81, std::string("{\"position\":\"6.1\"}")));
 }
 
 TEST_F(Channels, cut_off_a_client_that_takes_nothing) {

@@ -190,7 +190,7 @@ class ServerTest : public testing::Test {
     return read_reply(client);
   }
 
-  ServerOptions options{.port = 0};
+  ServerOptions options{.port = 0, .hosts = {"here", "h", "a"}};
   Echo handler;
   std::optional<Server> server_;
 };

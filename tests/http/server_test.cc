@@ -205,8 +205,11 @@ TEST_P(Malformed, requests_are_refused_and_the_connection_closed) {
 INSTANTIATE_TEST_SUITE_P(
     All, Malformed,
     testing::Values("nonsense\r\n\r\n", "\x16\x03\x01\x02\x01", "GET / HTTP/2.0\r\n\r\n", "GET / HTTP/1.1\r\n\r\n",
-                    "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n",
-                    "GET / HTTP/1.1\r\nHost: a\r\nBad Name: x\r\n\r\n",
+                    "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+                    "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer 1\r\nAuthorization: Bearer 2\r\n\r\n",
+                    "POST / HTTP/1.1\r\nHost: a\r\nIdempotency-Key: 1\r\nIdempotency-Key: 2\r\n\r\n",
+                    "GET http:// HTTP/1.1\r\nHost: a\r\n\r\n", "GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n",
+                    "GET http://me@a/ HTTP/1.1\r\nHost: a\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nBad Name: x\r\n\r\n",
                     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: many\r\n\r\n",
                     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
                     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -398,11 +401,70 @@ TEST_F(Origins, that_are_listed_pass) {
   EXPECT_EQ(ask(get("/", "Origin: http://ops.example\r\n")).status, 403);
 }
 
+TEST_F(Origins, that_pass_may_read_the_answer_and_others_are_not_told_so) {
+  options.origins = {"https://ops.example"};
+  start();
+  const auto reply = ask(get("/", "Origin: https://ops.example\r\n"));
+  EXPECT_EQ(reply.headers.at("access-control-allow-origin"), "https://ops.example");
+  EXPECT_EQ(reply.headers.at("vary"), "Origin");
+  Client client(port());
+  client.send(get("/", "Origin: https://ops.example\r\n") + get("/"));
+  EXPECT_TRUE(read_reply(client).headers.contains("access-control-allow-origin"));
+  EXPECT_FALSE(read_reply(client).headers.contains("access-control-allow-origin")) << "of the request before";
+  EXPECT_FALSE(ask(get("/", "Origin: https://evil.example\r\n")).headers.contains("access-control-allow-origin"));
+}
+
 TEST_F(Origins, are_judged_before_the_body_is_read) {
   start();
   Client client(port());
   client.send("POST / HTTP/1.1\r\nHost: h\r\nOrigin: http://evil\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n");
   EXPECT_EQ(read_reply(client).status, 403);
+}
+
+class Hosts : public ServerTest {
+ protected:
+  Reply ask_as(const std::string& host, const std::string& target = "/") {
+    return ask("GET " + target + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n");
+  }
+};
+
+TEST_F(Hosts, of_a_server_on_loopback_are_this_machine_and_those_that_are_listed) {
+  options.hosts = {"pawl.example"};
+  start();
+  for (const char* host : {"localhost", "localhost:7295", "LOCALHOST", "127.0.0.1", "127.0.0.1:1", "[::1]",
+                           "[::1]:7295", "pawl.example", "pawl.example:443"})
+    EXPECT_EQ(ask_as(host).status, 200) << host;
+  for (const char* host : {"evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "127.0.0.2", "", ":80",
+                           "[::2]", "::1", "localhost:80:80", "pawl.example."}) {
+    const auto reply = ask_as(host);
+    EXPECT_EQ(reply.status, 421) << host;
+    EXPECT_EQ(reply.body, "HOST_NOT_ALLOWED") << host;
+  }
+}
+
+TEST_F(Hosts, of_other_addresses_are_any_unless_some_are_listed) {
+  options.address = "0.0.0.0";
+  options.hosts = {};
+  start();
+  EXPECT_EQ(ask_as("pawl.example").status, 200);
+  server_.reset();
+  options.hosts = {"pawl.example"};
+  start();
+  EXPECT_EQ(ask_as("pawl.example").status, 200);
+  EXPECT_EQ(ask_as("localhost").status, 421);
+}
+
+TEST_F(Hosts, in_the_target_go_before_the_header) {
+  options.hosts = {"pawl.example"};
+  start();
+  EXPECT_EQ(ask_as("evil.example", "http://pawl.example/x?y=1").body, "/x|y=1|");
+  EXPECT_EQ(ask_as("pawl.example", "HTTPS://LOCALHOST:1/x").body, "/x||");
+  EXPECT_EQ(ask_as("pawl.example", "http://evil.example/x").status, 421);
+  EXPECT_EQ(ask_as("pawl.example", "http://pawl.example").body, "/||");
+  EXPECT_EQ(ask_as("pawl.example", "http://pawl.example?y").body, "/|y|");
+  EXPECT_EQ(ask_as("pawl.example", "?y").status, 400);
+  EXPECT_EQ(ask_as("pawl.example", "/http://evil.example/").body, "/http://evil.example/||");
+  EXPECT_EQ(ask("GET http://pawl.example/ HTTP/1.1\r\n\r\n").status, 400) << "a Host header is needed all the same";
 }
 
 class Listening : public ServerTest {};

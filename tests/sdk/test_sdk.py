@@ -98,6 +98,17 @@ class Tools(SdkCase):
             self.assertEqual(run.step("give").attempts, 1)
         self.assertEqual(self.client.run(runs["fine"].id).step("give").output, outputs["fine"])
 
+    def test_an_item_that_is_not_understood_has_its_own_result(self):
+        self.publish(["{id: one, tool: test.one}"])
+        run = self.client.start("work")
+        lease, = self.client.leases.take(worker="w", tools=["test.one"], max=1, wait=30)
+        good = {"lease_id": lease.lease_id, "token": lease.token, "output": 1}
+        bad, fine = self.client.leases.complete([{**good, "cost_usd": 5}, good])
+        self.assertEqual((bad.ok, bad.code, bad.cancel), (False, "INVALID_REQUEST", False))
+        self.assertIn("cost_usd", bad.detail)
+        self.assertTrue(fine.ok)
+        self.finish(run)
+
     def test_a_cancel_reaches_a_running_tool_through_the_heartbeat(self):
         self.publish(["{id: long, tool: test.long, lease: 1s}"])
         begun, ended = threading.Event(), threading.Event()

@@ -375,6 +375,7 @@ void Checker::compare_row(Store& store, const RunModel& run) const {
   auto snapshot = read_snapshot(row->snapshot, *run.workflow);
   same(snapshot.has_value(), "snapshot");
   run.compare(*snapshot, "in its snapshot");
+  same(row->phase == phase_of(*snapshot), "phase");
   auto again = read_snapshot(write_snapshot(*snapshot), *run.workflow);
   same(again && same_fold(*again, *snapshot), "snapshot of its snapshot");
   for (const auto& [id, other] : tenants_)
@@ -406,7 +407,7 @@ void Checker::compare_tables(Store& store) const {
     for (std::size_t i = 0; i < enum_count<ApprovalStatus>; ++i) {
       auto status = static_cast<ApprovalStatus>(i);
       std::set<ApprovalId> listed;
-      for (const auto& row : store.list_approvals(tenant, status, 10'000)) listed.insert(row.id);
+      for (const auto& row : store.list_approvals(tenant, {.status = status, .limit = 10'000})) listed.insert(row.id);
       demand(listed == approvals[{tenant, status}], "tables and memory equal the fold of the journal",
              [&] { return "approvals " + std::string(to_string(status)) + " of " + tenant.str(); });
     }

@@ -127,10 +127,10 @@ std::string parts_of(const std::vector<StreamKey>& keys) {
 }
 
 std::string describe(const RunRow& row) {
-  return fmt::format("{} {} {} v{} {} {} {} created {} updated {} due {} leased {} seq {} {} [{}]", row.tenant.str(),
+  return fmt::format("{} {} {} v{} {} {} {} {} created {} updated {} due {} leased {} seq {} {} [{}]", row.tenant.str(),
                      row.id.str(), row.workflow.text, row.version, row.workspace.text, to_string(row.status),
-                     row.error_code, row.created_at.ms, row.updated_at.ms, row.due_at.ms, row.leased, row.seq,
-                     row.head.hex(), row.snapshot);
+                     to_string(row.phase.value()), row.error_code, row.created_at.ms, row.updated_at.ms, row.due_at.ms,
+                     row.leased, row.seq, row.head.hex(), row.snapshot);
 }
 
 std::string describe(Store& store) {
@@ -158,7 +158,8 @@ std::string describe(Store& store) {
   });
   for (const Tenant& tenant : store.tenants())
     for (std::size_t status = 0; status < enum_count<ApprovalStatus>; ++status)
-      for (const ApprovalRow& row : store.list_approvals(tenant.id, static_cast<ApprovalStatus>(status), 1000))
+      for (const ApprovalRow& row :
+           store.list_approvals(tenant.id, {.status = static_cast<ApprovalStatus>(status), .limit = 1000}))
         out += fmt::format("approval {} {} {}\n", row.id.str(), row.step.text, to_string(row.status));
   return out;
 }

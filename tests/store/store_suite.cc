@@ -149,7 +149,8 @@ TEST_P(FrameSuite, a_long_backlog_of_folded_frames_stays_hidden_while_it_is_drop
 
 TEST_P(StoreSuite, a_run_comes_back_as_it_was_folded) {
   RunFold fold = new_run(acme, 1);
-  fold.row.status = RunStatus::failed;
+  fold.row.status = RunStatus::running;
+  fold.row.phase = RunPhase::error;
   fold.row.error_code = "TOOL_TIMEOUT";
   fold.row.due_at = run_time(9);
   fold.row.leased = true;
@@ -166,8 +167,12 @@ TEST_P(StoreSuite, a_fold_replaces_the_row) {
   RunFold first = new_run(acme, 1);
   first.row.due_at = run_time(5);
   first.row.leased = true;
+  first.row.phase = RunPhase::backing_off;
   commit_run(first);
+  EXPECT_EQ(store_->list_runs(acme, {}).at(0).phase, RunPhase::backing_off);
+  EXPECT_EQ(store_->list_runs(acme, {.status = first.row.status}).at(0).phase, RunPhase::backing_off);
   RunFold second = later(first, 4, RunStatus::denied);
+  second.row.phase = RunPhase::plain;
   second.row.error_code = "DENIED";
   second.row.due_at = end_of_time;
   second.row.leased = false;
@@ -468,7 +473,7 @@ TEST_P(StoreSuite, approvals_are_listed_by_status_newest_first) {
   Frame frame;
   frame.runs = {fold, other};
   commit(frame);
-  auto rows = store_->list_approvals(acme, ApprovalStatus::requested, 10);
+  auto rows = store_->list_approvals(acme, {.status = ApprovalStatus::requested, .limit = 10});
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0].run, run_id(2));
   EXPECT_EQ(rows[1].id, fold.approvals[1].id);
@@ -477,16 +482,42 @@ TEST_P(StoreSuite, approvals_are_listed_by_status_newest_first) {
   EXPECT_EQ(rows[1].requested_at, fold.approvals[1].requested_at);
   EXPECT_EQ(rows[1].expires_at, fold.approvals[1].expires_at);
   EXPECT_EQ(rows[2].id, fold.approvals[0].id);
-  EXPECT_EQ(store_->list_approvals(acme, ApprovalStatus::requested, 2).size(), 2u);
+  EXPECT_EQ(store_->list_approvals(acme, {.status = ApprovalStatus::requested, .limit = 2}).size(), 2u);
 
   RunFold next = later(fold, 1, RunStatus::running);
   next.approvals = {approval(fold, 1, ApprovalStatus::approved)};
   commit_run(next);
   reopen();
-  EXPECT_EQ(store_->list_approvals(acme, ApprovalStatus::requested, 10).size(), 2u);
-  auto approved = store_->list_approvals(acme, ApprovalStatus::approved, 10);
+  EXPECT_EQ(store_->list_approvals(acme, {.status = ApprovalStatus::requested, .limit = 10}).size(), 2u);
+  auto approved = store_->list_approvals(acme, {.status = ApprovalStatus::approved, .limit = 10});
   ASSERT_EQ(approved.size(), 1u);
   EXPECT_EQ(approved[0].id, fold.approvals[0].id);
+}
+
+TEST_P(StoreSuite, a_list_of_approvals_goes_on_behind_any_of_them_whatever_became_of_it) {
+  RunFold fold = new_run(acme, 1);
+  for (std::uint64_t n = 1; n <= 5; ++n) fold.approvals.push_back(approval(fold, n));
+  // Asked for in the same moment: ids tell them apart.
+  fold.approvals[2].requested_at = fold.approvals[3].requested_at = fold.approvals[1].requested_at;
+  commit_run(fold);
+  auto page = [&](std::optional<ApprovalId> before, std::size_t limit) {
+    std::vector<ApprovalId> ids;
+    for (const ApprovalRow& row : store_->list_approvals(acme, {.before = before, .limit = limit}))
+      ids.push_back(row.id);
+    return ids;
+  };
+  auto all = page(std::nullopt, 10);
+  ASSERT_EQ(all.size(), 5u);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    EXPECT_EQ(page(all[i], 10), std::vector(all.begin() + static_cast<std::ptrdiff_t>(i) + 1, all.end()));
+  RunFold next = later(fold, 1, RunStatus::running);
+  next.approvals = {fold.approvals[2]};
+  next.approvals[0].status = ApprovalStatus::approved;
+  commit_run(next);
+  auto answered = std::ranges::find(all, fold.approvals[2].id);
+  EXPECT_EQ(page(*answered, 10), std::vector(answered + 1, all.end()));
+  EXPECT_TRUE(page(ApprovalId{}, 10).empty());
+  EXPECT_TRUE(store_->list_approvals(zeta, {.before = all[0], .limit = 10}).empty());
 }
 
 // Tenants, workflows, starts
@@ -572,7 +603,7 @@ TEST_P(StoreSuite, a_tenant_sees_nothing_of_another) {
   RunFilter waiting;
   waiting.status = RunStatus::waiting;
   EXPECT_TRUE(store_->list_runs(zeta, waiting).empty());
-  EXPECT_TRUE(store_->list_approvals(zeta, ApprovalStatus::requested, 10).empty());
+  EXPECT_TRUE(store_->list_approvals(zeta, {.status = ApprovalStatus::requested, .limit = 10}).empty());
   EXPECT_TRUE(store_->history(StreamKey::of(zeta, run_id(1))).lines.empty());
 }
 

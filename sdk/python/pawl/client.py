@@ -263,35 +263,26 @@ class Client:
         """The tenant's events as they happen, or one run's; never ends by itself.
 
         Begins now, or after a position (an Event's `position`; "0": all that is kept), and reconnects by itself from
-        where it was, without gap or repeat. If the connection is lost before anything was heard, events of the second
-        in which it began may come although they are a little older. Raises PawlError with the code FEED_POSITION_GONE
-        when what follows the position is not kept any more.
+        where it was, without gap or repeat. Raises PawlError with the code FEED_POSITION_GONE when what follows the
+        position is not kept any more.
         """
         position = after
-        begun_ms = 0.0
-        replaying = False
         failures = 0
         while True:
             try:
                 with self._transport.open_stream("/events", {"after": position, "run": run_id}) as stream:
-                    if position is None:
-                        begun_ms = (stream.date or 0.0) * 1000
                     while True:
                         for message in stream.read():
+                            # The first message has nothing but where it begins.
                             position = message.id or position
                             event = _event_of(message)
-                            if event is None or (replaying and event.data["at"] < begun_ms):
-                                continue
-                            failures, replaying = 0, False
-                            yield event
+                            if event is not None:
+                                failures = 0
+                                yield event
             except PawlError as error:
                 if not error.passing:
                     raise
                 failures += 1
-                if position is None and begun_ms:
-                    # Where it began is not known, and to begin anew now would miss what came in between. So everything
-                    # is read, and what is older than the beginning is left out.
-                    position, replaying = "0", True
                 pause = backoff(failures, error.retry_after)
             time.sleep(pause)
 

@@ -34,12 +34,16 @@ class Lease:
 
 @dataclass(frozen=True)
 class LeaseResult:
-    """What became of one item of a batch. `code` is LEASE_LOST when the work is not this worker's any more."""
+    """What became of one item of a batch. `code` is LEASE_LOST when the work is not this worker's any more.
+
+    Without `cancel` it was not understood, `detail` says why, and the lease is as it was.
+    """
 
     lease_id: str
     ok: bool
     code: Optional[str]
     cancel: bool
+    detail: Optional[str] = None
 
 
 class Leases:
@@ -75,7 +79,7 @@ class Leases:
         body = b'{"items":[' + b",".join(texts) + b"]}"
         answer = self._transport.call("POST", f"/leases/{verb}", body=body, timeout=timeout, patience=0)
         return [
-            LeaseResult(item["lease_id"], item["ok"], item.get("code"), item.get("cancel", False))
+            LeaseResult(item["lease_id"], item["ok"], item.get("code"), item.get("cancel", False), item.get("detail"))
             for item in answer.body["items"]
         ]
 

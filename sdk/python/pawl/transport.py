@@ -233,7 +233,6 @@ class EventStream:
         self._id: Optional[str] = None
         self._event = ""
         self._data: List[str] = []
-        self.date = date_of(_headers_of(response))
 
     def read(self) -> List[Message]:
         """What has come since, perhaps nothing yet; waits for something. Raises Unreachable at the end."""

@@ -44,7 +44,7 @@ UNREPORTED_MAX = 1000
 BEATS_PER_LEASE = 3.0
 BEAT_TIMEOUT_MIN_S = 1.0
 BEAT_TIMEOUT_MAX_S = 10.0
-# The server looked at the batch and will not take it, now or later.
+# The server could not read the request, and never will.
 REFUSED = frozenset({400, 413, 422})
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -369,38 +369,45 @@ class Worker:
             try:
                 # A repeat after a lost answer is harmless: the token is used up, and the server says LEASE_LOST.
                 texts = [held.ended_with().text for held in batch]
-                return self._settle(batch, self._client.leases.report(texts, completed=completed))
+                return self._settle(batch, self._client.leases.report(texts, completed=completed), completed)
             except PawlError as error:
                 if error.status in REFUSED:
-                    return self._deliver_refused(batch, completed, error)
+                    return self._deliver_one_by_one(batch, completed, error)
                 failures += 1
                 self._say_away(failures, error)
                 self._pause(backoff(failures, error.retry_after), lambda: self._ended)
 
-    def _deliver_refused(self, batch: List["_Held"], completed: bool, error: PawlError) -> None:
-        """One bad item spoils its batch: halves it until it is alone, and lets its step fail."""
+    def _deliver_one_by_one(self, batch: List["_Held"], completed: bool, error: PawlError) -> None:
+        """For a body that could not even be read: an output that is nested too deeply, say, makes it no JSON at all."""
         if len(batch) > 1:
-            middle = len(batch) // 2
-            self._deliver(batch[:middle], completed)
-            self._deliver(batch[middle:], completed)
-            return
-        held = batch[0]
-        log.error("%s: the report of %s was refused: %s", self.name, held.lease.lease_id, error)
-        if not completed:
-            return self._settle(batch, [])
-        what = f"the server refused the tool's output: {error}"
-        held.report = failure(held.lease, held.context, "TOOL_INTERNAL_ERROR", what, retryable=False)
-        self._deliver(batch, completed=False)
-
-    def _settle(self, batch: Sequence["_Held"], results: Sequence[LeaseResult]) -> None:
-        for held, result in zip(batch, results):
-            if not result.ok:
-                log.info("%s: the report of %s came too late: %s", self.name, held.lease.lease_id, result.code)
-        with self._changed:
-            self._unreported -= len(batch)
             for held in batch:
-                self._held.pop(held.key, None)
+                self._deliver([held], completed)
+            return
+        lease_id = batch[0].lease.lease_id
+        self._settle(batch, [LeaseResult(lease_id, ok=False, code=error.code, cancel=False, detail=str(error))], completed)
+
+    def _settle(self, batch: Sequence["_Held"], results: Sequence[LeaseResult], completed: bool) -> None:
+        """What was lost or taken is over. A result that is not understood lets its step fail."""
+        refused: List[_Held] = []
+        for held, result in zip(batch, results):
+            if result.ok:
+                continue
+            if result.cancel:
+                log.info("%s: the report of %s came too late: %s", self.name, result.lease_id, result.code)
+                continue
+            log.error("%s: the report of %s was refused: %s", self.name, held.lease.lease_id, result.detail)
+            if completed:
+                what = f"the server refused the tool's output: {result.detail}"
+                held.report = failure(held.lease, held.context, "TOOL_INTERNAL_ERROR", what, retryable=False)
+                refused.append(held)
+        again = {held.key for held in refused}
+        with self._changed:
+            for held in batch:
+                if held.key not in again:
+                    self._unreported -= 1
+                    self._held.pop(held.key, None)
             self._changed.notify_all()
+        self._deliver(refused, completed=False)
 
     def _pause(self, seconds: float, enough: Callable[[], bool]) -> None:
         with self._changed:

@@ -72,6 +72,11 @@ void rewrite_log(const OpenOptions& options);
 // What an extended result code means to the one who is on call.
 std::string_view advice(int extended_code);
 
+// Bytes that are bound as a BLOB; a plain std::string_view is bound as TEXT.
+struct Blob {
+  std::string_view bytes;
+};
+
 // An id as a key: big-endian, so that keys sort by time.
 struct IdBytes {
   std::array<unsigned char, 16> bytes;
@@ -82,11 +87,8 @@ struct IdBytes {
       bytes[8 + i] = static_cast<unsigned char>(bits.low >> (56 - 8 * i));
     }
   }
-};
-
-// Bytes that are bound as a BLOB; a plain std::string_view is bound as TEXT.
-struct Blob {
-  std::string_view bytes;
+  // Valid as long as this is.
+  Blob blob() const { return {{reinterpret_cast<const char*>(bytes.data()), bytes.size()}}; }
 };
 
 class Statement;

@@ -38,22 +38,24 @@ RunRow read_run(TenantId tenant, const Cursor& rows) {
   run.error_code = rows.bytes(9);
   run.seq = rows.u64(10);
   run.head = rows.hash(11);
+  run.phase = rows.is_null(12) ? std::nullopt : std::optional(rows.enumerator<RunPhase>(12));
   return run;
 }
 
 }  // namespace
 
-Reader::Reader(Connection& connection)
+Reader::Reader(Connection& connection, int version)
     : connection_(connection),
       begin_(connection, "BEGIN"),
       end_(connection, "COMMIT"),
       last_frame_(connection, sqlite::last_frame),
       next_frame_(connection, sqlite::next_frame),
       all_tenants_(connection, sqlite::all_tenants),
-      load_runs_(connection, sqlite::load_runs),
+      load_runs_(connection, version < 3 ? sqlite::load_runs_before_3 : sqlite::load_runs),
       find_request_(connection, sqlite::find_request),
-      list_runs_(connection, sqlite::list_runs),
-      list_runs_by_status_(connection, sqlite::list_runs_by_status),
+      list_runs_(connection, version < 3 ? sqlite::list_runs_before_3 : sqlite::list_runs),
+      list_runs_by_status_(connection,
+                           version < 3 ? sqlite::list_runs_by_status_before_3 : sqlite::list_runs_by_status),
       list_approvals_(connection, sqlite::list_approvals),
       find_approval_(connection, sqlite::find_approval),
       leased_runs_(connection, sqlite::leased_runs),
@@ -121,7 +123,7 @@ std::vector<RunRow> Reader::load_from(TenantId tenant, RunId run, std::size_t li
   std::vector<RunRow> out;
   while (rows.next()) {
     out.push_back(read_run(tenant, rows));
-    out.back().snapshot = rows.bytes(12);
+    out.back().snapshot = rows.bytes(13);
   }
   return out;
 }
@@ -138,7 +140,7 @@ std::vector<RunRow> Reader::list_runs(TenantId tenant, const RunFilter& filter) 
   std::optional<IdBytes> before;
   if (filter.before) before.emplace(filter.before->bits);
   Blob end{behind_all_ids};
-  if (before) end.bytes = {reinterpret_cast<const char*>(before->bytes.data()), before->bytes.size()};
+  if (before) end = before->blob();
 
   std::optional<std::int64_t> status;
   if (filter.status) status = static_cast<std::int64_t>(*filter.status);
@@ -184,9 +186,18 @@ std::optional<WorkflowRow> Reader::find_workflow(TenantId tenant, const Workflow
   return WorkflowRow{tenant, name, version, rows.text(0), rows.text(1)};
 }
 
-std::vector<ApprovalRow> Reader::list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit) {
+std::vector<ApprovalRow> Reader::list_approvals(TenantId tenant, const ApprovalFilter& filter) {
   IdBytes tenant_key(tenant.bits);
-  auto rows = list_approvals_.query(tenant_key, static_cast<int>(status), as_limit(limit));
+  Instant asked{INT64_MAX};
+  Blob before{behind_all_ids};
+  std::optional<IdBytes> cursor;
+  if (filter.before) {
+    auto row = find_approval(tenant, *filter.before);
+    if (!row) return {};
+    asked = row->requested_at;
+    before = cursor.emplace(row->id.bits).blob();
+  }
+  auto rows = list_approvals_.query(tenant_key, static_cast<int>(filter.status), asked, before, as_limit(filter.limit));
   std::vector<ApprovalRow> approvals;
   while (rows.next()) approvals.push_back(read_approval(tenant, rows));
   return approvals;

@@ -17,7 +17,8 @@ namespace pawl::sqlite {
 
 class Reader {
  public:
-  explicit Reader(Connection& connection);
+  // `version` is the schema's: looking needs no migration.
+  Reader(Connection& connection, int version);
 
   // Sees everything up to commit number `commits`.
   void freshen(std::uint64_t commits);
@@ -31,7 +32,7 @@ class Reader {
   std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter);
   std::optional<ApprovalRow> find_approval(TenantId tenant, ApprovalId approval);
   std::optional<WorkflowRow> find_workflow(TenantId tenant, const WorkflowName& name, int version);
-  std::vector<ApprovalRow> list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit);
+  std::vector<ApprovalRow> list_approvals(TenantId tenant, const ApprovalFilter& filter);
   std::vector<DueRun> leased_runs();
   std::vector<DueRun> due_runs(Instant until, std::size_t limit, std::optional<DueRun> after);
   Store::Stream history(StreamKey key);

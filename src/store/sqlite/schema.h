@@ -7,12 +7,14 @@
 #pragma once
 
 #include "core/run_lifecycle.h"
+#include "core/vocabulary.h"
 
 namespace pawl::sqlite {
 
 inline constexpr int application_id = 0x7061776c;  // "pawl"
-inline constexpr int schema_version = 2;
-// Looking needs no migration from here on: version 2 only adds a table that looking never asks for.
+inline constexpr int schema_version = 3;
+// Looking needs no migration from here on: version 2 only adds a table that looking never asks for, and of version 3
+// there are statements without the column that it adds.
 inline constexpr int schema_version_readable = 1;
 
 // Statuses are stored as their numbers, and indexes name them.
@@ -114,6 +116,14 @@ CREATE TABLE requests(
 PRAGMA user_version = 2;
 )sql";
 
+inline constexpr const char* create_version_3 = R"sql(
+-- What a run is up to beyond its status (RunPhase): lists in other vocabularies show it, without reading the run.
+ALTER TABLE runs ADD COLUMN phase INTEGER NOT NULL DEFAULT 0;
+
+PRAGMA user_version = 3;
+)sql";
+static_assert(static_cast<int>(RunPhase::plain) == 0);
+
 // Frames.
 inline constexpr const char* insert_frame = "INSERT INTO frames(position, folded_before, parts) VALUES(?1, ?2, ?3)";
 inline constexpr const char* prune_frames = "DELETE FROM frames WHERE position < ?1";
@@ -140,24 +150,38 @@ inline constexpr const char* tenant_streams =
 // Runs.
 inline constexpr const char* insert_run =
     "INSERT INTO runs(tenant, id, status, due_at, leased, created_at, updated_at, version, workflow, workspace, "
-    "error_code, seq, history, head, snapshot, ready) "
-    "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+    "error_code, seq, history, head, snapshot, ready, phase) "
+    "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
 inline constexpr const char* update_run =
     "UPDATE runs SET status = ?3, due_at = ?4, leased = ?5, updated_at = ?6, error_code = ?7, seq = ?8, "
-    "history = ?9, head = ?10, snapshot = ?11, ready = ?12 WHERE tenant = ?1 AND id = ?2";
+    "history = ?9, head = ?10, snapshot = ?11, ready = ?12, phase = ?13 WHERE tenant = ?1 AND id = ?2";
 inline constexpr const char* load_runs =
     "SELECT id, status, due_at, leased, created_at, updated_at, version, workflow, workspace, error_code, seq, head, "
-    "snapshot FROM runs WHERE tenant = ?1 AND id >= ?2 ORDER BY id LIMIT ?3";
+    "phase, snapshot FROM runs WHERE tenant = ?1 AND id >= ?2 ORDER BY id LIMIT ?3";
 // ?2 status, ?3 workflow, ?4 workspace: NULL = any; ?5 since; ids between ?6 and before ?7; ?8 limit.
 inline constexpr const char* list_runs =
-    "SELECT id, status, due_at, leased, created_at, updated_at, version, workflow, workspace, error_code, seq, head "
-    "FROM runs WHERE tenant = ?1 AND id >= ?6 AND id < ?7 AND (?2 IS NULL OR status = ?2) "
+    "SELECT id, status, due_at, leased, created_at, updated_at, version, workflow, workspace, error_code, seq, head, "
+    "phase FROM runs WHERE tenant = ?1 AND id >= ?6 AND id < ?7 AND (?2 IS NULL OR status = ?2) "
     "AND (?3 IS NULL OR workflow = ?3) AND (?4 IS NULL OR workspace = ?4) AND created_at >= ?5 "
     "ORDER BY id DESC LIMIT ?8";
 // The same for one status that has an index.
 inline constexpr const char* list_runs_by_status =
-    "SELECT id, status, due_at, leased, created_at, updated_at, version, workflow, workspace, error_code, seq, head "
-    "FROM runs INDEXED BY runs_by_status WHERE tenant = ?1 AND status = ?2 AND status <> 3 "
+    "SELECT id, status, due_at, leased, created_at, updated_at, version, workflow, workspace, error_code, seq, head, "
+    "phase FROM runs INDEXED BY runs_by_status WHERE tenant = ?1 AND status = ?2 AND status <> 3 "
+    "AND id >= ?6 AND id < ?7 AND (?3 IS NULL OR workflow = ?3) AND (?4 IS NULL OR workspace = ?4) "
+    "AND created_at >= ?5 ORDER BY id DESC LIMIT ?8";
+// The same for one who looks at an older database.
+inline constexpr const char* load_runs_before_3 =
+    "SELECT id, status, due_at, leased, created_at, updated_at, version, workflow, workspace, error_code, seq, head, "
+    "NULL, snapshot FROM runs WHERE tenant = ?1 AND id >= ?2 ORDER BY id LIMIT ?3";
+inline constexpr const char* list_runs_before_3 =
+    "SELECT id, status, due_at, leased, created_at, updated_at, version, workflow, workspace, error_code, seq, head, "
+    "NULL FROM runs WHERE tenant = ?1 AND id >= ?6 AND id < ?7 AND (?2 IS NULL OR status = ?2) "
+    "AND (?3 IS NULL OR workflow = ?3) AND (?4 IS NULL OR workspace = ?4) AND created_at >= ?5 "
+    "ORDER BY id DESC LIMIT ?8";
+inline constexpr const char* list_runs_by_status_before_3 =
+    "SELECT id, status, due_at, leased, created_at, updated_at, version, workflow, workspace, error_code, seq, head, "
+    "NULL FROM runs INDEXED BY runs_by_status WHERE tenant = ?1 AND status = ?2 AND status <> 3 "
     "AND id >= ?6 AND id < ?7 AND (?3 IS NULL OR workflow = ?3) AND (?4 IS NULL OR workspace = ?4) "
     "AND created_at >= ?5 ORDER BY id DESC LIMIT ?8";
 inline constexpr const char* leased_runs = "SELECT tenant, id, due_at FROM runs WHERE leased = 1 ORDER BY tenant, id";
@@ -183,7 +207,7 @@ inline constexpr const char* find_approval =
     "SELECT id, run, step, status, tier, requested_at, expires_at FROM approvals WHERE tenant = ?1 AND id = ?2";
 inline constexpr const char* list_approvals =
     "SELECT id, run, step, status, tier, requested_at, expires_at FROM approvals "
-    "WHERE tenant = ?1 AND status = ?2 ORDER BY requested_at DESC, id DESC LIMIT ?3";
+    "WHERE tenant = ?1 AND status = ?2 AND (requested_at, id) < (?3, ?4) ORDER BY requested_at DESC, id DESC LIMIT ?5";
 
 // Tenants and their workflows.
 inline constexpr const char* put_tenant =

@@ -4,10 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <map>
 
 #include "core/planted.h"
-#include "store/sqlite/ready_steps.h"
+#include "store/sqlite/migrate.h"
 
 namespace pawl {
 namespace {
@@ -32,37 +31,6 @@ int checked_version(Connection& connection) {
         fmt::format("{} was written by a newer pawl (schema {}, this one knows {}). Upgrade pawl to open it.",
                     connection.path(), version, sqlite::schema_version));
   return version;
-}
-
-// The first databases of version 1 kept what is ready in a table of its own.
-void move_ready_steps(Connection& connection) {
-  if (connection.number("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'ready'") == 0) return;
-  connection.execute("ALTER TABLE runs ADD COLUMN ready BLOB");
-  std::map<StreamKey, std::vector<ReadyStep>> by_run;
-  {
-    sqlite::Statement all(connection, "SELECT tenant, run, step, tool FROM ready ORDER BY number");
-    for (auto rows = all.query(); rows.next();) {
-      ReadyStep step;
-      step.step = static_cast<StepIndex>(rows.i64(2));
-      step.tool.text = rows.bytes(3);
-      by_run[{TenantId{rows.id(0)}, rows.id(1)}].push_back(std::move(step));
-    }
-  }
-  sqlite::Statement set(connection, "UPDATE runs SET ready = ?3 WHERE tenant = ?1 AND id = ?2");
-  for (const auto& [key, steps] : by_run)
-    set.run(sqlite::IdBytes(key.tenant.bits), sqlite::IdBytes(key.stream), sqlite::Blob{sqlite::write_ready(steps)});
-  connection.execute("DROP TABLE ready");
-}
-
-// One numbered step a schema version; each leaves the database whole.
-void migrate(Connection& connection, int version) {
-  if (version == sqlite::schema_version) return;
-  sqlite::Transaction::Statements statements(connection);
-  sqlite::Transaction transaction(statements);
-  if (version < 1) connection.execute(sqlite::create_version_1);
-  if (version == 1) move_ready_steps(connection);
-  if (version < 2) connection.execute(sqlite::create_version_2);
-  transaction.commit();
 }
 
 void set_up_writer(Connection& connection, const SqliteOptions& options) {
@@ -106,7 +74,7 @@ void make_database(const std::string& path, const SqliteOptions& options) try {
     Connection connection(sqlite::OpenOptions{.path = making, .vfs = {}});
     execute_number(connection, "page_size", options.page_bytes);
     // Before there is a log, so that the one file holds all of it, synced, when the transaction is over.
-    migrate(connection, 0);
+    sqlite::migrate(connection, 0);
     set_up_writer(connection, options);
   }
   std::filesystem::rename(making, path);
@@ -136,7 +104,7 @@ SqliteStore::SqliteStore(const SqliteOptions& options)
   if (options.single_connection) writing_->execute("PRAGMA locking_mode = EXCLUSIVE");
   int version = checked_version(*writing_);
   set_up_writer(*writing_, options);
-  migrate(*writing_, version);
+  sqlite::migrate(*writing_, version);
   // What a dead process left in its log is moved into the database: the start after this one need not read it again.
   writing_->checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
 
@@ -149,7 +117,7 @@ SqliteStore::SqliteStore(const SqliteOptions& options)
     reading_.emplace(sqlite::OpenOptions{.path = path, .vfs = options.vfs, .read_only = true});
     set_up_reader(*reading_, options.reader_cache_bytes);
   }
-  reader_.emplace(one_connection_ ? *writing_ : *reading_);
+  reader_.emplace(one_connection_ ? *writing_ : *reading_, sqlite::schema_version);
 }
 
 SqliteStore::SqliteStore(ReadOnly, const std::filesystem::path& folder) {
@@ -160,10 +128,14 @@ SqliteStore::SqliteStore(ReadOnly, const std::filesystem::path& folder) {
   reading_.emplace(sqlite::OpenOptions{.path = path, .vfs = {}, .read_only = true, .immutable = sealed});
   // The writer, or the next one, moves the log; a visitor leaves it as it is.
   reading_->abandon();
-  if (checked_version(*reading_) < sqlite::schema_version_readable)
-    throw StoreFailure(fmt::format("{} was written by an older pawl. Start it once with this one.", path));
+  int version = checked_version(*reading_);
+  if (version < sqlite::schema_version_readable || sqlite::has_first_layout(*reading_))
+    throw StoreFailure(
+        fmt::format("{} was written by an older pawl and has to be migrated before one can look at it. Start pawl "
+                    "serve on it once.",
+                    path));
   set_up_reader(*reading_, SqliteOptions{}.reader_cache_bytes);
-  reader_.emplace(*reading_);
+  reader_.emplace(*reading_, version);
 }
 
 std::unique_ptr<SqliteStore> SqliteStore::open_reader(const std::filesystem::path& folder) {
@@ -341,8 +313,8 @@ std::optional<WorkflowRow> SqliteStore::find_workflow(TenantId tenant, const Wor
   return read([&](auto& reader) { return reader.find_workflow(tenant, name, version); });
 }
 
-std::vector<ApprovalRow> SqliteStore::list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit) {
-  return read([&](auto& reader) { return reader.list_approvals(tenant, status, limit); });
+std::vector<ApprovalRow> SqliteStore::list_approvals(TenantId tenant, const ApprovalFilter& filter) {
+  return read([&](auto& reader) { return reader.list_approvals(tenant, filter); });
 }
 
 Store::Stream SqliteStore::history(StreamKey key) {

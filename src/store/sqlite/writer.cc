@@ -128,15 +128,16 @@ void Writer::fold(const RunFold& fold) {
   std::string ready = write_ready(fold.ready);
   std::optional<Blob> stored_ready;
   if (!ready.empty()) stored_ready = Blob{ready};
+  auto phase = static_cast<int>(row.phase.value_or(RunPhase::plain));
   if (fold.is_new)
     insert_run_.run(tenant, id, static_cast<int>(row.status), stored_due(row.due_at), row.leased ? 1 : 0,
                     row.created_at, row.updated_at, row.version, std::string_view(row.workflow.text),
                     std::string_view(row.workspace.text), std::string_view(row.error_code), row.seq, history,
-                    Blob{row.head.view()}, Blob{row.snapshot}, stored_ready);
+                    Blob{row.head.view()}, Blob{row.snapshot}, stored_ready, phase);
   else
     update_run_.run(tenant, id, static_cast<int>(row.status), stored_due(row.due_at), row.leased ? 1 : 0,
                     row.updated_at, std::string_view(row.error_code), row.seq, history, Blob{row.head.view()},
-                    Blob{row.snapshot}, stored_ready);
+                    Blob{row.snapshot}, stored_ready, phase);
   for (const std::string& key : fold.request_keys) insert_request_.run(tenant, std::string_view(key), id);
   for (const ApprovalRow& approval : fold.approvals) put(approval);
 }

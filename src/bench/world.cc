@@ -1,10 +1,10 @@
-#include "world.h"
-
-#include "measure.h"
+#include "bench/world.h"
 
 #include <unistd.h>
 
 #include <stdexcept>
+
+#include "bench/figures.h"
 
 namespace pawl::bench {
 namespace {
@@ -19,55 +19,6 @@ T must(std::expected<T, Refusal> answer) {
 }
 
 }  // namespace
-
-class RecordingStore final : public Store {
- public:
-  RecordingStore(std::unique_ptr<Store> inner, std::vector<std::vector<Frame>>& record)
-      : inner_(std::move(inner)), record_(record) {}
-
-  std::vector<Lost> commit(std::span<const Frame> frames) override {
-    record_.emplace_back(frames.begin(), frames.end());
-    return inner_->commit(frames);
-  }
-  void tidy() override { inner_->tidy(); }
-  Position last_position() override { return inner_->last_position(); }
-  std::vector<Tenant> tenants() override { return inner_->tenants(); }
-  void for_each_workflow(const std::function<void(const WorkflowRow&)>& v) override { inner_->for_each_workflow(v); }
-  void for_each_frame(const std::function<void(Position, std::string_view)>& v) override { inner_->for_each_frame(v); }
-  void for_each_ready(const std::function<void(const ReadyStep&)>& v) override { inner_->for_each_ready(v); }
-  void for_each_start(Instant since, const std::function<void(const StartRow&)>& v) override {
-    inner_->for_each_start(since, v);
-  }
-  std::vector<DueRun> leased_runs() override { return inner_->leased_runs(); }
-  std::vector<DueRun> due_runs(Instant until, std::size_t limit, std::optional<DueRun> after) override {
-    return inner_->due_runs(until, limit, after);
-  }
-  std::optional<KeptFrame> frame_after(Position position) override { return inner_->frame_after(position); }
-  std::optional<ApprovalRow> find_approval(TenantId tenant, ApprovalId approval) override {
-    return inner_->find_approval(tenant, approval);
-  }
-  std::optional<WorkflowRow> find_workflow(TenantId tenant, const WorkflowName& name, int version) override {
-    return inner_->find_workflow(tenant, name, version);
-  }
-  std::optional<RunId> find_request(TenantId tenant, const std::string& request_key) override {
-    return inner_->find_request(tenant, request_key);
-  }
-  std::vector<RunRow> load_from(TenantId tenant, RunId run, std::size_t limit) override {
-    return inner_->load_from(tenant, run, limit);
-  }
-  std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) override {
-    return inner_->list_runs(tenant, filter);
-  }
-  std::vector<ApprovalRow> list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit) override {
-    return inner_->list_approvals(tenant, status, limit);
-  }
-  Stream history(StreamKey key) override { return inner_->history(key); }
-  void for_each_stream(const std::function<void(StreamKey)>& v) override { inner_->for_each_stream(v); }
-
- private:
-  std::unique_ptr<Store> inner_;
-  std::vector<std::vector<Frame>>& record_;
-};
 
 void Counter::add(std::uint64_t count) {
   std::lock_guard lock(mutex_);
@@ -85,15 +36,14 @@ std::uint64_t Counter::value() {
   return value_;
 }
 
-World::World(const WorldOptions& options) : options_(options) {
+World::World(const WorldOptions& options) : options_(options), store_(SqliteOptions{.folder = options.folder, .vfs = {}}) {
   tools_.push_back(make_noop());
   catalog_ = catalog_of(tools_);
-  store_ = std::make_unique<SqliteStore>(SqliteOptions{.folder = options.folder});
-  if (options.record) store_ = std::make_unique<RecordingStore>(std::move(store_), *options.record);
+  if (options.between) between_ = options.between(store_);
   RuntimeOptions runtime_options;
   runtime_options.limits = options.limits;
   runtime_options.on_durable = [this](const Frame& frame) { watch(frame); };
-  runtime_ = std::make_unique<Runtime>(*store_, catalog_, clock_, std::move(runtime_options));
+  runtime_ = std::make_unique<Runtime>(between_ ? *between_ : store_, catalog_, clock_, std::move(runtime_options));
   runtime_->start();
   tenant_ = must(runtime_->ask<TenantId>(
       [](Engine& engine, Reply<TenantId> reply) { engine.create_tenant("default", Actor{"bench"}, std::move(reply)); }));

@@ -1,4 +1,4 @@
-#include "disk.h"
+#include "bench/disk.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "measure.h"
+#include "bench/figures.h"
 
 namespace pawl::bench {
 

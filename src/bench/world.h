@@ -16,9 +16,6 @@
 
 namespace pawl::bench {
 
-// Passes everything on, and keeps what was committed, in the groups it was committed in.
-class RecordingStore;
-
 // Counts up and lets others wait for it. (std::atomic's own wait misses wake-ups in libstdc++ 12.)
 class Counter {
  public:
@@ -36,7 +33,8 @@ struct WorldOptions {
   std::filesystem::path folder;
   int slots = 8192;    // of the in-process workers; 0 = no workers
   EngineLimits limits;
-  std::vector<std::vector<Frame>>* record = nullptr;
+  // What stands between the engine and its store, when something shall.
+  std::function<std::unique_ptr<Store>(Store&)> between;
 };
 
 class World {
@@ -69,7 +67,8 @@ class World {
   std::vector<std::unique_ptr<Tool>> tools_;
   ToolCatalog catalog_;
   OpenGate gate_;
-  std::unique_ptr<Store> store_;
+  SqliteStore store_;
+  std::unique_ptr<Store> between_;
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<WorkerPool> workers_;
   TenantId tenant_;

@@ -1,0 +1,221 @@
+#include "cli/completion.h"
+
+#include <fmt/format.h>
+#include <sys/time.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "cli/recorded_run.h"
+#include "cli/run_rows.h"
+#include "cli/verbs.h"
+#include "core/tenant.h"
+
+namespace pawl {
+namespace {
+
+// Whoever pressed Tab waits.
+constexpr auto time_max = std::chrono::milliseconds(90);
+constexpr std::size_t runs_max = 50;
+
+void stop_in_time() {
+  std::signal(SIGALRM, [](int) { std::_Exit(exit_success); });
+  itimerval timer{};
+  timer.it_value.tv_usec = std::chrono::microseconds(time_max).count();
+  ::setitimer(ITIMER_REAL, &timer, nullptr);
+}
+
+class Completion {
+ public:
+  Completion(const std::vector<VerbOutline>& verbs, std::vector<std::string> words)
+      : verbs_(verbs), words_(std::move(words)) {
+    if (words_.empty()) words_.emplace_back();
+    current_ = words_.back();
+    words_.pop_back();
+  }
+
+  void complete() {
+    std::size_t i = 0;
+    while (i < words_.size() && words_[i].starts_with("-")) ++i;
+    if (i == words_.size()) return offer_verbs();
+    auto verb = std::ranges::find(verbs_, words_[i], &VerbOutline::name);
+    if (verb == verbs_.end()) return;
+    verb_ = &*verb;
+    for (++i; i < words_.size(); ++i) take(words_[i]);
+    offer_here();
+  }
+
+ private:
+  const FlagOutline* find_flag(std::string_view name) const {
+    for (const FlagOutline& flag : verb_->flags)
+      if (std::ranges::find(flag.names, name) != flag.names.end()) return &flag;
+    return nullptr;
+  }
+
+  void take(const std::string& word) {
+    if (word == "=") return;  // bash makes three words of --flag=value
+    if (awaiting_) {
+      values_[awaiting_->names[0]] = word;
+      awaiting_ = nullptr;
+    } else if (only_positionals_ || !word.starts_with("-")) {
+      ++positionals_;
+    } else if (word == "--") {
+      only_positionals_ = true;
+    } else {
+      std::size_t equals = word.find('=');
+      const FlagOutline* flag = find_flag(word.substr(0, equals));
+      if (!flag) return;
+      given_.insert(flag);
+      if (equals != word.npos)
+        values_[flag->names[0]] = word.substr(equals + 1);
+      else if (!flag->placeholder.empty())
+        awaiting_ = flag;
+    }
+  }
+
+  void offer_here() {
+    if (current_ == "=") current_.clear();
+    std::size_t equals = current_.find('=');
+    if (awaiting_) {
+      offer_values(awaiting_->placeholder);
+    } else if (!only_positionals_ && current_.starts_with("--") && equals != current_.npos) {
+      const FlagOutline* flag = find_flag(current_.substr(0, equals));
+      before_ = current_.substr(0, equals + 1);
+      if (flag) offer_values(flag->placeholder);
+    } else if (!only_positionals_ && current_.starts_with("-")) {
+      for (const FlagOutline& flag : verb_->flags)
+        if (!given_.contains(&flag)) offer(flag.names[0], flag.help);
+    } else if (positionals_ < verb_->positionals.size()) {
+      offer_values(verb_->positionals[positionals_]);
+    } else if (verb_->last_repeats) {
+      offer_values(verb_->positionals.back());
+    }
+  }
+
+  void offer(std::string_view candidate, std::string_view help = {}) const {
+    std::string whole = before_ + std::string(candidate);
+    if (whole.starts_with(current_)) fmt::print("{}\t{}\n", whole, help.substr(0, help.find('\n')));
+  }
+  void offer_verbs() const {
+    if (current_.starts_with("-")) {
+      offer("--help", "explain pawl");
+      offer("--version", "print the version");
+    }
+    for (const VerbOutline& verb : verbs_) offer(verb.name, verb.help);
+  }
+  template <class Enum>
+  void offer_words() const {
+    for (std::string_view word : enum_names<Enum>) offer(word);
+  }
+
+  // What each placeholder stands for.
+  void offer_values(std::string_view placeholder) const {
+    struct Row {
+      std::string_view placeholder;
+      void (Completion::*offer)() const;
+    };
+    static constexpr std::array rows{
+        Row{"FILE", &Completion::offer_files},
+        Row{"COMMAND", &Completion::offer_files},
+        Row{"DIR", &Completion::offer_folders},
+        Row{"RUN", &Completion::offer_runs},
+        Row{"WORKFLOW", &Completion::offer_workflows},
+        Row{"WHAT", &Completion::offer_graphs},
+        Row{"KEY", &Completion::offer_keys},
+        Row{"ACTION", &Completion::offer_key_actions},
+        Row{"STATUS", &Completion::offer_words<RunStatus>},
+        Row{"VOCABULARY", &Completion::offer_words<Vocabulary>},
+        Row{"FORMAT", &Completion::offer_words<DiagramFormat>},
+        Row{"ROLE", &Completion::offer_words<Role>},
+        Row{"SHELL", &Completion::offer_words<Shell>},
+        Row{"VERB", &Completion::offer_topics},
+    };
+    auto row = std::ranges::find(rows, placeholder, &Row::placeholder);
+    if (row != rows.end()) (this->*row->offer)();
+  }
+
+  void offer_files() const { fmt::print(":files\n"); }
+  void offer_folders() const { fmt::print(":folders\n"); }
+  void offer_topics() const {
+    offer_verbs();
+    offer("exit-codes", "what each exit code means");
+  }
+  void offer_key_actions() const {
+    for (std::string_view word : {"list", "create", "revoke", "rotate"}) offer(word);
+  }
+  void offer_graphs() const {
+    offer_words<LifecycleName>();
+    offer_files();
+    offer_workflows();
+  }
+
+  std::string value(const std::string& flag) const {
+    auto found = values_.find(flag);
+    return found == values_.end() ? "" : found->second;
+  }
+  // What follows asks a folder or a server, for a moment: what is offered so far shall not wait for it.
+  std::filesystem::path folder() const {
+    std::fflush(stdout);
+    return data_folder(value("--data"));
+  }
+
+  // Those that the verb can do something with.
+  bool is_fitting(RunStatus status) const {
+    if (verb_->name == "approve" || verb_->name == "reject") return status == RunStatus::waiting;
+    if (verb_->name == "cancel" || verb_->name == "resume") return !is_terminal(status);
+    if (verb_->name == "retry") return is_terminal(status) && status != RunStatus::success;
+    return true;
+  }
+
+  void offer_runs() const {
+    RunRows rows(value("--server"), folder());
+    rows.answer_within(time_max);
+    for (const RunRow& row : rows.newest(std::nullopt, runs_max))
+      if (is_fitting(row.status)) offer(row.id.str(), fmt::format("{} {}", to_string(row.status), row.workflow.text));
+  }
+
+  void offer_workflows() const {
+    Json list = list_workflows(value("--server"), folder());
+    for (const Json& item : list.at("items").as_array()) offer(item.at("name").as_string(), "a published workflow");
+  }
+
+  void offer_keys() const {
+    auto remote = Remote::find(value("--server"), folder());
+    if (!remote) return;
+    Json keys = remote->get("/keys");
+    for (const Json& key : keys.at("items").as_array())
+      offer(key.at("id").as_string(), fmt::format("{} {}", std::string_view(key.at("role").as_string()),
+                                                  std::string_view(key.at("name").as_string())));
+  }
+
+  const std::vector<VerbOutline>& verbs_;
+  std::vector<std::string> words_;
+  std::string current_;
+  const VerbOutline* verb_ = nullptr;
+  std::string before_;  // of the value, in the same word
+  const FlagOutline* awaiting_ = nullptr;
+  std::set<const FlagOutline*> given_;
+  std::map<std::string, std::string> values_;
+  std::size_t positionals_ = 0;
+  bool only_positionals_ = false;
+};
+
+}  // namespace
+
+ExitCode complete(const std::vector<VerbOutline>& verbs, std::vector<std::string> words) try {
+  stop_in_time();
+  Completion(verbs, std::move(words)).complete();
+  std::fflush(stdout);
+  return exit_success;
+} catch (const std::exception&) {
+  return exit_success;
+}
+
+}  // namespace pawl

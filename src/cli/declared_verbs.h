@@ -1,0 +1,22 @@
+// The verbs and their flags as CLI11 knows them. For arguments.cc, which declares them, and command_line.cc, which reads
+// a line by them; nobody else, since CLI11 is slow to compile.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <vector>
+
+#include "cli/exit_code.h"
+
+namespace pawl {
+
+struct DeclaredVerb {
+  CLI::App* app = nullptr;
+  std::function<ExitCode()> execute;
+};
+
+// What stands for a value in the help (a flag's type name, a positional's name) also says what it can be: completion.cc
+// has the table.
+std::vector<DeclaredVerb> declare_verbs(CLI::App& app);
+
+}  // namespace pawl

@@ -1,0 +1,109 @@
+#include "cli/recorded_run.h"
+
+#include <fmt/format.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+
+#include "cli/text.h"
+
+namespace pawl {
+namespace {
+
+using boost::json::array;
+using boost::json::object;
+
+RunCreated creation_or_stop(const RecordedRun& run) {
+  auto created = creation_of(run.stream);
+  if (!created) throw Stop(exit_ended_badly, fmt::format("{}: {}", run.id.str(), created.error()));
+  return std::move(*created);
+}
+
+std::shared_ptr<const Workflow> compile_source(const WorkflowSource& source) {
+  auto workflow = compile_workflow(source.text, source.name, nullptr);
+  if (!workflow) throw Stop(exit_ended_badly, workflow.error());
+  workflow->version = source.version;
+  return std::make_shared<const Workflow>(std::move(*workflow));
+}
+
+RecordedRun read_run(Store& store, const std::string& text) {
+  FoundRun found = find_run(store, text);
+  RecordedRun out{found.tenant, found.id, read_stream(store, StreamKey::of(found.tenant, found.id)), {}};
+  RunCreated created = creation_or_stop(out);
+  auto row = store.find_workflow(found.tenant, created.workflow, created.version);
+  if (!row)
+    throw Stop(exit_ended_badly, fmt::format("{} v{} is not in the folder", created.workflow.text, created.version));
+  out.workflow = compile_source({row->name.text, row->version, row->digest, row->source});
+  return out;
+}
+
+}  // namespace
+
+Run RecordedRun::unborn() const {
+  Run run;
+  run.tenant = tenant;
+  run.id = id;
+  run.workflow = workflow.get();
+  return run;
+}
+
+RecordedRun read_run(const Remote& remote, const std::string& text) {
+  RecordedRun out;
+  out.id = remote.find_run(text);
+  out.stream = remote.stream(out.id);
+  RunCreated created = creation_or_stop(out);
+  out.workflow = compile_source(read_workflow(remote, created.workflow.text, created.version));
+  return out;
+}
+
+RecordedRun read_run(const std::string& server_flag, const std::filesystem::path& folder, const std::string& text) {
+  if (auto remote = Remote::find_named(server_flag, folder)) return read_run(*remote, text);
+  return read_run(*open_to_read(folder), text);
+}
+
+WorkflowSource read_workflow(const Remote& remote, const std::string& name, std::optional<int> version) {
+  std::string path = "/workflows/" + percent_encode(name);
+  if (version) path += fmt::format("?version={}", *version);
+  Json row;
+  try {
+    row = remote.get(path);
+  } catch (const Stop& stop) {
+    if (stop.code() != exit_not_found) throw;
+    throw Stop(exit_not_found, fmt::format("there is no workflow {}{} at {}", printable(name),
+                                           version ? fmt::format(" v{}", *version) : "", remote.url()));
+  }
+  return {name, static_cast<int>(row.at("version").as_int64()), std::string(row.at("digest").as_string()),
+          std::string(row.at("source").as_string())};
+}
+
+WorkflowSource read_workflow(const std::string& server_flag, const std::filesystem::path& folder, const std::string& name,
+                             std::optional<int> version) {
+  if (auto remote = Remote::find_named(server_flag, folder)) return read_workflow(*remote, name, version);
+  auto store = open_to_read(folder);
+  std::optional<WorkflowRow> found;
+  std::vector<std::string> names;
+  store->for_each_workflow([&](const WorkflowRow& row) {
+    names.push_back(row.name.text);
+    if (row.name.text == name && (version ? row.version == *version : !found || row.version > found->version)) found = row;
+  });
+  if (found) return {name, found->version, found->digest, found->source};
+  if (version) throw Stop(exit_not_found, fmt::format("there is no workflow {} v{}", printable(name), *version));
+  auto near = nearest(name, names);
+  throw Stop(exit_not_found, fmt::format("there is no workflow {}{}", printable(name),
+                                         near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+}
+
+Json list_workflows(const std::string& server_flag, const std::filesystem::path& folder) {
+  if (auto remote = Remote::find_named(server_flag, folder)) return remote->get("/workflows");
+  std::map<std::pair<TenantId, WorkflowName>, WorkflowRow> latest;
+  open_to_read(folder)->for_each_workflow([&](const WorkflowRow& row) {
+    WorkflowRow& known = latest[{row.tenant, row.name}];
+    if (row.version > known.version) known = row;
+  });
+  array items;
+  for (const auto& [key, row] : latest)
+    items.push_back(object{{"name", row.name.text}, {"version", row.version}, {"digest", row.digest}});
+  return object{{"items", std::move(items)}, {"next_cursor", nullptr}};
+}
+
+}  // namespace pawl

@@ -1,0 +1,12 @@
+// pawl runs --watch.
+#pragma once
+
+#include "cli/run_rows.h"
+#include "cli/verbs.h"
+
+namespace pawl {
+
+// Until it is interrupted, or a person presses q. A server that is away for a while is waited for.
+ExitCode watch_runs(const RunRows& source, const RunsOptions& options);
+
+}  // namespace pawl

@@ -1,0 +1,57 @@
+// A store that passes every call on to another one: for those that change a few of them.
+#pragma once
+
+#include "store/store.h"
+
+namespace pawl {
+
+class ForwardingStore : public Store {
+ public:
+  // `store` must outlive this.
+  explicit ForwardingStore(Store& store) : store_(store) {}
+
+  std::vector<Lost> commit(std::span<const Frame> frames) override { return store_.commit(frames); }
+  void tidy() override { store_.tidy(); }
+  Position last_position() override { return store_.last_position(); }
+  std::vector<Tenant> tenants() override { return store_.tenants(); }
+  void for_each_workflow(const std::function<void(const WorkflowRow&)>& visit) override {
+    store_.for_each_workflow(visit);
+  }
+  void for_each_frame(const std::function<void(Position, std::string_view parts)>& visit) override {
+    store_.for_each_frame(visit);
+  }
+  void for_each_ready(const std::function<void(const ReadyStep&)>& visit) override { store_.for_each_ready(visit); }
+  std::optional<KeptFrame> frame_after(Position position) override { return store_.frame_after(position); }
+  void for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) override {
+    store_.for_each_start(since, visit);
+  }
+  std::vector<DueRun> leased_runs() override { return store_.leased_runs(); }
+  std::vector<DueRun> due_runs(Instant until, std::size_t limit, std::optional<DueRun> after) override {
+    return store_.due_runs(until, limit, after);
+  }
+  std::vector<RunRow> load_from(TenantId tenant, RunId run, std::size_t limit) override {
+    return store_.load_from(tenant, run, limit);
+  }
+  std::optional<RunId> find_request(TenantId tenant, const std::string& request_key) override {
+    return store_.find_request(tenant, request_key);
+  }
+  std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) override {
+    return store_.list_runs(tenant, filter);
+  }
+  std::optional<ApprovalRow> find_approval(TenantId tenant, ApprovalId approval) override {
+    return store_.find_approval(tenant, approval);
+  }
+  std::optional<WorkflowRow> find_workflow(TenantId tenant, const WorkflowName& name, int version) override {
+    return store_.find_workflow(tenant, name, version);
+  }
+  std::vector<ApprovalRow> list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit) override {
+    return store_.list_approvals(tenant, status, limit);
+  }
+  Stream history(StreamKey key) override { return store_.history(key); }
+  void for_each_stream(const std::function<void(StreamKey)>& visit) override { store_.for_each_stream(visit); }
+
+ protected:
+  Store& store_;
+};
+
+}  // namespace pawl

@@ -1,0 +1,55 @@
+// Events that are not as pawl writes them: a damaged journal, or somebody's idea of one.
+#include <gtest/gtest.h>
+
+#include "core/event.h"
+#include "core/tenant.h"
+
+namespace pawl {
+namespace {
+
+std::string refusal(std::string_view fields) {
+  auto event = parse_run_event("{\"at\":1800000000000,\"v\":1," + std::string(fields) + "}");
+  return event ? "" : event.error();
+}
+
+TEST(EventText, a_failure_needs_a_diagnostic) {
+  for (const char* type : {"step.failed_retryable", "step.failed_terminal", "step.refused", "step.given_up"})
+    EXPECT_EQ(refusal("\"step\":\"a\",\"type\":\"" + std::string(type) + "\""), "\"diagnostic\" is missing");
+}
+
+TEST(EventText, a_step_has_a_name) {
+  EXPECT_EQ(refusal(R"("step":"a","type":"step.unblocked")"), "");
+  EXPECT_EQ(refusal(R"("step":"a\"b","type":"step.unblocked")"), "\"step\" is not a step's name");
+}
+
+TEST(EventText, what_a_refused_request_met_may_be_any_text) {
+  auto event = parse_run_event(R"({"at":1,"code":"\"","requested":"x","state":"\n","type":"transition.refused","v":1})");
+  ASSERT_TRUE(event);
+  std::string text;
+  append_event(text, *event);
+  EXPECT_EQ(text, R"({"at":1,"code":"\"","requested":"x","state":"\n","type":"transition.refused","v":1})");
+}
+
+TEST(EventText, numbers_have_a_range) {
+  const auto request = [](const char* expires_at, const char* quorum) {
+    std::string fields = R"("approval":"apr_01m7hnmvrge00bq4hjzs02wymy","step":"a","tier":"low","expires_at":)";
+    fields += expires_at;
+    fields += ",\"quorum\":";
+    fields += quorum;
+    return refusal(fields += ",\"type\":\"approval.requested\"");
+  };
+  EXPECT_EQ(request("1800000000001", "1"), "");
+  EXPECT_EQ(request("1800000000001", "4294967297"), "\"quorum\" is out of range");
+  EXPECT_EQ(request("-9223372036854775808", "1"), "\"expires_at\" is out of range");
+}
+
+TEST(EventText, a_tenants_event_that_does_not_fit_leaves_no_trace) {
+  Tenant tenant;
+  evolve(tenant, {{1}, {}, TenantCreated{"t"}});
+  const Tenant before = tenant;
+  EXPECT_FALSE(evolve_checked(tenant, {{2}, {}, WorkflowPublished{{"w"}, 2, "digest", "source"}}));
+  EXPECT_EQ(tenant, before);
+}
+
+}  // namespace
+}  // namespace pawl
