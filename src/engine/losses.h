@@ -18,7 +18,7 @@ class Losses {
       if (each.key.is_tenant())
         for (const Frame& frame : frames)
           for (const TenantFold& fold : frame.tenants)
-            if (fold.tenant.id == each.key.tenant) each.incarnation = fold.incarnation;
+            if (fold.tenant.id == each.key.tenant) incarnations_.insert(each.incarnation = fold.incarnation);
       incarnations_.insert(each.incarnation);
     }
     while (incarnations_.size() > remembered_max) incarnations_.erase(incarnations_.begin());

@@ -238,7 +238,7 @@ TEST_F(PostgresOutage, an_error_that_stays_is_said) {
   auto failure = failure_of([&] { commit(*store, new_run(acme, 1)); });
   EXPECT_NE(failure.find("not those of this pawl"), std::string::npos) << failure;
   Sql(database_).rows("ALTER TABLE pawl.approvals OWNER TO postgres");
-  failure = failure_of([&] { store->list_approvals(acme, ApprovalStatus::requested, 1); });
+  failure = failure_of([&] { store->list_approvals(acme, {.limit = 1}); });
   EXPECT_NE(failure.find("rights"), std::string::npos) << failure;
 }
 

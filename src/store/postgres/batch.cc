@@ -152,6 +152,7 @@ void Batch::write(const RunChain& chain) {
   runs_.flag(row.leased).i32(last.leases).i32(first.leases_before);
   runs_.i64(row.created_at.ms).i64(row.updated_at.ms).i32(row.version);
   runs_.text(row.workflow.text).text(row.workspace.text).text(row.error_code);
+  runs_.i16(static_cast<int>(row.phase.value_or(RunPhase::plain)));
   write_lines(runs_, first_seq_of(chain.folds), lines_of(chain.folds));
   runs_.flag(first.was_ready).numbers(ready_steps);
   runs_.flag(first.wants_latest).i32(chain.starts);

@@ -23,7 +23,7 @@ CREATE TYPE pawl.run_write AS (
   follows_seq bigint, follows bytea, follows_revision bigint,
   seq bigint, head bytea, revision bigint, snapshot bytea,
   status smallint, due_at bigint, leased boolean, leases integer, leases_before integer,
-  created_at bigint, updated_at bigint, version integer, workflow text, workspace text, error_code text,
+  created_at bigint, updated_at bigint, version integer, workflow text, workspace text, error_code text, phase smallint,
   first_seq bigint, lines bytea,
   was_ready boolean, ready_steps integer[],
   wants_latest boolean, starts integer,
@@ -186,7 +186,7 @@ BEGIN
       UPDATE pawl.runs r
       SET status = w.status, due_at = w.due_at, leased = w.leased, leases = w.leases, updated_at = w.updated_at,
         check_at = CASE WHEN r.check_at BETWEEN w.due_at - 5000 AND w.due_at THEN r.check_at ELSE w.due_at END,
-        error_code = w.error_code, seq = w.seq, head = w.head, revision = w.revision, snapshot = w.snapshot
+        error_code = w.error_code, phase = w.phase, seq = w.seq, head = w.head, revision = w.revision, snapshot = w.snapshot
       FROM unnest(p_runs) WITH ORDINALITY w
       WHERE w.ordinality <= p_existing AND w.ordinality <> ALL(v_out) AND r.tenant = w.tenant AND r.id = w.id
         AND r.seq = w.follows_seq AND r.head = w.follows
@@ -221,9 +221,9 @@ BEGIN
       END IF;
     END IF;
     INSERT INTO pawl.runs(tenant, id, created_at, updated_at, due_at, check_at, seq, revision, version, leases, status,
-                          leased, workflow, workspace, error_code, head, snapshot)
+                          phase, leased, workflow, workspace, error_code, head, snapshot)
       SELECT w.tenant, w.id, w.created_at, w.updated_at, w.due_at, w.due_at, w.seq, w.revision, w.version, w.leases,
-        w.status, w.leased, w.workflow, w.workspace, w.error_code, w.head, w.snapshot
+        w.status, w.phase, w.leased, w.workflow, w.workspace, w.error_code, w.head, w.snapshot
       FROM unnest(p_runs) WITH ORDINALITY w WHERE w.ordinality > p_existing AND w.ordinality <> ALL(v_out)
       ON CONFLICT DO NOTHING;
     GET DIAGNOSTICS v_count = ROW_COUNT;
@@ -263,7 +263,7 @@ BEGIN
       ON CONFLICT (tenant, id) DO UPDATE
         SET status = excluded.status, tier = excluded.tier, expires_at = excluded.expires_at;
   END IF;
-  IF cardinality(p_starts) > 0 THEN
+  IF v_metered AND cardinality(p_starts) > 0 THEN
     INSERT INTO pawl.starts(tenant, at, run, workflow)
       SELECT s.tenant, s.at, s.run, s.workflow FROM unnest(p_starts) s WHERE s.place <> ALL(v_out);
   END IF;
@@ -330,7 +330,7 @@ inline constexpr const char* create_take_ready = R"sql(
 CREATE FUNCTION pawl.take_ready(p_tools text[], p_per_tenant integer, p_hold bigint, p_only uuid, p_after uuid,
                                 p_tenants_max integer, p_steps_max integer)
 RETURNS TABLE(tenant uuid, run uuid, status smallint, due_at bigint, leased boolean, created_at bigint, updated_at bigint,
-              version integer, workflow text, workspace text, error_code text, seq bigint, head bytea, revision bigint,
+              version integer, workflow text, workspace text, error_code text, seq bigint, head bytea, revision bigint, phase smallint,
               snapshot bytea, step integer, fresh boolean, tool text)
 LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -411,7 +411,7 @@ BEGIN
     v_taken := v_taken + cardinality(v_runs);
     RETURN QUERY
       SELECT u.tenant, u.id, u.status, u.due_at, u.leased, u.created_at, u.updated_at, u.version, u.workflow, u.workspace,
-        u.error_code, u.seq, u.head, u.revision, u.snapshot, r.step, r.fresh, r.tool
+        u.error_code, u.seq, u.head, u.revision, u.phase, u.snapshot, r.step, r.fresh, r.tool
       FROM unnest(v_runs, v_steps) WITH ORDINALITY k(run, step, place)
         JOIN pawl.ready r ON r.tenant = v_tenant AND r.run = k.run AND r.step = k.step
         JOIN pawl.runs u ON u.tenant = v_tenant AND u.id = k.run

@@ -52,7 +52,8 @@ RunRow read_run(const Rows& rows, int row, bool with_snapshot) {
   run.seq = rows.u64(row, 11);
   run.head = rows.hash(row, 12);
   run.revision = rows.u64(row, 13);
-  if (with_snapshot) run.snapshot = rows.bytes(row, 14);
+  run.phase = rows.enumerator<RunPhase>(row, 14);
+  if (with_snapshot) run.snapshot = rows.bytes(row, 15);
   return run;
 }
 
@@ -90,10 +91,10 @@ TakenStep read_taken(const Rows& rows, int row) {
   ReadyStep step{run.tenant,
                  run.workspace,
                  run.workflow,
-                 {rows.text(row, 17)},
+                 {rows.text(row, 18)},
                  run.id,
-                 static_cast<StepIndex>(rows.i32(row, 15)),
-                 rows.flag(row, 16)};
+                 static_cast<StepIndex>(rows.i32(row, 16)),
+                 rows.flag(row, 17)};
   return {std::move(step), std::move(run)};
 }
 
@@ -328,9 +329,17 @@ std::optional<WorkflowRow> PostgresStore::find_workflow(TenantId tenant, const W
   return rows.empty() ? std::nullopt : std::optional(read_workflow_row(rows, 0));
 }
 
-std::vector<ApprovalRow> PostgresStore::list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit) {
+std::vector<ApprovalRow> PostgresStore::list_approvals(TenantId tenant, const ApprovalFilter& filter) {
+  Instant asked{INT64_MAX};
+  IdBits before{UINT64_MAX, UINT64_MAX};
+  if (filter.before) {
+    auto row = find_approval(tenant, *filter.before);
+    if (!row) return {};
+    asked = row->requested_at;
+    before = row->id.bits;
+  }
   Values values;
-  values.id(tenant.bits).i16(static_cast<int>(status)).limit(limit);
+  values.id(tenant.bits).i16(static_cast<int>(filter.status)).at(asked).id(before).limit(filter.limit);
   Rows rows = list(tenant, postgres::list_approvals, values);
   std::vector<ApprovalRow> approvals;
   for (int row = 0; row < rows.size(); ++row) approvals.push_back(read_approval(tenant, rows, row));

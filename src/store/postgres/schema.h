@@ -62,6 +62,7 @@ CREATE TABLE pawl.runs(
   version    integer NOT NULL,
   leases     integer NOT NULL,
   status     smallint NOT NULL,
+  phase      smallint NOT NULL,
   leased     boolean NOT NULL,
   workflow   text NOT NULL,
   workspace  text NOT NULL,

@@ -5,7 +5,7 @@ namespace pawl::postgres {
 
 #define PAWL_RUN_COLUMNS                                                                                     \
   "r.tenant, r.id, r.status, r.due_at, r.leased, r.created_at, r.updated_at, r.version, r.workflow, r.workspace, " \
-  "r.error_code, r.seq, r.head, r.revision"
+  "r.error_code, r.seq, r.head, r.revision, r.phase"
 
 // The journal's edge: every transaction before it is over, whichever way.
 #define PAWL_EDGE "(SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint + origin FROM pawl.journal)"
@@ -75,7 +75,7 @@ inline constexpr const char* find_approval =
     "SELECT id, run, step, status, tier, requested_at, expires_at FROM pawl.approvals WHERE tenant = $1 AND id = $2";
 inline constexpr const char* list_approvals =
     "SELECT id, run, step, status, tier, requested_at, expires_at FROM pawl.approvals "
-    "WHERE tenant = $1 AND status = $2 ORDER BY requested_at DESC, id DESC LIMIT $3";
+    "WHERE tenant = $1 AND status = $2 AND (requested_at, id) < ($3, $4) ORDER BY requested_at DESC, id DESC LIMIT $5";
 
 // Starts.
 inline constexpr const char* starts_since =
