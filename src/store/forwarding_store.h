@@ -44,8 +44,8 @@ class ForwardingStore : public Store {
   std::optional<WorkflowRow> find_workflow(TenantId tenant, const WorkflowName& name, int version) override {
     return store_.find_workflow(tenant, name, version);
   }
-  std::vector<ApprovalRow> list_approvals(TenantId tenant, ApprovalStatus status, std::size_t limit) override {
-    return store_.list_approvals(tenant, status, limit);
+  std::vector<ApprovalRow> list_approvals(TenantId tenant, const ApprovalFilter& filter) override {
+    return store_.list_approvals(tenant, filter);
   }
   Stream history(StreamKey key) override { return store_.history(key); }
   void for_each_stream(const std::function<void(StreamKey)>& visit) override { store_.for_each_stream(visit); }
