@@ -107,9 +107,10 @@ Outbox::State Outbox::take(std::vector<MessagePtr>& batch, std::size_t bytes_max
                      : cut_off_     ? State::cut_off
                      : finished_    ? State::finished
                                     : State::open;
-  const bool tell = queued_bytes_ <= bytes_max_ / 2 && std::exchange(room_wanted_, false);
+  std::function<void()> call;
+  if (queued_bytes_ <= bytes_max_ / 2 && std::exchange(room_wanted_, false)) call = on_room_;
   lock.unlock();
-  if (tell && on_room_) on_room_();
+  if (call) call();
   return state;
 }
 
@@ -119,8 +120,9 @@ void Outbox::close() {
   closed_ = true;
   queue_.swap(dropped);
   queued_bytes_ = 0;
+  const auto call = std::move(on_room_);
   lock.unlock();
-  if (on_room_) on_room_();
+  if (call) call();
 }
 
 void append_message(std::string& out, Framing framing, const Channel::Message& message) {
