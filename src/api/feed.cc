@@ -9,6 +9,8 @@ namespace pawl::api {
 namespace {
 
 constexpr auto round_period = std::chrono::seconds(10);
+// How often a shared journal is looked at while nobody says that it grew.
+constexpr auto look_period = std::chrono::milliseconds(250);
 // Of the journal, for one client before the next one's turn.
 constexpr std::size_t visit_bytes_max = 1 << 20;
 constexpr std::size_t shared_message_bytes = 1 << 10;
@@ -29,7 +31,8 @@ std::optional<FeedPosition> FeedPosition::parse(std::string_view text) {
   return out.str() == text ? std::optional(out) : std::nullopt;
 }
 
-Feed::Feed(Store& store, std::size_t bytes_kept) : store_(store), bytes_kept_(bytes_kept) {
+Feed::Feed(Store& store, std::size_t bytes_kept)
+    : store_(store), is_shared_(store.shared() != nullptr), bytes_kept_(bytes_kept) {
   last_ = store.last_position();
   thread_ = std::thread([this] { work(); });
   pthread_setname_np(thread_.native_handle(), "pawl-feed");
@@ -60,8 +63,25 @@ void Feed::publish(Frame& frame) {
   changed_.notify_one();
 }
 
-std::optional<std::pair<Position, Feed::Bytes>> Feed::next_frame(Position after) {
+void Feed::look() {
   {
+    std::lock_guard lock(mutex_);
+    may_have_grown_ = true;
+    if (subscribers_ == 0) return;
+  }
+  changed_.notify_one();
+}
+
+Position Feed::last_now() {
+  std::optional<Position> stored;
+  if (is_shared_) stored = store_.last_position();
+  std::lock_guard lock(mutex_);
+  if (stored) last_ = std::max(last_, *stored);
+  return last_;
+}
+
+std::optional<std::pair<Position, Feed::Bytes>> Feed::next_frame(Position after) {
+  if (!is_shared_) {
     std::lock_guard lock(mutex_);
     if (after >= last_) return std::nullopt;
     if (!recent_.empty() && recent_.front().first <= after + 1) {
@@ -89,17 +109,14 @@ std::optional<std::pair<Position, Feed::Bytes>> Feed::next_frame_cached(Position
 }
 
 FeedPosition Feed::now() {
-  std::lock_guard lock(mutex_);
-  return FeedPosition::behind(last_);
+  return FeedPosition::behind(last_now());
 }
 
 bool Feed::can_resume(std::optional<FeedPosition> after) {
   if (!after) return true;
-  {
-    std::lock_guard lock(mutex_);
-    if (*after > FeedPosition::behind(last_)) return false;  // not a position of this journal
-    if (after->done() == last_) return true;
-  }
+  Position last = last_now();
+  if (*after > FeedPosition::behind(last)) return false;  // not a position of this journal
+  if (is_shared_ || after->done() == last) return true;
   auto next = next_frame(after->done());
   return next && next->first == after->done() + 1;
 }
@@ -205,7 +222,13 @@ bool Feed::visit(Subscriber& subscriber, Position seen) {
   for (std::size_t looked_at = 0; subscriber.after.done() < seen && looked_at < visit_bytes_max;) {
     Position wanted = subscriber.after.done() + 1;
     auto frame = next_frame_cached(wanted - 1);
-    if (!frame || frame->first != wanted) {
+    if (is_shared_) {  // positions have gaps there
+      if (!frame || frame->first > seen) {
+        subscriber.after = FeedPosition::behind(seen);
+        break;
+      }
+      wanted = frame->first;
+    } else if (!frame || frame->first != wanted) {
       // Not kept any more: it is told where it was, and when it comes back with that, that it is gone.
       subscriber.channel->cut_off();
       return false;
@@ -225,10 +248,23 @@ void Feed::work() {
   bool any_behind = false;
   auto next_round = std::chrono::steady_clock::now() + round_period;
   while (true) {
-    changed_.wait_until(lock, next_round, [&] {
-      return ending_ || any_behind || !arrived_.empty() || !roomy_.empty() || (last_ != seen && !subscribers.empty());
+    auto until = next_round;
+    if (is_shared_ && !subscribers.empty()) until = std::min(until, std::chrono::steady_clock::now() + look_period);
+    changed_.wait_until(lock, until, [&] {
+      return ending_ || any_behind || !arrived_.empty() || !roomy_.empty() ||
+             ((last_ != seen || may_have_grown_) && !subscribers.empty());
     });
     if (ending_) return;
+    may_have_grown_ = false;
+    if (is_shared_ && !subscribers.empty()) {
+      lock.unlock();
+      try {
+        last_now();
+      } catch (const StoreFailure&) {
+        // The database is away; the feed goes on when it is back.
+      }
+      lock.lock();
+    }
     for (Subscriber& subscriber : arrived_) subscribers.push_back(std::move(subscriber));
     arrived_.clear();
     auto roomy = std::exchange(roomy_, {});

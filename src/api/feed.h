@@ -7,6 +7,8 @@
 // One thread carries events from the journal to all channels, each at its own pace: one whose queue is full is left
 // alone until it has room, and goes on from the frames that are kept. Only who falls behind those is cut off. So a slow
 // client costs its queue, and no more.
+//
+// With several servers the journal is read from the store, where those of all servers are, and all of them are kept.
 #pragma once
 
 #include <condition_variable>
@@ -56,6 +58,8 @@ class Feed {
 
   // From the thread that committed it; takes the frame's bytes.
   void publish(Frame& frame);
+  // With several servers: the store's journal may have grown. From any thread.
+  void look();
 
   // What is published from now on follows it.
   FeedPosition now();
@@ -91,6 +95,8 @@ class Feed {
     } place;
   };
 
+  // The last position of the journal, asked for when it is in a store with several servers.
+  Position last_now();
   void work();
   void make_room(Number number);
   // The next frame after this one, from memory or the store; nothing when there is none yet.
@@ -105,6 +111,7 @@ class Feed {
   MessagePtr message_of(FeedPosition at, const StreamPart& part, std::uint64_t seq, std::string_view line);
 
   Store& store_;
+  const bool is_shared_;
   const std::size_t bytes_kept_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -115,6 +122,7 @@ class Feed {
   std::set<Number> roomy_;  // those that have room again, or are gone
   std::size_t subscribers_ = 0;
   Number numbers_given_ = 0;
+  bool may_have_grown_ = false;
   bool ending_ = false;
 
   // The feed's own thread's.
