@@ -59,6 +59,7 @@ void Engine::serve_workers() {
 
 Engine::PollNumber Engine::poll(Poll poll) {
   polls_.push_back({++polls_made_, std::move(poll), {}});
+  if (winding_down_) end_poll(polls_made_);
   return polls_made_;
 }
 
@@ -69,7 +70,8 @@ void Engine::end_poll(PollNumber number) {
   polls_.erase(found);
 }
 
-void Engine::end_polls() {
+void Engine::wind_down() {
+  winding_down_ = true;
   while (!polls_.empty()) end_poll(polls_.front().number);
 }
 
@@ -211,6 +213,7 @@ void Engine::pass_time(Resident& resident) {
   decide_and_apply(resident, TimePasses{}, nullptr);
   for (StepIndex i = 0; i < run.steps.size(); ++i) {
     if (resident.lease_marks[i] == LeaseMark::reclaim_queued || !is_reclaimable(run, i, now)) continue;
+    if (lease_lost_) lease_lost_(run, i);
     end_lease(resident, i);
     resident.lease_marks[i] = LeaseMark::reclaim_queued;
     queue_step(resident, i);
@@ -221,6 +224,7 @@ void Engine::advance() {
   if (clock_.now() + limits_.timer_horizon / 2 >= horizon_) sweep_timers();
   fire_timers();
   start_gates();
+  if (winding_down_) return;
   serve_workers();
   serve_polls();
 }
