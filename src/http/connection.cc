@@ -121,6 +121,7 @@ class Connection {
 
   // Of the request that is being answered; the rest of it the handler has.
   bool head_only_ = false;
+  std::string request_id_;
   std::string websocket_key_;  // empty: no WebSocket was asked for
 
   // Of a channel: what listen() heard, for write_channel() to answer.
@@ -195,6 +196,7 @@ Task<bool> Connection::serve_request() {
 
   auto& request = parser_->request;
   request.peer = peer_;
+  request.id = request_id_;
   if (request.wants_websocket) websocket_key_ = request.header("sec-websocket-key");
   auto response = co_await ask_handler();
   release_body();
@@ -208,6 +210,7 @@ Task<bool> Connection::serve_request() {
 Task<Connection::Reading> Connection::read_head() {
   idle_ = true;
   head_only_ = false;
+  request_id_.clear();
   websocket_key_.clear();
   input_.shrink();
   const bool first = std::exchange(first_request_, false);
@@ -229,6 +232,8 @@ Task<Connection::Reading> Connection::read_head() {
     if (!read) co_return co_await refuse(too_slow("the request's headers came too slowly"));
   }
   head_only_ = parser_->request.method == Method::head;
+  if (const auto given = parser_->request.header("x-request-id"); is_fit_request_id(given)) request_id_ = given;
+  if (request_id_.empty()) request_id_ = loop_.request_ids.next();
   const Protocol protocol{.http_1_0 = parser_->is_http_1_0(), .upgrade = parser_->upgrade()};
   auto refused = check_head(parser_->request, protocol, house_.options.origins);
   if (refused) co_return co_await refuse(std::move(*refused));
@@ -320,6 +325,7 @@ Response Connection::response_for(const Refusal& refusal) {
 Task<Connection::Reading> Connection::refuse(Refusal refusal) {
   parser_.reset();
   release_body();
+  if (request_id_.empty()) request_id_ = loop_.request_ids.next();
   co_await respond(response_for(refusal));
   co_return Reading::refused;
 }
@@ -328,7 +334,7 @@ Task<Connection::Reading> Connection::refuse(Refusal refusal) {
 Task<bool> Connection::respond(Response response) {
   const bool goes_on = parser_ && parser_->keep_alive() && !loop_.stopping;
   const bool bodiless = response.status < 200 || response.status == 204 || response.status == 304;
-  HeadFraming framing{.date = loop_.date.now()};
+  HeadFraming framing{.date = loop_.date.now(), .request_id = request_id_};
   if (!bodiless) framing.length = response.body.size();
   if (!goes_on)
     framing.connection = "close";
@@ -396,7 +402,10 @@ Task<bool> Connection::open_channel(Response& response) {
     response.headers.emplace_back("Cache-Control", "no-store");
   }
   output_.clear();
-  append_head(output_, response, {.connection = framing() == Framing::websocket ? "Upgrade" : "close", .date = loop_.date.now()});
+  append_head(output_, response,
+              {.connection = framing() == Framing::websocket ? "Upgrade" : "close",
+               .date = loop_.date.now(),
+               .request_id = request_id_});
   const bool written = co_await write(asio::buffer(output_));
   co_return written && !head_only_;
 }
@@ -434,6 +443,8 @@ Task<void> Connection::write_channel(Outbox& outbox) {
   while (listening_) {
     output_.clear();
     const auto state = outbox.take(batch, channel_batch_bytes);
+    if (state == Outbox::State::overflowed && house_.options.on_slow_channel)
+      house_.options.on_slow_channel(request_id_);
     for (const auto& message : batch) append_message(output_, framing(), *message);
     if (!batch.empty()) last_id = batch.back()->id;
     batch.clear();

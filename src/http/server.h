@@ -8,9 +8,11 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "http/message.h"
@@ -41,6 +43,9 @@ struct ServerOptions {
   std::chrono::milliseconds idle_timeout{75'000};  // between requests
   std::chrono::milliseconds write_timeout{30'000};
   std::chrono::milliseconds channel_heartbeat{15'000};
+
+  // Told which request's channel is ended because its client takes too little, on a thread of the server.
+  std::function<void(std::string_view request_id)> on_slow_channel;
 };
 
 class Server {
