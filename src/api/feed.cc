@@ -131,13 +131,18 @@ void Feed::work() {
     seen = last_;
     lock.unlock();
     std::erase_if(subscribers, [&](Subscriber& subscriber) {
-      if (!subscriber.channel->is_open() || !subscriber.allowed()) return true;
+      if (!subscriber.channel->is_open()) return true;
+      auto cut_off = [&](std::string_view why) {
+        if (cut_) cut_(why, subscriber.filter);
+        return true;
+      };
+      if (!subscriber.allowed()) return cut_off("its key is not good any more");
       // Up to what was there when this round began: one that is far behind must not hold up the others for long.
       while (subscriber.after.done() < seen) {
         Position wanted = subscriber.after.done() + 1;
         auto frame = next_frame(wanted - 1);
         // Not kept any more: letting go ends the connection, and whoever comes back is told.
-        if (!frame || frame->first != wanted) return true;
+        if (!frame || frame->first != wanted) return cut_off("what comes next is not kept any more");
         if (!deliver(subscriber, wanted, *frame->second)) return true;
       }
       return false;

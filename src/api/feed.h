@@ -60,6 +60,9 @@ class Feed {
 
   std::size_t subscribers();
 
+  // Told why a client was cut off, on the feed's own thread. Before anybody subscribes.
+  void on_cut(std::function<void(std::string_view why, const FeedFilter& filter)> call) { cut_ = std::move(call); }
+
  private:
   struct Subscriber {
     FeedFilter filter;
@@ -84,6 +87,7 @@ class Feed {
   std::vector<Subscriber> arrived_;
   std::size_t subscribers_ = 0;
   bool ending_ = false;
+  std::function<void(std::string_view, const FeedFilter&)> cut_;
   std::thread thread_;
 };
 
