@@ -61,6 +61,7 @@ void Engine::poll(Poll poll) {
   Instant until = clock_.now() + poll.wait;
   polls_end_ = std::min(polls_end_, until);
   polls_.push_back({std::move(poll), until, {}});
+  if (winding_down_) end_polls();
 }
 
 void Engine::end_polls(Instant until) {
@@ -73,6 +74,11 @@ void Engine::end_polls(Instant until) {
     turn_.answers.push_back([reply = std::move(waiting.poll.reply)]() mutable { reply({}); });
     return true;
   });
+}
+
+void Engine::wind_down() {
+  winding_down_ = true;
+  end_polls();
 }
 
 // Each in turn is given all it asks for: a batch is one answer, and its worker will ask again.
@@ -213,6 +219,7 @@ void Engine::pass_time(Resident& resident) {
   decide_and_apply(resident, TimePasses{}, nullptr);
   for (StepIndex i = 0; i < run.steps.size(); ++i) {
     if (resident.lease_marks[i] == LeaseMark::reclaim_queued || !is_reclaimable(run, i, now)) continue;
+    if (lease_lost_) lease_lost_(run, i);
     end_lease(resident, i);
     resident.lease_marks[i] = LeaseMark::reclaim_queued;
     queue_step(resident, i);
@@ -223,6 +230,7 @@ void Engine::advance() {
   if (clock_.now() + limits_.timer_horizon / 2 >= horizon_) sweep_timers();
   fire_timers();
   start_gates();
+  if (winding_down_) return;
   serve_workers();
   serve_polls();
   if (polls_end_ <= clock_.now()) end_polls(clock_.now());
