@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::string_view optional_prefix = "/api";
 constexpr std::string_view bearer = "Bearer ";
+constexpr auto slow_request = std::chrono::seconds(1);
 
 std::vector<std::string_view> segments(std::string_view path) {
   std::vector<std::string_view> out;
@@ -67,6 +68,14 @@ Problem no_body_here() {
           .detail = "This request takes no body; what it can be told stands in the path and the query."};
 }
 
+// What went wrong is for those who run the server; whoever asked can name the request to them.
+Problem internal(Call& call, const std::exception& error) {
+  call.api.log().error("an exception ended a request", {{"what", error.what()}, {"request_id", call.request.id}});
+  return {.status = 500,
+          .code = "INTERNAL",
+          .detail = "This went wrong on the server; its log says why, under this request's X-Request-Id."};
+}
+
 Problem overloaded() {
   return {.status = 503,
           .code = "OVERLOADED",
@@ -81,7 +90,7 @@ void in_background(Background& threads, CallPtr call, std::move_only_function<vo
     } catch (const Problem& problem) {
       call->answer(problem);
     } catch (const std::exception& error) {  // a table that cannot be read; commits go on, or stop by themselves
-      call->answer({.status = 500, .code = "INTERNAL", .detail = error.what()});
+      call->answer(internal(*call, error));
     }
   });
 }
@@ -191,27 +200,32 @@ Response Api::options_of(const Request& request) const {
 void Api::handle(Request request, Responder respond) {
   if (request.method == Method::options) return respond(options_of(request));
   auto match = find(request.method, request.path);
+  Principal who;
+  auto refuse_with = [&](const Problem& problem) {
+    Response response = to_response(problem);
+    answered({request, match.route, who.tenant_name.empty() ? nullptr : &who, std::chrono::steady_clock::now()},
+             response);
+    respond(std::move(response));
+  };
   if (!match.route) {
-    if (!match.other_method) return respond(to_response(no_such_path()));
-    return respond(to_response({.status = 405,
-                                .code = "METHOD_NOT_ALLOWED",
-                                .detail = "This path has other methods: " + match.allowed + ".",
-                                .where = {},
-                                .headers = {{"Allow", match.allowed}}}));
+    if (!match.other_method) return refuse_with(no_such_path());
+    return refuse_with({.status = 405,
+                        .code = "METHOD_NOT_ALLOWED",
+                        .detail = "This path has other methods: " + match.allowed + ".",
+                        .where = {},
+                        .headers = {{"Allow", match.allowed}}});
   }
   const Route& route = *match.route;
-  Principal who;
   if (route.access != Access::open) {
     std::string_view header = request.header("authorization");
-    if (!starts_with_word(header, bearer)) return respond(to_response(unauthorized()));
+    if (!starts_with_word(header, bearer)) return refuse_with(unauthorized());
     auto known = keys().authenticate(header.substr(bearer.size()), clock().now());
-    if (!known) return respond(to_response(unauthorized()));
-    if (!may(known->role, route.access))
-      return respond(to_response({.status = 403,
-                                  .code = "FORBIDDEN",
-                                  .detail = "A key with the role " + std::string(to_string(known->role)) +
-                                            " may not do this."}));
+    if (!known) return refuse_with(unauthorized());
     who = std::move(*known);
+    if (!may(who.role, route.access))
+      return refuse_with({.status = 403,
+                          .code = "FORBIDDEN",
+                          .detail = "A key with the role " + std::string(to_string(who.role)) + " may not do this."});
   }
   try {
     Query query(request.query);
@@ -219,21 +233,22 @@ void Api::handle(Request request, Responder respond) {
                                  std::move(respond)),
           route);
   } catch (const Problem& problem) {
-    respond(to_response(problem));
+    refuse_with(problem);
   }
 }
 
 void Api::admit(CallPtr call, const Route& route) {
   bool reserved = route.access == Access::worker || route.access == Access::open;
-  if (!reserved && in_flight_.load(std::memory_order_relaxed) >= options_.in_flight_max)
-    return call->answer(overloaded());
+  bool full = !reserved && in_flight_.load(std::memory_order_relaxed) >= options_.in_flight_max;
   in_flight_.fetch_add(1, std::memory_order_relaxed);
   // Counted until it is answered or dropped, whichever comes first.
   auto counted = std::shared_ptr<void>(nullptr, [this](void*) { in_flight_.fetch_sub(1, std::memory_order_relaxed); });
-  call->respond = [this, respond = std::move(call->respond), counted = std::move(counted)](Response response) mutable {
-    metrics().answered(response.status);
+  call->respond = [this, respond = std::move(call->respond), counted = std::move(counted), call = call.get(), &route,
+                   since = std::chrono::steady_clock::now()](Response response) mutable {
+    answered({call->request, &route, route.access == Access::open ? nullptr : &call->who, since}, response);
     respond(std::move(response));
   };
+  if (full) return call->answer(overloaded());
   if (route.method == Method::get || route.method == Method::delete_)
     if (!call->request.body.empty()) return call->answer(no_body_here());
   std::size_t bytes = call->request.body.size();
@@ -245,7 +260,43 @@ void Api::admit(CallPtr call, const Route& route) {
     route.handle(call);
   } catch (const Problem& problem) {
     call->answer(problem);
+  } catch (const std::exception& error) {
+    call->answer(internal(*call, error));
   }
+}
+
+void Api::answered(const Asked& asked, const Response& response) {
+  metrics().answered(response.status);
+  auto write = [&](LogLevel level, std::string_view message, std::uint64_t held_back) {
+    auto fields = fields_of(asked, response);
+    if (held_back > 0) fields.emplace_back("not_logged", held_back);
+    log().write(level, message, fields);
+  };
+  if (options_.access_log) write(LogLevel::info, "request", 0);
+  if (response.status == 401)
+    if (auto held_back = refused_keys_.admit()) write(LogLevel::warning, "a key was refused", *held_back);
+  if (response.status >= 500)
+    if (auto held_back = server_errors_.admit()) write(LogLevel::error, "a request failed here", *held_back);
+  bool waits = asked.route && asked.route->waits;
+  if (!waits && std::chrono::steady_clock::now() - asked.since >= slow_request)
+    if (auto held_back = slow_requests_.admit()) write(LogLevel::warning, "a request was slow", *held_back);
+}
+
+// The route's pattern, not the path, and no query: what stands there may be meant for nobody else's eyes.
+LogFields Api::fields_of(const Asked& asked, const Response& response) const {
+  auto took = std::chrono::steady_clock::now() - asked.since;
+  LogFields fields{{"method", name_of(asked.request.method)},
+                   {"route", asked.route ? asked.route->pattern : "none"},
+                   {"status", response.status},
+                   {"bytes", response.body.size()},
+                   {"microseconds", std::chrono::duration_cast<std::chrono::microseconds>(took).count()},
+                   {"peer", asked.request.peer},
+                   {"request_id", asked.request.id}};
+  if (asked.who) {
+    fields.emplace_back("tenant", asked.who->tenant_name);
+    fields.emplace_back("key", asked.who->key.str());
+  }
+  return fields;
 }
 
 Response Api::refuse(int status, std::string_view code, std::string_view detail) {

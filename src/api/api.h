@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "core/run_object.h"
+#include "log/log.h"
 #include "engine/runtime.h"
 #include "api/background.h"
 #include "api/directory.h"
@@ -52,6 +54,7 @@ struct Route {
   Access access;
   void (*handle)(CallPtr call);
   std::string_view summary;
+  bool waits = false;  // for something to happen, as long as its caller likes: being slow is no fault of it
 };
 
 // Every route of this server, by resource; routes_*.cc each bring theirs.
@@ -66,8 +69,10 @@ std::vector<Route> operation_routes();
 
 struct ApiOptions {
   // Requests that wait for the engine; past it, new ones are answered 503 with Retry-After, except workers' reports and
-  // heartbeats: refusing those would only make more work.
-  std::size_t in_flight_max = 20'000;
+  // heartbeats: refusing those would only make more work. A connection has one request at a time, so this means
+  // something only below the server's connections_max; the rest of those is for workers.
+  std::size_t in_flight_max = 3072;
+  bool access_log = false;
   // Bodies up to this size are read where they arrive; see Api::large_bodies_.
   std::size_t body_bytes_small = 64 << 10;
   std::size_t body_bytes_large = 1 << 20;
@@ -84,6 +89,7 @@ class Api final : public Handler {
     Feed& feed;
     Metrics& metrics;
     const Clock& clock;
+    Log& log;
   };
   explicit Api(Parts parts, ApiOptions options = {});
 
@@ -98,6 +104,7 @@ class Api final : public Handler {
   Metrics& metrics() { return parts_.metrics; }
   const Clock& clock() const { return parts_.clock; }
   Background& background() { return background_; }
+  Log& log() { return parts_.log; }
   std::atomic<bool>& ready() { return ready_; }
 
  private:
@@ -113,6 +120,15 @@ class Api final : public Handler {
     std::vector<std::string_view> pattern;
     std::ptrdiff_t variables;
   };
+  // What there is to say of an answer.
+  struct Asked {
+    const Request& request;
+    const Route* route = nullptr;
+    const Principal* who = nullptr;
+    std::chrono::steady_clock::time_point since;
+  };
+  void answered(const Asked& asked, const Response& response);
+  LogFields fields_of(const Asked& asked, const Response& response) const;
   Match find(Method method, std::string_view path) const;
   Response options_of(const Request& request) const;
   void admit(CallPtr call, const Route& route);
@@ -123,6 +139,7 @@ class Api final : public Handler {
   std::map<std::string_view, std::vector<Candidate>> by_first_;  // by the first segment
   std::atomic<std::size_t> in_flight_ = 0;
   std::atomic<bool> ready_ = true;
+  LogThrottle refused_keys_, slow_requests_, server_errors_;
   Background background_{2};
   // What takes long to understand is read here, never by the thread that serves the sockets. Two, so that a very large
   // body is in the way of its likes only.

@@ -216,7 +216,11 @@ bool Feed::deliver(Subscriber& subscriber, Position position, std::string_view p
 }
 
 bool Feed::visit(Subscriber& subscriber, Position seen) {
-  if (!subscriber.channel->is_open() || !subscriber.allowed()) return false;
+  if (!subscriber.channel->is_open()) return false;
+  if (!subscriber.allowed()) {
+    if (cut_) cut_("its key is not good any more", subscriber.filter);
+    return false;
+  }
   subscriber.pace = Pace::behind;
   // So much at a time: one that is far behind must not hold up the others for long.
   for (std::size_t looked_at = 0; subscriber.after.done() < seen && looked_at < visit_bytes_max;) {
@@ -231,6 +235,7 @@ bool Feed::visit(Subscriber& subscriber, Position seen) {
     } else if (!frame || frame->first != wanted) {
       // Not kept any more: it is told where it was, and when it comes back with that, that it is gone.
       subscriber.channel->cut_off();
+      if (cut_) cut_("what comes next is not kept any more", subscriber.filter);
       return false;
     }
     looked_at += frame->second->size();

@@ -71,6 +71,9 @@ class Feed {
 
   std::size_t subscribers();
 
+  // Told why a client was cut off, on the feed's own thread. Before anybody subscribes.
+  void on_cut(std::function<void(std::string_view why, const FeedFilter& filter)> call) { cut_ = std::move(call); }
+
  private:
   using Bytes = std::shared_ptr<const std::string>;
   using MessagePtr = std::shared_ptr<const Channel::Message>;
@@ -124,6 +127,7 @@ class Feed {
   Number numbers_given_ = 0;
   bool may_have_grown_ = false;
   bool ending_ = false;
+  std::function<void(std::string_view, const FeedFilter&)> cut_;
 
   // The feed's own thread's.
   std::deque<std::pair<Position, Bytes>> fetched_;  // large ones from the store, latest last

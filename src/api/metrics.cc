@@ -57,7 +57,7 @@ void Metrics::answered(int status) {
   counter->Increment();
 }
 
-std::string Metrics::text(const EngineStats& stats, Instant now, std::size_t feeds) {
+std::string Metrics::text(const EngineStats& stats, Instant now, std::size_t feeds, std::uint64_t log_lines_dropped) {
   auto families = registry_.Collect();
   auto add = [&](MetricType type, const char* name, const char* help, double number) {
     auto out = family(name, help, type);
@@ -73,6 +73,8 @@ std::string Metrics::text(const EngineStats& stats, Instant now, std::size_t fee
       stats.leases_open > 0 ? static_cast<double>((now - stats.oldest_lease).count()) / 1e3 : 0);
   add(Gauge, "pawl_polls_waiting", "Remote workers that wait for a step", count(stats.polls_waiting));
   add(Gauge, "pawl_feeds_open", "Clients that follow the feed", count(feeds));
+  add(Counter, "pawl_log_lines_dropped_total", "Log lines that were dropped because nobody took them",
+      count(log_lines_dropped));
   add(Counter, "pawl_events_total", "Events appended to the journal", count(stats.events));
   add(Counter, "pawl_runs_created_total", "Runs created", count(stats.runs_created));
   add(Counter, "pawl_runs_finished_total", "Runs that ended", count(stats.runs_finished));
@@ -81,7 +83,8 @@ std::string Metrics::text(const EngineStats& stats, Instant now, std::size_t fee
   auto steps = family("pawl_steps_total", "Attempts that ended, by result", Counter);
   steps.metric = {value(Counter, count(stats.steps_succeeded), {{"result", "succeeded"}}),
                   value(Counter, count(stats.steps_failed_retryable), {{"result", "failed_retryable"}}),
-                  value(Counter, count(stats.steps_failed_terminal), {{"result", "failed_terminal"}})};
+                  value(Counter, count(stats.steps_failed_terminal), {{"result", "failed_terminal"}}),
+                  value(Counter, count(stats.steps_released), {{"result", "released"}})};
   families.push_back(std::move(steps));
   auto held = family("pawl_held_back_total", "How often a cap made a tenant's steps wait", Counter);
   for (const auto& [tenant, times] : stats.held_back)

@@ -23,7 +23,7 @@ class Metrics {
   void answered(int status);
 
   // All of it, with the engine's own figures as of now.
-  std::string text(const EngineStats& stats, Instant now, std::size_t feeds);
+  std::string text(const EngineStats& stats, Instant now, std::size_t feeds, std::uint64_t log_lines_dropped);
 
  private:
   prometheus::Registry registry_;

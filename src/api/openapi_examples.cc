@@ -387,6 +387,7 @@ std::vector<ExampleDoc> request_examples() {
   ]
 })"},
       {"KeptLeases", R"({"items": [{"lease_id": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "token": 1}]})"},
+      {"ReleasedLeases", R"({"items": [{"lease_id": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "token": 1}]})"},
       {"WorkflowDefinition",
        R"({
   "workflow": "ship-order", "timeout": "4h",

@@ -288,6 +288,7 @@ std::vector<ObjectDoc> request_objects() {
       {"FailedLeases", "", {{"items", "[FailedLease]", "At most 10000."}}},
       {"KeptLease", "", {{"lease_id", "LeaseId", ""}, {"token", "count", "Of the lease."}}},
       {"KeptLeases", "", {{"items", "[KeptLease]", "At most 10000."}}},
+      {"ReleasedLeases", "", {{"items", "[KeptLease]", "At most 10000."}}},
       {"WorkflowDefinition",
        "A workflow; docs/cli.md explains its keys.",
        {{"workflow", "Name", "As in the path."},

@@ -257,6 +257,15 @@ std::vector<RouteDoc> leases() {
        .bodies = {{"FailedLeases"}},
        .answers = {{200, "What became of each.", {{"LeaseResults"}}}}},
       {.method = post,
+       .pattern = "/leases/release",
+       .operation_id = "release_leases",
+       .tag = "leases",
+       .says =
+           "For a worker that stops in an orderly way and has ended its work on these steps. They are ready at once, "
+           "and the attempts do not count. One result an item, in their order.",
+       .bodies = {{"ReleasedLeases"}},
+       .answers = {{200, "What became of each.", {{"LeaseResults"}}}}},
+      {.method = post,
        .pattern = "/leases/heartbeat",
        .operation_id = "keep_leases",
        .tag = "leases",

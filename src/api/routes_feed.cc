@@ -48,7 +48,8 @@ void follow(CallPtr call) {
 }  // namespace
 
 std::vector<Route> feed_routes() {
-  return {{Method::get, "/events", Access::viewer, follow, "The tenant's events as they happen (SSE or WebSocket)"}};
+  return {
+      {Method::get, "/events", Access::viewer, follow, "The tenant's events as they happen (SSE or WebSocket)", true}};
 }
 
 }  // namespace pawl::api

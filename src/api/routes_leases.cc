@@ -73,7 +73,7 @@ struct Item {
   std::string lease_id;
   std::optional<LeaseRef> lease;
   std::uint64_t token = 0;
-  std::variant<Completed, Failed> outcome;
+  StepOutcome outcome;
   std::string_view code;  // why not; empty = ok
   std::optional<Problem> malformed;
 };
@@ -179,6 +179,15 @@ void fail(CallPtr call) {
   report(call, items);
 }
 
+// Only a worker that has ended its work on the step may say this: another one may have it at once.
+void release(CallPtr call) {
+  auto items = read_items(*call, [](const Input& in, Item& item) {
+    in.only({"lease_id", "token"});
+    item.outcome = Released{};
+  });
+  report(call, items);
+}
+
 // Urgent, and answered without a commit: a heartbeat that waits in a crowd costs the lease it was to keep.
 void heartbeat(CallPtr call) {
   auto items = read_items(*call, [](const Input& in, Item&) { in.only({"lease_id", "token"}); });
@@ -197,9 +206,10 @@ std::vector<Route> lease_routes() {
   using enum Method;
   using enum Access;
   return {
-      {post, "/leases", worker, take_leases, "Take steps to work on; waits for them if asked to"},
+      {post, "/leases", worker, take_leases, "Take steps to work on; waits for them if asked to", true},
       {post, "/leases/complete", worker, complete, "Report results"},
       {post, "/leases/fail", worker, fail, "Report failures"},
+      {post, "/leases/release", worker, release, "Give leases back without using up an attempt"},
       {post, "/leases/heartbeat", worker, heartbeat, "Keep leases; learn of cancellations"},
   };
 }

@@ -22,7 +22,8 @@ void metrics(CallPtr call) {
     call->api.background().post([call, stats = engine.stats()] {
       call->respond({.status = 200,
                      .content_type = "text/plain; version=0.0.4; charset=utf-8",
-                     .body = call->api.metrics().text(stats, call->api.clock().now(), call->api.feed().subscribers()),
+                     .body = call->api.metrics().text(stats, call->api.clock().now(), call->api.feed().subscribers(),
+                                                      call->api.log().dropped()),
                      .headers = {},
                      .stream = {}});
     });

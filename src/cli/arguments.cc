@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/declared_verbs.h"
+#include "cli/settings.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
 
@@ -48,6 +49,30 @@ void add_data(CLI::App& verb, std::string& data) {
 void add_server(CLI::App& verb, std::string& server) {
   last_wins(verb.add_option("--server", server, "a server's URL [$PAWL_SERVER, else the one that serves the data folder]"))
       ->type_name("URL");
+}
+
+void add_setting(CLI::App& verb, const Setting& setting, ServeOptions& options) {
+  std::string name(setting.name), help(setting.help), flag = setting.flag();
+  auto& given = options.given;
+  if (std::holds_alternative<setting::Flag>(setting.target)) {
+    verb.add_flag_function(
+        flag + ",!--no-" + flag.substr(2),
+        [&given, name](std::int64_t times) { given.emplace_back(name, std::vector<std::string>{times > 0 ? "true" : "false"}); },
+        help);
+    return;
+  }
+  if (std::holds_alternative<setting::Texts>(setting.target)) {
+    verb.add_option_function<std::vector<std::string>>(
+            flag, [&given, name](const std::vector<std::string>& texts) { given.emplace_back(name, texts); }, help)
+        ->type_name(std::string(setting.shape))
+        ->allow_extra_args(false);
+    return;
+  }
+  std::string usual = print_setting(setting, ServeSettings{});
+  last_wins(verb.add_option_function<std::string>(
+                flag, [&given, name](const std::string& text) { given.emplace_back(name, std::vector{text}); },
+                help + (usual.empty() ? "" : fmt::format(" [{}]", usual))))
+      ->type_name(std::string(setting.shape));
 }
 
 void add_progress(CLI::App& verb, ProgressFlags& flags) {
@@ -151,23 +176,14 @@ class VerbTable {
     add<ServeOptions>(
         "serve", "Serve the HTTP interface, for as long as it is not stopped",
         "Examples:\n  pawl serve\n  pawl serve --data /var/lib/pawl --listen 0.0.0.0:7295 --tls-cert cert.pem --tls-key "
-        "key.pem\nThe first start makes the tenant default and an admin key, which lies in admin.key in the data folder.",
+        "key.pem\nThe first start makes the tenant default and an admin key, which lies in admin.key in the data folder.\n"
+        "Every setting may also stand in a file (listen: ...) or in the environment (PAWL_LISTEN); a flag goes first.\n"
+        "SIGTERM stops in order and ends with 0; a second one ends at once with 130.",
         serve, [](CLI::App& verb, ServeOptions& options) {
-          add_data(verb, options.data);
-          verb.add_option("--listen", options.listen, "address and port; port 0 takes any that is free")
-              ->type_name("ADDR:PORT")
-              ->capture_default_str();
-          auto* certificate =
-              verb.add_option("--tls-cert", options.tls_certificate, "PEM file with the certificate chain")->type_name("FILE");
-          auto* key = verb.add_option("--tls-key", options.tls_key, "PEM file with its private key")->type_name("FILE");
-          certificate->needs(key);
-          key->needs(certificate);
-          verb.add_option("--origin", options.origins, "a web page's origin that may talk to this server; may be repeated")
-              ->type_name("URL");
-          verb.add_option("--host", options.hosts,
-                          "a name that this server is called by, behind a proxy; may be repeated")
-              ->type_name("NAME");
-          verb.add_flag("!--no-workers", options.workers, "leave the built-in tools to other workers");
+          verb.add_option("--config", options.config, "file with settings [$PAWL_CONFIG, else pawl.yaml in the data folder]")
+              ->type_name("FILE");
+          verb.add_flag("--print-config", options.print_config, "print every setting with where it comes from, and end");
+          for (const Setting& setting : serve_settings()) add_setting(verb, setting, options);
         });
   }
 
@@ -332,13 +348,24 @@ class VerbTable {
         "worker", "Offer a program as a tool to a server",
         "Examples:\n  pawl worker --tool resize -- ./resize.sh\n  pawl worker --tool ask --concurrency 16 -- python3 ask.py\n"
         "The program gets the step's input as JSON on stdin and prints its output as JSON. When it exits with anything\n"
-        "but 0, the attempt failed; an object on stdout may say error_code, message, retryable and retry_after.",
+        "but 0, the attempt failed; an object on stdout may say error_code, message, retryable and retry_after.\n"
+        "SIGTERM stops in order and ends with 0; a second one ends at once with 130.",
         work, [](CLI::App& verb, WorkerOptions& options) {
           verb.add_option("--tool", options.tool, "the tool's name in workflows")->required()->type_name("NAME");
           verb.add_option("--name", options.name, "the worker's own name [host-pid]")->type_name("NAME");
           verb.add_option("--concurrency", options.concurrency, "how many at once")
               ->check(CLI::Range(1, 1000))
               ->capture_default_str();
+          verb.add_option_function<std::string>(
+                  "--grace",
+                  [&options](const std::string& text) {
+                    auto grace = parse_duration(text);
+                    if (!grace) throw CLI::ValidationError("--grace", printable(text) + " is not a duration like 30s or 2m");
+                    options.grace = *grace;
+                  },
+                  "how long programs may take to finish when the worker is told to stop; then they are stopped, and their "
+                  "steps given back [30s]")
+              ->type_name("DURATION");
           verb.add_option("COMMAND", options.command, "the program and its arguments, after --")->required();
           add_data(verb, options.data);
           add_server(verb, options.server);

@@ -1,17 +1,25 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
-#include <charconv>
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include "api/api.h"
+#include "cli/service_manager.h"
 #include "cli/session.h"
+#include "cli/settings.h"
+#include "cli/stop_signals.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "crypto/hmac.h"
@@ -22,8 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto stop_grace_usual = std::chrono::seconds(10);
-constexpr int slots_max = 256;
+constexpr auto slow_commit = std::chrono::seconds(1);
 constexpr std::size_t secret_bytes = 32;
 
 // For its owner only, whole or not at all.
@@ -31,10 +38,10 @@ void write_private_file(const fs::path& path, std::string_view text) {
   fs::path draft = path.string() + ".new";
   ::unlink(draft.c_str());
   Descriptor file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  bool written = file.get() >= 0 && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+  bool written = file.get() >= 0 &&
+                 ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
                  ::fsync(file.get()) == 0 && ::rename(draft.c_str(), path.c_str()) == 0;
-  if (!written)
-    throw Stop(exit_store_failure, fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)));
+  if (!written) throw Stop(exit_store_failure, fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)));
 }
 
 std::string read_whole_file(const fs::path& path) {
@@ -51,78 +58,85 @@ std::string installation_secret(const fs::path& folder) {
     write_private_file(path, secret);
   }
   if (secret.size() != secret_bytes)
-    throw Stop(exit_store_failure, fmt::format("{} does not hold {} bytes: restore it from a backup", path.string(), secret_bytes));
+    throw Stop(exit_store_failure,
+               fmt::format("{} does not hold {} bytes: restore it from a backup", path.string(), secret_bytes));
   return secret;
 }
 
-struct Listen {
-  std::string address;
-  std::uint16_t port = 0;
-};
-
-Listen parse_listen(const std::string& text) {
-  std::size_t colon = text.rfind(':');
-  Listen out;
-  if (colon != text.npos) {
-    out.address = text.substr(0, colon);
-    const char* end = text.data() + text.size();
-    auto [at, error] = std::from_chars(text.data() + colon + 1, end, out.port);
-    if (out.address.starts_with('[') && out.address.ends_with(']'))
-      out.address = out.address.substr(1, out.address.size() - 2);
-    if (error == std::errc() && at == end && !out.address.empty()) return out;
-  }
-  throw Stop(exit_usage, fmt::format("--listen {}: write it as 127.0.0.1:7295 or [::1]:7295", text));
+// As many descriptors as the settings need, and a reserve for files, steps and whatever else.
+void make_room_for(const ServeSettings& settings, Log& log) {
+  constexpr rlim_t others = 512;
+  constexpr rlim_t per_slot = 8;  // a program has pipes, an HTTP request sockets
+  rlim_t needed =
+      others + static_cast<rlim_t>(settings.connections_max) + per_slot * static_cast<rlim_t>(settings.worker_slots);
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
+  limit.rlim_cur = std::min(needed, limit.rlim_max);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur < needed)
+    log.warning(
+        "this process may open fewer files than its settings need; raise LimitNOFILE or ulimit -n, or lower "
+        "connections_max",
+        {{"files_max", limit.rlim_cur}, {"needed", needed}});
 }
+
+bool is_loopback(std::string_view host) { return host.starts_with("127.") || host == "::1" || host == "localhost"; }
 
 // Everything that a server is, in the order in which it must end.
 class Service {
  public:
-  Service(const ServeOptions& options, const Listen& listen, const fs::path& folder)
-      : store_(open_to_write(folder)),
-        keys_(installation_secret(folder)),
+  Service(const EffectiveSettings& settings, Log& log)
+      : log_(log),
+        store_(open_to_write(settings.folder)),
+        keys_(installation_secret(settings.folder)),
         feed_(*store_),
-        runtime_(*store_, toolbox_.catalog, clock_,
-                 {.limits = {},
-                  .on_durable = [this](Frame& frame) { learn(frame); },
-                  .on_commit = [this](std::chrono::nanoseconds took, std::size_t frames) {
-                    metrics_.committed(took, frames);
-                  }}),
+        runtime_(*store_, toolbox_.catalog, clock_, runtime_options()),
         worker_{fmt::format("{}{}", local_worker_prefix, ::getpid())},
-        pool_({.worker = worker_, .slots = slots_max, .threads_max = slots_max, .clock = [this] { return clock_.now(); }},
+        pool_({.worker = worker_,
+               .slots = settings.values.worker_slots,
+               .threads_max = settings.values.worker_slots,
+               .clock = [this] { return clock_.now(); }},
               toolbox_.tools, gate_) {
     toolbox_.catalog.expect_remote_tools();
+    feed_.on_cut([this](std::string_view why, const api::FeedFilter& filter) {
+      log_.info("a follower of the feed was cut off", {{"why", why}, {"tenant", name_of(filter.tenant)}});
+    });
     runtime_.start();
     for (const Tenant& tenant : store_->tenants()) learn(tenant);
     tenant_ = default_tenant();
-    make_admin_key(folder);
-    if (options.workers) start_workers();
-    api_.emplace(api::Api::Parts{runtime_, *store_, keys_, directory_, feed_, metrics_, clock_});
-    http::ServerOptions server{.address = listen.address, .port = listen.port};
-    server.origins = options.origins;
-    server.hosts = options.hosts;
-    if (!options.tls_certificate.empty()) server.tls = {options.tls_certificate, options.tls_key};
-    try {
-      server_.emplace(server, *api_);
-    } catch (const std::runtime_error& error) {
-      throw Stop(exit_usage, error.what());
-    }
-    server_->start();
-    url_ = fmt::format("{}://{}:{}", server.tls ? "https" : "http",
-                       listen.address.find(':') == std::string::npos ? listen.address : "[" + listen.address + "]",
-                       server_->port());
-    write_private_file(folder / "server.json",
+    make_admin_key(settings.folder);
+    if (settings.values.workers) start_workers();
+    api_.emplace(api::Api::Parts{runtime_, *store_, keys_, directory_, feed_, metrics_, clock_, log_},
+                 api::ApiOptions{.in_flight_max = static_cast<std::size_t>(settings.values.requests_max),
+                                 .access_log = settings.values.access_log});
+    listen(settings.values);
+    write_private_file(settings.folder / "server.json",
                        boost::json::serialize(boost::json::object{{"url", url_}, {"pid", ::getpid()}}) + "\n");
   }
 
-  ~Service() {
-    if (api_) api_->ready() = false;
-    runtime_.post([](Engine& engine) { engine.end_polls(); });
-    if (server_) server_->stop(stop_grace_usual);
-    if (workers_started_) pool_.stop();
+  // Requests and steps that have begun may end within `grace`. What is left then is dropped, and steps are given back.
+  void stop(Duration grace) {
+    api_->ready() = false;
+    runtime_.wind_down();
+    std::thread workers([this, grace] { pool_.stop(grace); });
+    server_->stop(grace);
+    workers.join();
     runtime_.stop();
   }
 
   const std::string& url() const { return url_; }
+  EngineStats stats() {
+    auto stats = runtime_.ask<EngineStats>([](Engine& engine, Reply<EngineStats> reply) {
+      engine.when_durable([stats = engine.stats(), reply = std::move(reply)]() mutable { reply(std::move(stats)); });
+    });
+    return stats.value();
+  }
+  Position position() { return store_->last_position(); }
+
+  // Calls back from the writer's thread once it has come round: the engine decides, and the disk syncs.
+  void when_alive(std::move_only_function<void()> call) {
+    runtime_.post([call = std::move(call)](Engine& engine) mutable { engine.when_durable(std::move(call)); });
+  }
 
  private:
   void learn(const Tenant& tenant) {
@@ -135,9 +149,74 @@ class Service {
     feed_.publish(frame);
   }
 
+  RuntimeOptions runtime_options() {
+    return {.limits = {},
+            .on_failure =
+                [this](const std::string& reason) {
+                  log_.error(
+                      "the store failed; stopped, because nothing after this could be trusted. What was acknowledged "
+                      "is in the journal: mend the cause and start again",
+                      {{"reason", reason}});
+                  log_.flush();
+                  std::_Exit(exit_store_failure);
+                },
+            .on_durable = [this](Frame& frame) { learn(frame); },
+            .on_commit =
+                [this](std::chrono::nanoseconds took, std::size_t frames) {
+                  metrics_.committed(took, frames);
+                  if (took >= slow_commit)
+                    log_.warning("a commit was slow",
+                                 {{"milliseconds", took / std::chrono::milliseconds(1)}, {"frames", frames}});
+                },
+            .on_lease_lost = [this](const Run& run, StepIndex step) { say_lease_lost(run, step); }};
+  }
+
+  void say_lease_lost(const Run& run, StepIndex step) {
+    auto held_back = lost_leases_.admit();
+    if (!held_back) return;
+    log_.warning("a worker was not heard of in time; its step waits for another",
+                 {{"run", run.id.str()},
+                  {"step", run.definition(step).id.text},
+                  {"worker", run.steps[step].lease_owner.text},
+                  {"attempt", run.steps[step].attempts},
+                  {"not_logged", *held_back}});
+  }
+
+  std::string name_of(TenantId id) const {
+    auto tenant = directory_.find(id);
+    return tenant ? tenant->name : id.str();
+  }
+
+  void listen(const ServeSettings& settings) {
+    http::ServerOptions server{.address = settings.listen.host, .port = settings.listen.port};
+    server.origins = settings.origin;
+    server.hosts = settings.host;
+    if (!settings.tls_cert.empty()) server.tls = {settings.tls_cert, settings.tls_key};
+    server.connections_max = static_cast<std::size_t>(settings.connections_max);
+    server.header_bytes_max = settings.header_max;
+    server.body_bytes_max = settings.body_max;
+    server.buffered_bytes_max = settings.bodies_max;
+    server.channel_bytes_max = settings.feed_max;
+    server.header_timeout = settings.header_timeout;
+    server.body_timeout = settings.body_timeout;
+    server.idle_timeout = settings.idle_timeout;
+    server.write_timeout = settings.write_timeout;
+    try {
+      server_.emplace(server, *api_);
+    } catch (const std::runtime_error& error) {
+      throw Stop(exit_usage, error.what());
+    }
+    server_->start();
+    url_ = fmt::format("{}://{}", server.tls ? "https" : "http", print_listen({settings.listen.host, server_->port()}));
+    if (!server.tls && !is_loopback(settings.listen.host))
+      log_.warning(
+          "keys and data cross the network in the clear: set tls_cert and tls_key, or put a proxy with TLS in front");
+  }
+
   TenantId default_tenant() {
-    auto tenant = runtime_.ask<TenantId>(
-        [](Engine& engine, Reply<TenantId> reply) { engine.create_tenant("default", Actor{"engine"}, std::move(reply)); });
+    auto tenant = runtime_.ask<TenantId>([](Engine& engine, Reply<TenantId> reply) {
+      engine.create_tenant("default", Actor{"engine"}, std::move(reply));
+    });
     if (!tenant) throw Stop(exit_internal, tenant.error().message);
     return *tenant;
   }
@@ -161,9 +240,10 @@ class Service {
     for (const auto& tool : toolbox_.tools) names.push_back(tool->spec().name);
     runtime_.post([this, names](Engine& engine) { engine.add_worker(worker_, names, pool_); });
     pool_.start(runtime_);
-    workers_started_ = true;
   }
 
+  Log& log_;
+  LogThrottle lost_leases_;
   Toolbox toolbox_;
   SystemClock clock_;
   OpenGate gate_;
@@ -175,35 +255,79 @@ class Service {
   Runtime runtime_;
   WorkerName worker_;
   WorkerPool pool_;
-  bool workers_started_ = false;
   TenantId tenant_;
   std::optional<api::Api> api_;
   std::optional<http::Server> server_;
   std::string url_;
 };
 
+// Waits for a signal, and tells the service manager every now and then that the service comes round.
+int wait_for_signal(StopSignals& signals, const ServiceManager& manager, Service& service) {
+  if (!manager.watchdog()) return signals.wait();
+  auto alive = std::make_shared<std::atomic<bool>>(true);
+  while (true) {
+    if (alive->exchange(false)) {
+      manager.say("WATCHDOG=1");
+      service.when_alive([alive] { *alive = true; });
+    }
+    if (auto signal = signals.wait(*manager.watchdog() / 3)) return *signal;
+  }
+}
+
+std::optional<std::string> environment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value && *value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+EffectiveSettings settings_of(const ServeOptions& options) {
+  SettingSources sources{.flags = {}, .config = options.config, .environment = environment};
+  for (const auto& [name, texts] : options.given) sources.flags.push_back({name, texts});
+  return read_settings(sources);
+}
+
+void say_start(Log& log, const EffectiveSettings& settings, Service& service) {
+  EngineStats stats = service.stats();
+  log.info("serving", {{"url", service.url()},
+                       {"version", PAWL_VERSION},
+                       {"data", settings.folder.string()},
+                       {"config", settings.file.empty() ? "none" : settings.file},
+                       {"position", service.position()},
+                       {"runs_recovered", stats.runs_recovered},
+                       {"runs_in_memory", stats.runs_resident},
+                       {"steps_queued", stats.steps_queued},
+                       {"leases_open", stats.leases_open},
+                       {"admin_key", (settings.folder / "admin.key").string()}});
+}
+
 }  // namespace
 
 ExitCode serve(const ServeOptions& options) {
-  Listen listen = parse_listen(options.listen);
-  fs::path folder = data_folder(options.data);
-  // Before any thread is made, so that all of them leave these to sigwait below.
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  EffectiveSettings settings = settings_of(options);
+  if (options.print_config) {
+    fmt::print("{}", print_settings(settings));
+    return exit_success;
+  }
+  const ServeSettings& values = settings.values;
+  StopSignals signals;
+  ServiceManager manager;
   ::signal(SIGPIPE, SIG_IGN);
+  auto usual_format = ::isatty(STDERR_FILENO) ? LogFormat::text : LogFormat::json;
+  Log log({.format = values.log_format.value_or(usual_format), .level = values.log_level});
+  make_room_for(values, log);
   {
-    Service service(options, listen, folder);
-    fmt::print(stderr, "pawl serves {} from {}; an admin's key is in {}\n", service.url(), folder.string(),
-               (folder / "admin.key").string());
-    int signal = 0;
-    sigwait(&signals, &signal);
-    fmt::print(stderr, "stopping; once more ends it at once\n");
-    pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+    Service service(settings, log);
+    say_start(log, settings, service);
+    manager.say("READY=1");
+    int signal = wait_for_signal(signals, manager, service);
+    manager.say("STOPPING=1");
+    log.info("stopping; a second signal ends it at once",
+             {{"signal", std::string("SIG") + sigabbrev_np(signal)}, {"grace", print_duration(values.grace)}});
+    signals.next_one_ends();
+    service.stop(values.grace);
   }
   std::error_code ignored;
-  fs::remove(folder / "server.json", ignored);
+  fs::remove(settings.folder / "server.json", ignored);
+  log.info("stopped");
   return exit_success;
 }
 

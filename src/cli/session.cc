@@ -78,7 +78,10 @@ void Session::start() {
 }
 
 void Session::stop() {
-  if (std::exchange(workers_started_, false)) pool_.stop();
+  if (std::exchange(workers_started_, false)) {
+    runtime_.wind_down();
+    pool_.stop();
+  }
   runtime_.stop();
 }
 

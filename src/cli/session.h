@@ -35,7 +35,8 @@ class Session final : public Carrier {
 
   // Without workers until this is called: commands are decided, no step runs.
   void start() override;
-  // Ends the tools at once, then finishes what has been decided. The folder is then at rest.
+  // Ends the tools at once, gives back what they did not finish, then finishes what has been decided. The folder is
+  // then at rest.
   void stop() override;
 
   Runtime& runtime() { return runtime_; }

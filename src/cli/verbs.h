@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/exit_code.h"
@@ -38,13 +39,9 @@ struct RunOptions {
 ExitCode run_workflow(const RunOptions& options);
 
 struct ServeOptions {
-  std::string data;
-  std::string listen = "127.0.0.1:7295";
-  std::string tls_certificate;
-  std::string tls_key;
-  std::vector<std::string> origins;
-  std::vector<std::string> hosts;
-  bool workers = true;
+  std::string config;
+  bool print_config = false;
+  std::vector<std::pair<std::string, std::vector<std::string>>> given;  // settings (settings.h), as flags
 };
 ExitCode serve(const ServeOptions& options);
 
@@ -152,6 +149,7 @@ struct WorkerOptions {
   std::string tool;
   std::string name;
   int concurrency = 4;
+  Duration grace = std::chrono::seconds(30);
   std::vector<std::string> command;
 };
 ExitCode work(const WorkerOptions& options);

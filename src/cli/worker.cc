@@ -1,19 +1,21 @@
 // pawl worker: any program as a tool of a server.
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <condition_variable>
+#include <deque>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <thread>
 #include <vector>
 
 #include "cli/folder.h"
 #include "cli/remote.h"
+#include "cli/stop_signals.h"
 #include "cli/verbs.h"
 #include "engine/clock.h"
 #include "tools/tools.h"
@@ -24,8 +26,11 @@ namespace {
 using boost::json::array;
 using boost::json::object;
 
-constexpr std::string_view poll_wait = "20s";
+constexpr std::string_view poll_wait = "3s";  // a worker that stops waits for its last one
 constexpr auto heartbeat_every = std::chrono::seconds(5);
+constexpr auto retry_first = std::chrono::milliseconds(200);
+constexpr auto retry_last = std::chrono::seconds(10);
+constexpr auto give_back_time_max = std::chrono::seconds(10);
 
 // A step that a program is working on, on its thread's stack.
 struct Held {
@@ -33,6 +38,7 @@ struct Held {
   std::uint64_t token = 0;
   std::stop_source stop;
   bool lost = false;
+  bool left = false;  // stopped because the worker stops
 };
 
 class Worker {
@@ -40,33 +46,96 @@ class Worker {
   Worker(Remote remote, const WorkerOptions& options)
       : remote_(std::move(remote)),
         name_(options.name),
+        concurrency_(options.concurrency),
         tool_(make_program(ToolName{options.tool}, options.command, ToolLimits{})) {
-    for (int i = 0; i < options.concurrency; ++i)
-      std::thread([this] { take_and_work(); }).detach();
+    std::thread([this] { or_end([this] { take(); }); }).detach();
+    for (int i = 0; i < options.concurrency; ++i) std::thread([this] { or_end([this] { work(); }); }).detach();
     heartbeats_ = std::jthread([this](std::stop_token stop) { keep_leases(stop); });
   }
 
-  // Takes no more; returns when nothing is being worked on.
-  void finish() {
+  // Takes no more, lets programs end for at most `grace`, then stops them and gives their steps back. False when some
+  // could not be given back: their leases run out.
+  bool finish(Duration grace) {
     std::unique_lock lock(mutex_);
     stopping_ = true;
-    changed_.wait(lock, [&] { return held_.empty(); });
+    changed_.notify_all();
+    // The poll that is open is waited for: what it is given must be given back, and a lease that it was given after its
+    // worker has gone would have to run out.
+    auto at_rest = [&] { return busy_ == 0 && !taking_; };
+    if (changed_.wait_for(lock, grace, at_rest)) return true;
+    for (Held* held : held_) {
+      held->left = true;
+      held->stop.request_stop();
+    }
+    return changed_.wait_for(lock, give_back_time_max, at_rest);
   }
 
  private:
-  void take_and_work() try {
-    while (true) {
-      Json answer = insist([&] {
-        return remote_.post("/leases", object{{"worker", name_},
-                                              {"tools", array{tool_->spec().name.text}},
-                                              {"max", 1},
-                                              {"wait", poll_wait}});
-      });
-      for (const Json& lease : answer.at("leases").as_array()) work_on(lease);
-    }
+  template <class Call>
+  void or_end(Call call) try {
+    call();
   } catch (const std::exception& error) {
     fmt::print(stderr, "pawl: {}\n", error.what());
     std::_Exit(exit_denied);
+  }
+
+  // Until it works: a server that is away comes back. A poll gives up when the worker stops: then there is no answer.
+  template <class Call>
+  std::optional<Json> insist(Call call, bool is_poll = false) {
+    auto pause = std::chrono::milliseconds(retry_first);
+    while (true) {
+      try {
+        return call();
+      } catch (const Stop& stop) {
+        if (stop.code() != exit_busy) throw;
+      }
+      std::unique_lock lock(mutex_);
+      if (changed_.wait_for(lock, pause, [&] { return is_poll && stopping_; })) return std::nullopt;
+      pause = std::min<std::chrono::milliseconds>(pause * 2, retry_last);
+    }
+  }
+
+  // How many leases may be taken; 0 when the worker stops.
+  int wait_for_room() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return stopping_ || busy_ < concurrency_; });
+    return stopping_ ? 0 : concurrency_ - busy_;
+  }
+
+  void take() {
+    while (int room = wait_for_room()) {
+      auto answer = insist(
+          [&] {
+            return remote_.post(
+                "/leases",
+                object{
+                    {"worker", name_}, {"tools", array{tool_->spec().name.text}}, {"max", room}, {"wait", poll_wait}});
+          },
+          true);
+      if (!answer) break;
+      std::lock_guard lock(mutex_);
+      for (const Json& lease : answer->at("leases").as_array()) {
+        todo_.push_back(lease);
+        ++busy_;
+      }
+      changed_.notify_all();
+    }
+    std::lock_guard lock(mutex_);
+    taking_ = false;
+    changed_.notify_all();
+  }
+
+  void work() {
+    while (true) {
+      Json lease;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return !todo_.empty(); });
+        lease = std::move(todo_.front());
+        todo_.pop_front();
+      }
+      work_on(lease);
+    }
   }
 
   void work_on(const Json& item) {
@@ -80,20 +149,31 @@ class Worker {
     lease.idempotency_key = item.at("idempotency_key").as_string();
     Held held{std::string(item.at("lease_id").as_string()), lease.token, {}, false};
     std::list<Held*>::iterator place;
+    bool is_late;
     {
       std::lock_guard lock(mutex_);
-      if (stopping_) return;  // it is taken again when it runs out
       place = held_.insert(held_.end(), &held);
+      is_late = held.left = stopping_;
     }
-    ToolResult result = tool_->run(lease, clock_.now(), held.stop.get_token());
-    if (!held.lost) report(held, result);
+    ToolResult result = is_late ? Failed{} : tool_->run(lease, clock_.now(), held.stop.get_token());
+    bool is_lost, is_left;
+    {
+      std::lock_guard lock(mutex_);
+      is_lost = held.lost;
+      is_left = held.left && !std::holds_alternative<Completed>(result);
+    }
+    if (!is_lost && is_left)
+      send("/leases/release", names_of(held));
+    else if (!is_lost)
+      report(held, result);
     std::lock_guard lock(mutex_);
     held_.erase(place);
+    --busy_;
     changed_.notify_all();
   }
 
   void report(const Held& held, const ToolResult& result) {
-    object body{{"lease_id", held.lease_id}, {"token", held.token}};
+    object body = names_of(held);
     bool completed = std::holds_alternative<Completed>(result);
     if (completed) {
       body["output"] = parse_json(std::get<Completed>(result).output).value_or(nullptr);
@@ -104,9 +184,12 @@ class Worker {
       if (failed.retryable) body["retryable"] = *failed.retryable;
       if (failed.retry_after) body["retry_after"] = print_duration(*failed.retry_after);
     }
-    insist([&] {
-      return remote_.post(completed ? "/leases/complete" : "/leases/fail", object{{"items", array{body}}});
-    });
+    send(completed ? "/leases/complete" : "/leases/fail", std::move(body));
+  }
+
+  static object names_of(const Held& held) { return {{"lease_id", held.lease_id}, {"token", held.token}}; }
+  void send(const char* path, object item) {
+    insist([&] { return remote_.post(path, object{{"items", array{item}}}); });
   }
 
   // One request for all; what is lost stops its program.
@@ -121,7 +204,7 @@ class Worker {
       array items;
       {
         std::lock_guard lock(mutex_);
-        for (const Held* held : held_) items.push_back(object{{"lease_id", held->lease_id}, {"token", held->token}});
+        for (const Held* held : held_) items.push_back(names_of(*held));
       }
       if (items.empty()) continue;
       try {
@@ -142,11 +225,15 @@ class Worker {
 
   Remote remote_;
   std::string name_;
+  const int concurrency_;
   std::unique_ptr<Tool> tool_;
   SystemClock clock_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::deque<Json> todo_;
   std::list<Held*> held_;
+  int busy_ = 0;  // leases that are taken and not yet reported
+  bool taking_ = true;
   bool stopping_ = false;
   std::jthread heartbeats_;
 };
@@ -162,23 +249,22 @@ std::string default_name() {
 
 ExitCode work(const WorkerOptions& given) {
   WorkerOptions options = given;
-  if (!is_valid_name(options.tool)) throw Stop(exit_usage, "--tool: a name is letters, digits, . _ and -, at most 64 of them");
+  if (!is_valid_name(options.tool))
+    throw Stop(exit_usage, "--tool: a name is letters, digits, . _ and -, at most 64 of them");
   if (options.name.empty()) options.name = default_name();
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  StopSignals signals;
   Remote remote = Remote::require(options.server, data_folder(options.data));
   remote.get("/tenant");  // a wrong key or address shows at once
   fmt::print(stderr, "{} offers {} to {}\n", options.name, options.tool, remote.url());
   // Never destroyed: its threads wait for the server, and end with the process.
   auto* worker = new Worker(std::move(remote), options);
-  int signal = 0;
-  sigwait(&signals, &signal);
+  signals.wait();
   fmt::print(stderr, "finishing what is being worked on; once more ends it at once\n");
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-  worker->finish();
-  std::_Exit(exit_success);
+  signals.next_one_ends();
+  bool gave_all_back = worker->finish(options.grace);
+  if (!gave_all_back)
+    fmt::print(stderr, "pawl: some steps could not be given back; they are taken again when their leases run out\n");
+  std::_Exit(gave_all_back ? exit_success : exit_busy);
 }
 
 }  // namespace pawl

@@ -56,6 +56,12 @@ struct FailStep {
   Money cost;
 };
 
+// The worker stops in an orderly way and has ended its work on the step, which is as if it had never begun.
+struct ReleaseStep {
+  StepIndex step = 0;
+  std::uint64_t token = 0;
+};
+
 struct AskQuestion {
   StepIndex step = 0;
   std::uint64_t token = 0;
@@ -91,7 +97,7 @@ struct ReportRun {
   std::string reason;
 };
 
-using RunCommand = std::variant<StartRun, ClaimStep, CompleteStep, FailStep, AskQuestion, AnswerQuestion,
+using RunCommand = std::variant<StartRun, ClaimStep, CompleteStep, FailStep, ReleaseStep, AskQuestion, AnswerQuestion,
                                 ResolveApproval, CancelRun, TimePasses, ReportRun>;
 
 }  // namespace pawl

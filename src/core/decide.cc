@@ -284,6 +284,15 @@ Decision decide_command(const Run& run, const FailStep& command, Instant now, Dr
   return std::move(draft).done();
 }
 
+Decision decide_command(const Run& run, const ReleaseStep& command, Instant now, Draws) {
+  bool running = command.step < run.steps.size() && run.steps[command.step].status == StepStatus::running;
+  if (auto problem = lease_problem(run, command.step, command.token))
+    if (!running || !planted(Bug::release_by_stale_token)) return {{}, problem};
+  Draft draft(run, now);
+  draft.move_step(command.step, StepTrigger::release);
+  return std::move(draft).done();
+}
+
 Decision decide_command(const Run& run, const AskQuestion& command, Instant now, Draws) {
   if (auto problem = lease_problem(run, command.step, command.token)) return {{}, problem};
   Draft draft(run, now);

@@ -50,7 +50,7 @@ struct RunMoved {
   std::shared_ptr<const Diagnostic> diagnostic;  // fail, deny, time_out: always
 };
 
-// unblock, open_gate, gate, due, approve_action, approve_gate, cancel: moves that carry nothing else.
+// unblock, open_gate, release, gate, due, approve_action, approve_gate, cancel: moves that carry nothing else.
 struct StepMoved {
   StepId step;
   StepTrigger trigger;

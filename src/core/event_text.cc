@@ -281,15 +281,23 @@ constexpr std::array run_event_names{
     std::string_view("run.succeeded"), std::string_view("run.failed"), std::string_view("run.denied"),
     std::string_view("run.timed_out"), std::string_view("run.canceled")};
 
-constexpr std::array step_event_names{
-    std::string_view("step.unblocked"),        std::string_view("step.gate_opened"),
-    std::string_view("step.claimed"),          std::string_view("step.reclaimed"),
-    std::string_view("step.completed"),        std::string_view("step.gated"),
-    std::string_view("step.asked"),            std::string_view("step.failed_retryable"),
-    std::string_view("step.failed_terminal"),  std::string_view("step.due"),
-    std::string_view("step.action_approved"),  std::string_view("step.gate_approved"),
-    std::string_view("step.refused"),          std::string_view("step.answered"),
-    std::string_view("step.given_up"),         std::string_view("step.canceled")};
+constexpr std::array step_event_names{std::string_view("step.unblocked"),
+                                      std::string_view("step.gate_opened"),
+                                      std::string_view("step.claimed"),
+                                      std::string_view("step.reclaimed"),
+                                      std::string_view("step.released"),
+                                      std::string_view("step.completed"),
+                                      std::string_view("step.gated"),
+                                      std::string_view("step.asked"),
+                                      std::string_view("step.failed_retryable"),
+                                      std::string_view("step.failed_terminal"),
+                                      std::string_view("step.due"),
+                                      std::string_view("step.action_approved"),
+                                      std::string_view("step.gate_approved"),
+                                      std::string_view("step.refused"),
+                                      std::string_view("step.answered"),
+                                      std::string_view("step.given_up"),
+                                      std::string_view("step.canceled")};
 
 constexpr std::array approval_event_names{std::string_view("approval.approved"), std::string_view("approval.rejected"),
                                           std::string_view("approval.expired"), std::string_view("approval.canceled")};
@@ -456,6 +464,7 @@ RunPayload read_step(const ObjectReader& in, StepTrigger trigger) {
       return StepAnswered{step, in.text("answer"), Actor{in.text_or_empty("by")}, in.flag("early")};
     case StepTrigger::unblock:
     case StepTrigger::open_gate:
+    case StepTrigger::release:
     case StepTrigger::gate:
     case StepTrigger::due:
     case StepTrigger::approve_action:

@@ -50,6 +50,7 @@ class Fold {
     switch (event.trigger) {
       case StepTrigger::unblock:
       case StepTrigger::open_gate:
+      case StepTrigger::release:
       case StepTrigger::gate:
       case StepTrigger::due:
       case StepTrigger::approve_action:
@@ -72,7 +73,7 @@ class Fold {
         if (step.next_eligible_at > at_) return wrong("a retry before its time");
         step.next_eligible_at = {};
       }
-      if (event.trigger == StepTrigger::gate) suspend(step);
+      if (event.trigger == StepTrigger::gate || event.trigger == StepTrigger::release) suspend(step);
       // A gate has no worker and hence no output of its own.
       if (event.trigger == StepTrigger::approve_gate) step.output = "null";
       return {};
@@ -211,8 +212,8 @@ class Fold {
     return {};
   }
 
-  // Waiting for a person is no failure: the attempt goes on, under a new lease, and that claim counts it again.
-  // Otherwise a question in the last attempt could never be answered.
+  // Waiting for a person is no failure, nor is a worker that stops: the attempt goes on, under a new lease, and that
+  // claim counts it again. Otherwise a question in the last attempt could never be answered.
   static void suspend(Step& step) { step.attempts -= 1; }
 
   void charge(Step& step, Money cost) {

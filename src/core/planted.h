@@ -8,6 +8,7 @@ enum class Bug {
   none,
   // decide
   drop_token_check,
+  release_by_stale_token,
   skip_retry_limit,
   retry_at_once,
   forget_siblings,

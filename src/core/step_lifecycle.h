@@ -22,6 +22,7 @@ enum class StepTrigger {
   open_gate,
   claim,
   reclaim,
+  release,
   complete,
   gate,
   ask,
@@ -46,12 +47,12 @@ inline constexpr std::array enum_names<StepStatus>{
 
 template <>
 inline constexpr std::array enum_names<StepTrigger>{
-    std::string_view("unblock"),        std::string_view("open_gate"),     std::string_view("claim"),
-    std::string_view("reclaim"),        std::string_view("complete"),      std::string_view("gate"),
-    std::string_view("ask"),            std::string_view("fail_retryable"), std::string_view("fail_terminal"),
-    std::string_view("due"),            std::string_view("approve_action"), std::string_view("approve_gate"),
-    std::string_view("refuse"),         std::string_view("answer"),        std::string_view("give_up"),
-    std::string_view("cancel")};
+    std::string_view("unblock"),       std::string_view("open_gate"), std::string_view("claim"),
+    std::string_view("reclaim"),       std::string_view("release"),   std::string_view("complete"),
+    std::string_view("gate"),          std::string_view("ask"),       std::string_view("fail_retryable"),
+    std::string_view("fail_terminal"), std::string_view("due"),       std::string_view("approve_action"),
+    std::string_view("approve_gate"),  std::string_view("refuse"),    std::string_view("answer"),
+    std::string_view("give_up"),       std::string_view("cancel")};
 
 inline constexpr auto step_table = [] {
   using enum StepStatus;
@@ -62,6 +63,7 @@ inline constexpr auto step_table = [] {
       Row{pending, open_gate, waiting_approval},
       Row{ready, claim, running},
       Row{running, reclaim, running},
+      Row{running, release, ready},
       Row{running, complete, succeeded},
       Row{running, gate, waiting_approval},
       Row{running, ask, waiting_input},

@@ -242,6 +242,8 @@ void Engine::react(Resident& resident, const RunEvent& event, std::optional<Step
   if (std::holds_alternative<StepCompleted>(event.payload)) ++stats_.steps_succeeded;
   if (const auto* failed = std::get_if<StepFailed>(&event.payload))
     ++(failed->trigger == StepTrigger::fail_retryable ? stats_.steps_failed_retryable : stats_.steps_failed_terminal);
+  if (const auto* moved = std::get_if<StepMoved>(&event.payload))
+    if (moved->trigger == StepTrigger::release) ++stats_.steps_released;
   if (const auto* moved = std::get_if<RunMoved>(&event.payload)) {
     if (is_terminal(run.status)) ++stats_.runs_finished;
     // Steps that were queued as starts of this run are none any more; the stale tickets mean nothing when taken.
@@ -650,6 +652,20 @@ void Engine::offer(const WorkerName& name, int slots) {
   if (Worker* worker = find_worker(name)) worker->slots += slots;
 }
 
+namespace {
+
+RunCommand command_for(StepIndex step, std::uint64_t token, Completed& completed) {
+  return CompleteStep{step, token, std::move(completed.output), completed.cost};
+}
+RunCommand command_for(StepIndex step, std::uint64_t token, Failed& failed) {
+  return FailStep{
+      step,       token, std::move(failed.error_code), std::move(failed.message), failed.retryable, failed.retry_after,
+      failed.cost};
+}
+RunCommand command_for(StepIndex step, std::uint64_t token, Released&) { return ReleaseStep{step, token}; }
+
+}  // namespace
+
 void Engine::report(StepReport& report, Reply<RunAnswer> reply) {
   Resident* resident = find_leased(report.tenant, report.run);
   auto index = resident ? resident->run.workflow->find(report.step) : std::nullopt;
@@ -657,14 +673,8 @@ void Engine::report(StepReport& report, Reply<RunAnswer> reply) {
     return answer_with<RunAnswer>(
         reply, std::unexpected(Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"}));
   auto copy = shared_ ? std::make_shared<const StepReport>(report) : nullptr;
-  RunCommand command;
-  if (auto* completed = std::get_if<Completed>(&report.outcome)) {
-    command = CompleteStep{*index, report.token, std::move(completed->output), completed->cost};
-  } else {
-    auto& failed = std::get<Failed>(report.outcome);
-    command = FailStep{*index,           report.token,       std::move(failed.error_code), std::move(failed.message),
-                       failed.retryable, failed.retry_after, failed.cost};
-  }
+  RunCommand command =
+      std::visit([&](auto& outcome) { return command_for(*index, report.token, outcome); }, report.outcome);
   auto refusal = decide_and_apply(*resident, command, &report);
   answer_on<RunAnswer>(basis_of(*resident), reply, answer_or(std::move(refusal), *resident), [&] {
     return [copy](Engine& engine, Reply<RunAnswer> again) {

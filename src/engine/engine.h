@@ -153,9 +153,11 @@ struct EngineStats {
   std::uint64_t runs_finished = 0;
   std::uint64_t leases_granted = 0;
   std::uint64_t runs_loaded = 0;
+  std::uint64_t runs_recovered = 0;  // at the start, from frames that the tables had not seen
   std::uint64_t steps_succeeded = 0;
   std::uint64_t steps_failed_retryable = 0;
   std::uint64_t steps_failed_terminal = 0;
+  std::uint64_t steps_released = 0;
   std::uint64_t runs_resident = 0;
   std::uint64_t steps_queued = 0;
   std::uint64_t polls_waiting = 0;
@@ -230,10 +232,17 @@ class Engine {
   void poll(Poll poll);
   // Answers those with none that wait until then at most.
   void end_polls(Instant until = end_of_time);
+  // From now on nothing is handed out: polls that wait, and those that still come, are answered with none. Leases that
+  // are held go on. For the end of a process.
+  void wind_down();
   // Without a reply nobody is told that a report was refused; in-process workers do not ask.
   void report(StepReport& report, Reply<RunAnswer> reply = {});
   // Extends the lease; false when it is lost.
   bool heartbeat(TenantId tenant, RunId run, const StepId& step, std::uint64_t token);
+
+  // Told when a worker was not heard of in time and the step waits for another. Must return at once.
+  using LeaseLost = std::function<void(const Run& run, StepIndex step)>;
+  void on_lease_lost(LeaseLost call) { lease_lost_ = std::move(call); }
 
   // Called once this turn is durable, after the replies that were asked for before.
   void when_durable(std::move_only_function<void()> call) {
@@ -448,6 +457,8 @@ class Engine {
   std::vector<Resident*> touched_;                      // in this turn
   Turn turn_;
   EngineStats stats_;
+  LeaseLost lease_lost_;
+  bool winding_down_ = false;
 
   // With several servers.
   Incarnation incarnations_ = 0;

@@ -186,6 +186,7 @@ void Engine::recover_frames() {
       if (unknown)
         for (std::string& key : request_keys(resident->run)) requests_[{part.key.tenant, std::move(key)}] = id;
       if (replayed && !resident->dirty) {
+        ++stats_.runs_recovered;
         resident->dirty = true;
         resident->first_unfolded = position;
         unfolded_.push_back({position, journal_bytes_, id});

@@ -64,6 +64,7 @@ void Engine::poll(Poll poll) {
   Instant until = clock_.now() + poll.wait;
   polls_end_ = std::min(polls_end_, until);
   polls_.push_back({std::move(poll), until, {}});
+  if (winding_down_) end_polls();
 }
 
 void Engine::end_polls(Instant until) {
@@ -76,6 +77,11 @@ void Engine::end_polls(Instant until) {
     turn_.answers.push_back({.say = [reply = std::move(waiting.poll.reply)]() mutable { reply({}); }});
     return true;
   });
+}
+
+void Engine::wind_down() {
+  winding_down_ = true;
+  end_polls();
 }
 
 // Each in turn is given all it asks for: a batch is one answer, and its worker will ask again.
@@ -225,6 +231,7 @@ void Engine::pass_time(Resident& resident) {
   decide_and_apply(resident, TimePasses{}, nullptr);
   for (StepIndex i = 0; i < run.steps.size(); ++i) {
     if (resident.lease_marks[i] == LeaseMark::reclaim_queued || !is_reclaimable(run, i, now)) continue;
+    if (lease_lost_) lease_lost_(run, i);
     end_lease(resident, i);
     resident.lease_marks[i] = LeaseMark::reclaim_queued;
     queue_step(resident, i);
@@ -237,6 +244,7 @@ void Engine::advance() {
   if (shared_ && clock_.now() >= next_look_) look_around();
   fire_timers();
   start_gates();
+  if (winding_down_) return;
   serve_workers();
   serve_polls();
   if (shared_ && refill()) {
@@ -250,7 +258,7 @@ void Engine::advance() {
 Instant Engine::next_wakeup() const {
   Instant at = horizon_ - limits_.timer_horizon / 2;
   if (!timers_.empty()) at = std::min(at, timers_.top().at);
-  if (shared_) at = std::min({at, next_look_, next_refill_});
+  if (shared_) at = std::min(at, winding_down_ ? next_look_ : std::min(next_look_, next_refill_));
   return std::min({at, scheduler_.next_start_at(), polls_end_});
 }
 

@@ -233,7 +233,7 @@ void Engine::end_shared_turn() {
 
 // Whether a step for this tool waits here or in the store.
 bool Engine::keeps(const ToolName& tool) const {
-  if (scheduler_.size() >= queued_here_max) return false;
+  if (winding_down_ || scheduler_.size() >= queued_here_max) return false;
   if (tool.empty()) return true;
   auto serves = [&](const auto& who) { return std::ranges::find(who.tools, tool) != who.tools.end(); };
   return std::ranges::any_of(workers_, serves) ||

@@ -48,12 +48,17 @@ struct Failed {
   Money cost;
 };
 
+// The worker stops and has ended its work on the step: it is ready again, and the attempt does not count.
+struct Released {};
+
+using StepOutcome = std::variant<Completed, Failed, Released>;
+
 struct StepReport {
   TenantId tenant;
   RunId run;
   StepId step;
   std::uint64_t token = 0;
-  std::variant<Completed, Failed> outcome;
+  StepOutcome outcome;
 };
 
 // What a worker can say to the engine. Thread-safe; none of these blocks on a commit.

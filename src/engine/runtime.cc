@@ -44,6 +44,7 @@ Runtime::Runtime(Store& store, const ToolCatalog& tools, const Clock& clock, Run
       random_(options_.seed ? options_.seed : system_seed()),
       engine_(store, tools, still_clock_, random_, options_.limits) {
   if (!options_.on_failure) options_.on_failure = stop_process;
+  engine_.on_lease_lost(options_.on_lease_lost);
 }
 
 Runtime::~Runtime() { stop(); }
@@ -72,6 +73,17 @@ void Runtime::stop() {
   if (engine_thread_.joinable()) engine_thread_.join();
   if (writer_thread_.joinable()) writer_thread_.join();
   drop_inbox();
+}
+
+// A turn's grants are released after its answers, so the answer of the next one is waited for.
+void Runtime::wind_down() try {
+  for (int turn = 0; turn < 2; ++turn)
+    ask<bool>([](Engine& engine, Reply<bool> reply) {
+      engine.wind_down();
+      engine.when_durable([reply = std::move(reply)]() mutable { reply(true); });
+    });
+} catch (const std::runtime_error&) {
+  // It has ended already: nothing is handed out any more.
 }
 
 // What is dropped is destroyed outside the lock: a reply's owner may post again.

@@ -38,6 +38,7 @@ struct RuntimeOptions {
   std::function<void(Frame&)> on_durable;
   // How long a commit took, and how many frames it held.
   std::function<void(std::chrono::nanoseconds, std::size_t frames)> on_commit;
+  Engine::LeaseLost on_lease_lost;
   // With several servers: sees every tenant that another one changed, on the engine thread, and hears when the journal
   // may have grown, on any.
   std::function<void(const Tenant&)> on_tenant;
@@ -55,6 +56,10 @@ class Runtime : public LeaseBroker {
   void start();
   // Finishes what has been decided, folds it into the tables, and ends the threads.
   void stop();
+
+  // Nothing is handed out any more (Engine::wind_down), and all that was has reached its worker when this returns. Not
+  // from a reply function.
+  void wind_down();
 
   // Runs on the engine thread, in order. After stop(), and after a failure, a task is dropped unrun, its reply uncalled.
   // What it concerns is only a hint, with several servers: runs that many tasks ask for are then fetched in one look.

@@ -124,6 +124,7 @@ class Connection {
 
   // Of the request that is being answered; the rest of it the handler has.
   bool head_only_ = false;
+  std::string request_id_;
   std::string websocket_key_;  // empty: no WebSocket was asked for
   std::string origin_;         // of the page that asks, which may; empty: no page
 
@@ -199,6 +200,7 @@ Task<bool> Connection::serve_request() {
 
   auto& request = parser_->request;
   request.peer = peer_;
+  request.id = request_id_;
   if (request.wants_websocket) websocket_key_ = request.header("sec-websocket-key");
   auto response = co_await ask_handler();
   release_body();
@@ -212,6 +214,7 @@ Task<bool> Connection::serve_request() {
 Task<Connection::Reading> Connection::read_head() {
   idle_ = true;
   head_only_ = false;
+  request_id_.clear();
   websocket_key_.clear();
   origin_.clear();
   input_.shrink();
@@ -234,6 +237,8 @@ Task<Connection::Reading> Connection::read_head() {
     if (!read) co_return co_await refuse(too_slow("the request's headers came too slowly"));
   }
   head_only_ = parser_->request.method == Method::head;
+  if (const auto given = parser_->request.header("x-request-id"); is_fit_request_id(given)) request_id_ = given;
+  if (request_id_.empty()) request_id_ = loop_.request_ids.next();
   const Protocol protocol{.http_1_0 = parser_->is_http_1_0(), .upgrade = parser_->upgrade()};
   auto refused = check_head(parser_->request, protocol, {house_.options.origins, house_.options.hosts});
   if (refused) co_return co_await refuse(std::move(*refused));
@@ -326,6 +331,7 @@ Response Connection::response_for(const Refusal& refusal) {
 Task<Connection::Reading> Connection::refuse(Refusal refusal) {
   parser_.reset();
   release_body();
+  if (request_id_.empty()) request_id_ = loop_.request_ids.next();
   co_await respond(response_for(refusal));
   co_return Reading::refused;
 }
@@ -342,7 +348,7 @@ void Connection::let_page_read(Response& response) const {
 Task<bool> Connection::respond(Response response) {
   const bool goes_on = parser_ && parser_->keep_alive() && !loop_.stopping;
   const bool bodiless = response.status < 200 || response.status == 204 || response.status == 304;
-  HeadFraming framing{.date = loop_.date.now()};
+  HeadFraming framing{.date = loop_.date.now(), .request_id = request_id_};
   if (!bodiless) framing.length = response.body.size();
   if (!goes_on)
     framing.connection = "close";
@@ -412,7 +418,10 @@ Task<bool> Connection::open_channel(Response& response) {
   }
   output_.clear();
   let_page_read(response);
-  append_head(output_, response, {.connection = framing() == Framing::websocket ? "Upgrade" : "close", .date = loop_.date.now()});
+  append_head(output_, response,
+              {.connection = framing() == Framing::websocket ? "Upgrade" : "close",
+               .date = loop_.date.now(),
+               .request_id = request_id_});
   const bool written = co_await write(asio::buffer(output_));
   co_return written && !head_only_;
 }

@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "http/line.h"
+#include "http/request_id.h"
 #include "http/response_head.h"
 #include "http/server.h"
 
@@ -64,6 +65,7 @@ struct Loop {
   std::list<Connection*> connections;
   Timer sweep_timer{context};
   DateText date;
+  RequestIds request_ids;
   bool stopping = false;
   bool aborting = false;
 

@@ -88,6 +88,7 @@ void append_head(std::string& out, const Response& response, const HeadFraming& 
   out += framing.date;
   out += "\r\nServer: pawl\r\nX-Content-Type-Options: nosniff\r\n";
   if (!framing.connection.empty()) append_header(out, "Connection", framing.connection);
+  if (!framing.request_id.empty()) append_header(out, "X-Request-Id", framing.request_id);
   for (const auto& [name, value] : response.headers) append_header(out, name, value);
   out += "\r\n";
 }

@@ -14,6 +14,7 @@ struct HeadFraming {
   std::optional<std::size_t> length;  // none: no body, or one that ends with the connection
   std::string_view connection;        // the header's value; empty: no header
   std::string_view date;
+  std::string_view request_id;  // empty: no header
 };
 
 // Characters that would begin another header are dropped from names and values.

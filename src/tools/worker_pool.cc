@@ -24,7 +24,7 @@ void block_signals() {
   ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
 }
 
-StepReport report_for(Lease&& lease, std::variant<Completed, Failed> outcome) {
+StepReport report_for(Lease&& lease, StepOutcome outcome) {
   return {.tenant = lease.tenant,
           .run = lease.run,
           .step = std::move(lease.step),
@@ -51,7 +51,7 @@ Instant deadline_of(const Lease& lease, Instant started) {
   return lease.timeout > Duration::zero() ? started + lease.timeout : end_of_time;
 }
 
-std::variant<Completed, Failed> outcome_of(ToolResult&& result) {
+StepOutcome outcome_of(ToolResult&& result) {
   if (auto* completed = std::get_if<Completed>(&result)) return std::move(*completed);
   return std::get<Failed>(std::move(result));
 }
@@ -78,14 +78,20 @@ void WorkerPool::start(LeaseBroker& broker) {
   broker_->offer(options_.worker, options_.slots);
 }
 
-void WorkerPool::stop() {
+void WorkerPool::stop(std::chrono::milliseconds grace) {
   std::vector<std::stop_source> stops;
   {
     std::unique_lock lock(mutex_);
-    if (!broker_ || is_stopping_) return;
+    if (!broker_ || is_draining_) return;
+    is_draining_ = true;
+    for (auto& lease : std::exchange(quick_queue_, {})) give_back(std::move(lease));
+    for (auto& lease : std::exchange(slow_queue_, {})) give_back(std::move(lease));
+    give_back_timers_after(options_.clock() + grace);
+    came_to_rest_.wait_for(lock, grace, [this] { return is_at_rest(); });
     is_stopping_ = true;
     for (Running* running : running_) {
-      running->state = Running::State::revoked;
+      if (running->state != Running::State::working) continue;
+      running->state = Running::State::released;
       stops.push_back(running->stop);
     }
   }
@@ -97,11 +103,35 @@ void WorkerPool::stop() {
   keeper_thread_.join();
   {
     std::unique_lock lock(mutex_);
-    const bool ended = slow_ended_.wait_for(lock, stop_time_max, [this] { return running_.empty(); });
+    const bool ended = came_to_rest_.wait_for(lock, stop_time_max, [this] { return running_.empty(); });
     invariant(ended, "every tool ends soon after it is told to");
   }
   for (auto& thread : slow_threads_) thread.join();
+  std::vector<StepReport> rest;
+  {
+    const std::lock_guard lock(mutex_);
+    give_back_timers_after({});
+    rest = std::exchange(given_back_, {});
+  }
+  if (!rest.empty()) broker_->report(std::move(rest));
 }
+
+void WorkerPool::give_back(Lease&& lease) {
+  given_back_.push_back(report_for(std::move(lease), Released{}));
+  keeper_is_called_ = true;
+  keeper_wake_.notify_one();
+}
+
+void WorkerPool::give_back_timers_after(Instant last) {
+  for (auto it = timers_.upper_bound({last, UINT64_MAX}); it != timers_.end(); it = timers_.erase(it)) {
+    timer_of_.erase(it->second.lease);
+    it->second.report.outcome = Released{};
+    given_back_.push_back(std::move(it->second.report));
+    keeper_is_called_ = true;
+  }
+}
+
+bool WorkerPool::is_at_rest() const { return running_.empty() && !batch_is_running_ && timers_.empty(); }
 
 void WorkerPool::grant(std::vector<Lease> leases) {
   bool has_quick = false;
@@ -109,6 +139,10 @@ void WorkerPool::grant(std::vector<Lease> leases) {
   {
     const std::lock_guard lock(mutex_);
     if (is_stopping_) return;
+    if (is_draining_) {
+      for (auto& lease : leases) give_back(std::move(lease));
+      return;
+    }
     for (auto& lease : leases) {
       const Tool* tool = find(lease.tool);
       const bool is_slow = tool && !tool->is_quick();  // that there is no such tool is quickly said
@@ -197,6 +231,7 @@ void WorkerPool::run_quick_leases() {
     send(std::move(messages));
     batch.clear();
     lock.lock();
+    if (is_draining_) came_to_rest_.notify_all();
   }
 }
 
@@ -234,7 +269,7 @@ WorkerPool::Messages WorkerPool::run_batch(std::vector<Lease>& batch, Instant no
 int WorkerPool::add_timer(Lease&& lease, CompleteAt result, Instant started) {
   const Instant deadline = deadline_of(lease, started);
   const bool is_too_long = result.at > deadline;
-  Outcome outcome = is_too_long ? Outcome(timed_out(lease.timeout)) : Outcome(std::move(result.outcome));
+  StepOutcome outcome = is_too_long ? StepOutcome(timed_out(lease.timeout)) : StepOutcome(std::move(result.outcome));
   const Timer timer{.at = std::min(result.at, deadline), .number = ++timers_made_};
   const bool holds_slot = timers_.size() >= static_cast<std::size_t>(options_.timers_max);
   LeaseKey key{lease.run, lease.step, lease.token};
@@ -273,8 +308,7 @@ void WorkerPool::run_slow_leases() {
       messages.freed_slots = add_timer(std::move(lease), std::move(*later), now);
     else if (auto report = finish(running, std::move(lease), std::move(result)))
       messages.reports.push_back(std::move(*report));
-    if (is_stopping_) messages = {};
-    if (is_stopping_) slow_ended_.notify_all();
+    if (is_draining_) came_to_rest_.notify_all();
     lock.unlock();
     send(std::move(messages));
     lock.lock();
@@ -291,6 +325,9 @@ std::optional<StepReport> WorkerPool::finish(Running& running, Lease&& lease, To
       // It finished while it was being stopped. To call that a time-out would have the work done twice.
       if (std::holds_alternative<Completed>(result)) return report_for(std::move(lease), outcome_of(std::move(result)));
       return report_for(std::move(lease), timed_out(running.lease.timeout));
+    case Running::State::released:
+      if (std::holds_alternative<Completed>(result)) return report_for(std::move(lease), outcome_of(std::move(result)));
+      return report_for(std::move(lease), Released{});
     case Running::State::abandoned:
     case Running::State::revoked:
       return std::nullopt;
@@ -305,7 +342,8 @@ void WorkerPool::keep() {
     keeper_is_called_ = false;
     make_threads();
     const Instant now = options_.clock();
-    Messages messages{.reports = {}, .stops = {}, .freed_slots = std::exchange(freed_slots_, 0)};
+    Messages messages{
+        .reports = std::exchange(given_back_, {}), .stops = {}, .freed_slots = std::exchange(freed_slots_, 0)};
     collect_due_timers(now, messages);
     collect_overdue(now, messages);
     if (!messages.empty()) {
@@ -346,6 +384,7 @@ void WorkerPool::collect_due_timers(Instant now, Messages& messages) {
     if (waiting.holds_slot) ++messages.freed_slots;
     timers_.erase(timers_.begin());
   }
+  if (is_draining_ && timers_.empty()) came_to_rest_.notify_all();
 }
 
 void WorkerPool::collect_overdue(Instant now, Messages& messages) {

@@ -9,6 +9,8 @@
 //
 // Every granted lease gives its slot back by one offer(), whatever became of it, and leads to at most one report. One
 // that only waits for a timer gives it back at once: a thousand sleeping steps must not keep the others from working.
+//
+// At the end, what is not finished is reported as Released, without an offer: the pool wants no more.
 #pragma once
 
 #include <condition_variable>
@@ -45,9 +47,10 @@ class WorkerPool final : public LeaseSink {
 
   // Offers all slots. The broker must stay until stop() has returned. Once only.
   void start(LeaseBroker& broker);
-  // Stops every tool, drops what is queued or waits for a timer, and joins; nothing is reported afterwards. A tool that
-  // does not end within stop_time_max is a bug, and ends the process. Not from a thread of the pool.
-  void stop();
+  // Begins nothing more, lets what has begun end for at most `grace`, then stops every tool, and joins; nothing is
+  // reported afterwards. A tool that does not end within stop_time_max is a bug, and ends the process. A broker that
+  // still grants then should have been told before: such a lease is lost. Not from a thread of the pool.
+  void stop(std::chrono::milliseconds grace = std::chrono::milliseconds(0));
 
   // Neither blocks on a tool or calls the broker.
   void grant(std::vector<Lease> leases) override;
@@ -70,8 +73,9 @@ class WorkerPool final : public LeaseSink {
     const Lease& lease;
     Instant deadline = end_of_time;
     std::stop_source stop;
-    // timed_out: told to stop, still given stop_grace. abandoned: reported without waiting any longer.
-    enum class State { working, timed_out, abandoned, revoked } state = State::working;
+    // timed_out: told to stop, still given stop_grace. abandoned: reported without waiting any longer. released: told
+    // to stop because the pool ends.
+    enum class State { working, timed_out, abandoned, revoked, released } state = State::working;
     Instant abandon_at = end_of_time;
   };
 
@@ -89,7 +93,6 @@ class WorkerPool final : public LeaseSink {
     bool holds_slot = false;
   };
 
-  using Outcome = std::variant<Completed, Failed>;
   // What a thread of the pool has to say once it has let go of the lock.
   struct Messages {
     std::vector<StepReport> reports;
@@ -109,6 +112,11 @@ class WorkerPool final : public LeaseSink {
   std::optional<StepReport> finish(Running& running, Lease&& lease, ToolResult result);
   [[nodiscard]] int add_timer(Lease&& lease, CompleteAt result, Instant started);
 
+  // With the lock held.
+  void give_back(Lease&& lease);
+  void give_back_timers_after(Instant last);
+  bool is_at_rest() const;
+
   void keep();
   void make_threads();
   void collect_due_timers(Instant now, Messages& messages);
@@ -121,8 +129,9 @@ class WorkerPool final : public LeaseSink {
   LeaseBroker* broker_ = nullptr;
 
   std::mutex mutex_;  // for all that follows, except the threads themselves
-  bool is_stopping_ = false;
-  std::condition_variable quick_wake_, slow_wake_, keeper_wake_, slow_ended_;
+  bool is_draining_ = false;  // nothing more begins
+  bool is_stopping_ = false;  // and the threads end
+  std::condition_variable quick_wake_, slow_wake_, keeper_wake_, came_to_rest_;
 
   std::vector<Lease> quick_queue_;
   bool batch_is_running_ = false;
@@ -136,6 +145,7 @@ class WorkerPool final : public LeaseSink {
   std::unordered_map<LeaseKey, Timer, LeaseKeyHash> timer_of_;
   std::uint64_t timers_made_ = 0;
 
+  std::vector<StepReport> given_back_;
   int freed_slots_ = 0;
   bool keeper_is_called_ = false;
 

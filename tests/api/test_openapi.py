@@ -116,6 +116,8 @@ class Answers(OpenApiCase):
         self.call("create_run", {"workflow": "nobody"}, expect=422)
         self.call("create_run", "{", expect=400)
         self.call("keep_leases", {"items": [self.take_lease(), {"lease_id": first + ":nobody", "token": 1}]}, expect=200)
+        self.call("release_leases", {"items": [{"lease_id": first + ":pack", "token": 1},
+                                               {"lease_id": first + ":pack", "token": 1}]}, expect=200)
         self.call("answer_run", {"step": "pack", "answer": "in one box"}, id=first, expect=200)
         self.call("cancel_run", self.example("Reason"), id=first, expect=200)
         self.call("answer_run", {"step": "pack", "answer": "in one box"}, id=first, expect=409)

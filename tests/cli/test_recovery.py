@@ -93,12 +93,13 @@ steps:
         self.assertEqual(self.counts(), {"first": 1, "second": 1})
 
     def test_ctrl_c_leaves_the_run_resumable_and_no_child_behind(self):
-        pid = self.folder / "pid"
+        pid, go = self.folder / "pid", self.folder / "go"
         text = f"""
 workflow: long
+retry: {{max_attempts: 1}}
 steps:
   - {{id: quick, tool: shell, with: {{argv: [sh, -c, 'echo quick >> {self.done}']}}}}
-  - {{id: slow, tool: shell, with: {{argv: [sh, -c, 'echo $$ > {pid}; [ $PAWL_ATTEMPT -gt 1 ] || exec sleep 300']}}}}
+  - {{id: slow, tool: shell, with: {{argv: [sh, -c, 'echo $$ > {pid}; [ -e {go} ] || exec sleep 300']}}}}
 """
         for how in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(how=how):
@@ -110,8 +111,11 @@ steps:
                 with self.assertRaises(ProcessLookupError):
                     os.kill(int(pid.read_text()), 0)
                 self.verify_clean()
-                self.expect(self.pawl("resume"), 0)
+                go.touch()
+                result = self.expect(self.pawl("resume"), 0)
+                self.assertIn("attempt 1/1", result.stdout, "the attempt that was interrupted does not count")
                 pid.unlink()
+                go.unlink()
         self.assertEqual(self.counts(), {"quick": 2})
 
     def test_resume_goes_on_with_all_that_is_unfinished(self):

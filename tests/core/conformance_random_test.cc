@@ -100,7 +100,7 @@ class Driver {
 
  private:
   void act_on(const RunCommand& command) {
-    static constexpr std::array names{"start",  "claim",   "complete", "fail", "ask",
+    static constexpr std::array names{"start",  "claim",   "complete", "fail", "release", "ask",
                                       "answer", "resolve", "cancel",   "time", "report"};
     static_assert(names.size() == std::variant_size_v<RunCommand>);
     told_ += "  +" + std::to_string((history_.now() - first_moment).count()) + "ms " + names[command.index()];
@@ -122,6 +122,7 @@ class Driver {
     }
     if (features_.questions && chance_.in(15)) return act_on(AskQuestion{step, token, "\"?\""});
     if (chance_.in(10)) return act_on(claim(step));
+    if (chance_.in(10)) return act_on(ReleaseStep{step, token});
     Money cost{features_.budgets ? chance_.below(200) : 0};
     if (chance_.in(35)) {
       std::optional<Duration> after = chance_.in(10) ? std::optional<Duration>(20s) : std::nullopt;
@@ -159,7 +160,7 @@ class Driver {
 
   // What no sensible caller would say.
   RunCommand nonsense() {
-    switch (chance_.below(6)) {
+    switch (chance_.below(7)) {
       case 0:
         return ClaimStep{static_cast<StepIndex>(chance_.below(99)), WorkerName{"w"}, false, {}, {}};
       case 1:
@@ -170,6 +171,8 @@ class Driver {
         return ResolveApproval{ApprovalId{IdBits{1, 1}}, chance_.in(50), person(), {}};
       case 4:
         return AskQuestion{any_step(), 77, "\"?\""};
+      case 5:
+        return ReleaseStep{any_step(), static_cast<std::uint64_t>(chance_.below(9)) + 40};
       default:
         return report();
     }

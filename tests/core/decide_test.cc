@@ -125,6 +125,43 @@ TEST(Reclaim, takes_over_once_the_lease_is_over_and_not_before) {
   EXPECT_EQ(h.step("a").lease_owner, WorkerName{"worker-2"});
 }
 
+TEST(Release, makes_the_step_ready_at_once_and_gives_the_attempt_back) {
+  auto h = RunBuilder().step("a").attempts(1).create();
+  h.claim("a", "worker-1");
+  EXPECT_EQ(h.release("a").names(), Names{"step.released"});
+  EXPECT_EQ(h.step("a").status, StepStatus::ready);
+  EXPECT_EQ(h.step("a").attempts, 0);
+  EXPECT_EQ(h.status(), RunStatus::running);
+  EXPECT_EQ(h.claim("a", "worker-2").names(), Names{"step.claimed"}) << "the only attempt is still there";
+  EXPECT_EQ(h.step("a").lease_token, 2u) << "and the token grows all the same";
+  EXPECT_EQ(h.step("a").attempts, 1);
+}
+
+TEST(Release, counts_a_write_once_however_often_it_is_begun) {
+  auto h = one_step.create();
+  for (int i = 0; i < 3; ++i) {
+    h.act(ClaimStep{0, WorkerName{"w"}, true, 1, {}});
+    h.release("a");
+  }
+  EXPECT_EQ(h.run().writes, 1);
+}
+
+TEST(Release, by_a_stale_token_changes_nothing) {
+  auto h = one_step.create();
+  h.claim("a", "worker-1");
+  h.wait(default_lease);
+  h.claim("a", "worker-2");
+  auto before = h.run();
+  for (std::uint64_t token : {0u, 1u, 3u}) {
+    EXPECT_TRUE(h.act(ReleaseStep{0, token}).refused_as(RefusalCode::lease_lost));
+    EXPECT_EQ(h.last().names(), Names{});
+  }
+  EXPECT_TRUE(h.act(ReleaseStep{99, 2}).refused_as(RefusalCode::lease_lost));
+  EXPECT_TRUE(same_fold(before, h.run()));
+  h.release("a");
+  EXPECT_TRUE(h.act(ReleaseStep{0, 2}).refused_as(RefusalCode::lease_lost)) << "once";
+}
+
 TEST(Reclaim, is_refused_when_no_attempt_is_left_and_time_fails_the_step_instead) {
   auto h = RunBuilder().step("a").attempts(1).create();
   h.claim("a");

@@ -106,6 +106,9 @@ inline constexpr std::array step{
     Edge{"ready", "canceled"},
     Edge{"running", "canceled"},
     Edge{"failed_retryable", "ready", Source::implied},
+    // Section 3.2 leases only what is ready, and 3.1 has the same step seen again when a worker ends without a result:
+    // so a step that is running becomes ready when its lease is over. Here that is a worker that gives its lease back.
+    Edge{"running", "ready", Source::implied},
     Edge{"failed_retryable", "canceled", Source::implied},
     Edge{"waiting_approval", "canceled", Source::implied},
 };

@@ -27,6 +27,7 @@ const Table step_words{
     {{"pending", "open_gate"}, "waiting_approval"},
     {{"ready", "claim"}, "running"},
     {{"running", "reclaim"}, "running"},
+    {{"running", "release"}, "ready"},
     {{"running", "complete"}, "succeeded"},
     {{"running", "gate"}, "waiting_approval"},
     {{"running", "ask"}, "waiting_input"},
@@ -235,6 +236,7 @@ RunPayload step_event(const History& h, StepTrigger trigger) {
   switch (trigger) {
     case StepTrigger::unblock:
     case StepTrigger::open_gate:
+    case StepTrigger::release:
     case StepTrigger::gate:
     case StepTrigger::due:
     case StepTrigger::approve_action:
@@ -285,7 +287,7 @@ TEST(Lifecycle, a_step_event_cannot_smuggle_a_trigger_of_another_kind) {
     fold_checked(run, {history.now(), StepClaimed{id, trigger, WorkerName{"w"}, token, {}, false}}, claims);
     bool fails = trigger == StepTrigger::fail_retryable || trigger == StepTrigger::fail_terminal;
     fold_checked(run, {history.now(), StepFailed{id, trigger, some_diagnostic(), {}, {}}}, fails);
-    bool plain = trigger == StepTrigger::gate || trigger == StepTrigger::cancel;
+    bool plain = trigger == StepTrigger::release || trigger == StepTrigger::gate || trigger == StepTrigger::cancel;
     fold_checked(run, {history.now(), StepMoved{id, trigger}}, plain);
   }
 }

@@ -119,6 +119,7 @@ class History {
   const Commit& fail(std::string_view id, std::string code = "TOOL_FAILED", Money cost = {}) {
     return act(FailStep{index(id), step(id).lease_token, std::move(code), "it did not work", {}, {}, cost});
   }
+  const Commit& release(std::string_view id) { return act(ReleaseStep{index(id), step(id).lease_token}); }
   const Commit& fail_for_good(std::string_view id) { return fail(id, "TOOL_INVALID_ARGUMENTS"); }
   const Commit& ask(std::string_view id, JsonText question = R"("which one?")") {
     return act(AskQuestion{index(id), step(id).lease_token, std::move(question)});

@@ -236,6 +236,84 @@ TEST(Lease, of_an_in_process_worker_that_is_alive_does_not_run_out) {
   EXPECT_TRUE(house.complete(local.take()).accepted());
 }
 
+TEST(Lease, that_is_given_back_is_granted_again_at_once_and_costs_no_attempt) {
+  House house;
+  house.publish("workflow: w\nretry: {max_attempts: 1}\nsteps: [{id: a, tool: work}]");
+  Worker& first = house.worker("first", 1);
+  RunId run = house.create("w");
+  Lease lease = first.take();
+  EXPECT_TRUE(house.report(lease, Released{}).accepted());
+  EXPECT_EQ(house.inspect(run).steps[0].status, StepStatus::ready);
+  EXPECT_TRUE(first.revoked.empty()) << "it knows";
+  EXPECT_FALSE(house.report(lease, Released{}).accepted()) << "once";
+  EXPECT_FALSE(house.complete(lease).accepted());
+  Worker& second = house.worker("second", 1);
+  house.turn();
+  Lease again = second.take();
+  EXPECT_EQ(again.attempt, 1);
+  EXPECT_GT(again.token, lease.token);
+  EXPECT_TRUE(house.complete(again).accepted());
+  EXPECT_EQ(house.status(run), RunStatus::success);
+}
+
+TEST(Lease, that_ran_out_can_still_be_given_back_until_another_worker_has_it) {
+  House house;
+  house.publish(one_step);
+  Worker& first = house.worker("first", 1);
+  house.create("w");
+  Lease lease = first.take();
+  house.wait(minutes(10));
+  house.turn();
+  EXPECT_TRUE(house.report(lease, Released{}).accepted());
+  Worker& second = house.worker("second", 5);
+  house.turn();
+  EXPECT_EQ(second.leases.size(), 1u) << "one, though it was queued twice";
+}
+
+TEST(WindDown, hands_nothing_out_any_more_and_lets_leases_end) {
+  House house;
+  house.publish(one_step);
+  Worker& worker = house.worker("local/1", 2);
+  RunId run = house.create("w");
+  Lease lease = worker.take();
+  std::vector<std::size_t> polled;
+  auto poll = [&] {
+    Engine::Poll wanted;
+    wanted.tenant = house.tenant;
+    wanted.worker.text = "remote";
+    wanted.tools = {{"work"}};
+    wanted.reply = [&](std::vector<pawl::Lease> leases) { polled.push_back(leases.size()); };
+    house.engine().poll(std::move(wanted));
+  };
+  poll();
+  house.turn();
+  EXPECT_TRUE(polled.empty());
+  house.engine().wind_down();
+  house.turn();
+  EXPECT_EQ(polled.size(), 1u) << "the one that waited is answered";
+  house.create("w");
+  poll();
+  house.turn();
+  EXPECT_EQ(polled, (std::vector<std::size_t>{0, 0}));
+  EXPECT_TRUE(worker.leases.empty());
+  EXPECT_TRUE(house.complete(lease).accepted());
+  EXPECT_EQ(house.status(run), RunStatus::success);
+}
+
+TEST(Lease, that_is_lost_is_told_to_whoever_wants_to_know) {
+  House house;
+  house.publish(one_step);
+  std::vector<std::string> lost;
+  house.engine().on_lease_lost(
+      [&](const pawl::Run& run, StepIndex step) { lost.push_back(run.steps[step].lease_owner.text); });
+  house.worker("first", 1);
+  house.create("w");
+  house.wait(minutes(10));
+  house.turn();
+  house.turn();
+  EXPECT_EQ(lost, std::vector<std::string>{"first"});
+}
+
 TEST(Lease, longer_than_the_timer_horizon_is_reclaimed_even_when_the_clock_jumps_over_its_end) {
   House house(EngineLimits{.runs_resident_max = 100, .unfolded_bytes_max = 1 << 20, .timer_horizon = seconds(1)});
   house.publish(one_step);

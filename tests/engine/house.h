@@ -143,7 +143,7 @@ class House {
   Answer<RunAnswer> fail(const Lease& lease, bool retryable) {
     return report(lease, Failed{"TOOL_FAILED", "it did not work", retryable, {}, {}});
   }
-  Answer<RunAnswer> report(const Lease& lease, std::variant<Completed, Failed> outcome) {
+  Answer<RunAnswer> report(const Lease& lease, StepOutcome outcome) {
     Answer<RunAnswer> answer;
     StepReport report{lease.tenant, lease.run, lease.step, lease.token, std::move(outcome)};
     engine_->report(report, answer.reply());

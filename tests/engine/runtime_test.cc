@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -180,6 +182,53 @@ TEST_F(RuntimeTest, stopped_while_busy_has_lost_nothing_that_it_acknowledged) {
                     ->seq,
                 seq);
   }
+}
+
+// Keeps what it is given.
+class Keeping : public LeaseSink {
+ public:
+  void grant(std::vector<Lease> leases) override {
+    std::lock_guard lock(mutex_);
+    std::ranges::move(leases, std::back_inserter(held_));
+  }
+  void revoke(RunId, const StepId&, std::uint64_t) override {}
+  std::vector<Lease> held() {
+    std::lock_guard lock(mutex_);
+    return held_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Lease> held_;
+};
+
+TEST_F(RuntimeTest, wound_down_has_handed_over_all_that_it_will_and_takes_it_back_for_the_next_start) {
+  Keeping worker;
+  std::vector<RunId> runs;
+  for (int i = 0; i < 50; ++i) runs.push_back(create("w").value().run);
+  WorkerName name{"local/keeping"};
+  runtime_->post([&](Engine& engine) { engine.add_worker(name, {{"work"}}, worker); });
+  runtime_->offer(name, 1000);
+  runtime_->wind_down();
+  auto held = worker.held();
+  auto later = create("w");
+  EXPECT_TRUE(later);
+  std::vector<StepReport> reports;
+  for (const Lease& lease : held) reports.push_back({lease.tenant, lease.run, lease.step, lease.token, Released{}});
+  runtime_->report(std::move(reports));
+  close();
+  EXPECT_EQ(worker.held().size(), held.size()) << "nothing came after wind_down() returned";
+  open();
+  for (RunId run : runs) {
+    auto state = runtime_->ask<RunPointer>(
+        [&](Engine& engine, Reply<RunPointer> reply) { engine.inspect(tenant_, run, std::move(reply)); });
+    EXPECT_EQ(state.value()->steps[0].status, StepStatus::ready);
+    EXPECT_EQ(state.value()->steps[0].attempts, 0);
+  }
+  Eager again(*runtime_);
+  add(again);
+  for (RunId run : runs)
+    for (int tries = 0; status(run) != RunStatus::success; ++tries) ASSERT_LT(tries, 10'000);
 }
 
 TEST_F(RuntimeTest, a_question_after_the_end_is_not_waited_for) {

@@ -2,6 +2,8 @@
 #include <sys/resource.h>
 
 #include <random>
+#include <set>
+#include <vector>
 
 #include "http/client.h"
 
@@ -21,6 +23,37 @@ TEST_F(Requests, are_answered_with_the_headers_that_every_answer_has) {
   EXPECT_EQ(reply.headers.at("date").size(), std::string_view("Sun, 06 Nov 1994 08:49:37 GMT").size());
   EXPECT_TRUE(reply.headers.at("date").ends_with(" GMT"));
   EXPECT_FALSE(reply.headers.contains("connection"));
+}
+
+TEST_F(Requests, have_an_id_which_their_answer_says) {
+  std::vector<std::string> ids;
+  handler.handling = [&](Request request, Responder respond) {
+    ids.push_back(request.id);
+    respond({});
+  };
+  start();
+  Client client(port());
+  const auto with_id = [](std::string_view id) {
+    return "GET / HTTP/1.1\r\nHost: x\r\nX-Request-Id: " + std::string(id) + "\r\n\r\n";
+  };
+  const std::string longest(128, 'a');
+  for (const std::string& fit : {std::string("job:7/a_b-c.d+e=f@G"), longest}) {
+    client.send(with_id(fit));
+    EXPECT_EQ(read_reply(client).headers.at("x-request-id"), fit);
+    EXPECT_EQ(ids.back(), fit);
+  }
+  for (const std::string& unfit :
+       {std::string(), longest + "a", std::string("a b"), std::string("a\"b"), std::string("\xc3\xbc")}) {
+    client.send(with_id(unfit));
+    const std::string made = read_reply(client).headers.at("x-request-id");
+    EXPECT_EQ(made.size(), 16u);
+    EXPECT_EQ(made.find_first_not_of("0123456789abcdef"), made.npos) << made;
+    EXPECT_EQ(ids.back(), made);
+  }
+  EXPECT_EQ(std::set<std::string>(ids.begin(), ids.end()).size(), ids.size()) << "each another one";
+  Client broken(port());
+  broken.send("NONSENSE\r\n\r\n");
+  EXPECT_EQ(read_reply(broken).headers.at("x-request-id").size(), 16u);
 }
 
 TEST_F(Requests, share_a_connection) {

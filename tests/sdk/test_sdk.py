@@ -181,7 +181,8 @@ class Crashes(SdkCase):
         before = self.client.run(run.id).seq
         for results in (self.client.leases.heartbeat([item]),
                         self.client.leases.complete([{**item, "output": "stale"}]),
-                        self.client.leases.fail([{**item, "error_code": "STALE"}])):
+                        self.client.leases.fail([{**item, "error_code": "STALE"}]),
+                        self.client.leases.release([item])):
             self.assertEqual([(r.ok, r.code, r.cancel) for r in results], [(False, "LEASE_LOST", True)])
         self.assertEqual(self.client.run(run.id).seq, before, "a stale answer changes nothing")
 
@@ -227,6 +228,39 @@ class Crashes(SdkCase):
         self.assertEqual(worker.stop(grace=0.2), 1)
         self.start_worker({"test.long": lambda _: "by another"})
         self.assertEqual(self.finish(run).step("long").attempts, 2)
+
+    def test_a_worker_gives_back_what_it_was_made_to_leave(self):
+        self.client.publish("work", "workflow: work\nretry: {max_attempts: 1}\nsteps:\n  - {id: long, tool: test.long}\n")
+        begun = threading.Event()
+
+        def long(_, context):
+            begun.set()
+            context.canceled.wait(TIMEOUT_S)
+            context.check()
+
+        worker = self.start_worker({"test.long": long}, concurrency=1)
+        run = self.client.start("work")
+        self.assertTrue(begun.wait(TIMEOUT_S))
+        self.assertEqual(worker.stop(grace=0.1), 1)
+        step = self.client.run(run.id).step("long")
+        self.assertEqual((step.status, step.attempts), ("ready", 0))
+        self.start_worker({"test.long": lambda _: "by another"})
+        self.assertEqual(self.finish(run).step("long").output, "by another")
+
+    def test_a_tool_that_ends_well_though_it_was_canceled_is_believed(self):
+        self.publish(["{id: long, tool: test.long}"])
+        begun = threading.Event()
+
+        def long(_, context):
+            begun.set()
+            context.canceled.wait(TIMEOUT_S)
+            return "done"
+
+        worker = self.start_worker({"test.long": long}, concurrency=1)
+        run = self.client.start("work")
+        self.assertTrue(begun.wait(TIMEOUT_S))
+        worker.stop(grace=0.1)
+        self.assertEqual(self.finish(run).step("long").output, "done")
 
     def test_a_worker_with_a_bad_key_says_so(self):
         worker = pawl.Worker(pawl.Client(self.server.url, "pawl_0_0"))

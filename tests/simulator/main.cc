@@ -72,6 +72,7 @@ Outcome run_world(std::uint64_t seed, bool keep_lines) {
 constexpr std::array bug_names = std::to_array<std::string_view>({
     "none",
     "drop_token_check",
+    "release_by_stale_token",
     "skip_retry_limit",
     "retry_at_once",
     "forget_siblings",

@@ -112,7 +112,7 @@ struct RunModel::Rules {
     if (event.trigger == StepTrigger::due)
       check(step.next_eligible_at <= at, "no retry before next_eligible_at", event.step.text);
     if (event.trigger == StepTrigger::approve_gate) step.output = "null";
-    if (event.trigger == StepTrigger::gate) --step.attempts;
+    if (event.trigger == StepTrigger::gate || event.trigger == StepTrigger::release) --step.attempts;
   }
 
   void operator()(const StepClaimed& event) const {

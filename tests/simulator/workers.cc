@@ -1,5 +1,6 @@
 // What workers do: complete, fail, ask, stall, answer twice, answer late, vanish.
 #include <algorithm>
+#include <array>
 
 #include "simulator/failure.h"
 #include "simulator/world.h"
@@ -98,22 +99,32 @@ void World::complete(Held& held) {
        held.lease.token);
 }
 
-void World::send(const Held& held, std::variant<Completed, Failed> outcome, std::uint64_t token) {
+void World::release_lease(Held& held) {
+  held.reported = true;
+  send(held, Released{}, held.lease.token);
+}
+
+void World::send(const Held& held, StepOutcome outcome, std::uint64_t token) {
   const Lease& lease = held.lease;
+  static constexpr std::array verbs{"complete", "fail", "release"};
+  const char* verb = verbs[outcome.index()];
   bool completes = std::holds_alternative<Completed>(outcome);
   note([&] {
-    return std::string(completes ? "complete " : "fail ") + lease.run.str() + " " + lease.step.text + " token " +
-           std::to_string(token);
+    return std::string(verb) + " " + lease.run.str() + " " + lease.step.text + " token " + std::to_string(token);
   });
+  auto next = granted_.upper_bound({lease.run, lease.step, token});
+  bool surely_stale = next != granted_.end() && std::get<0>(*next) == lease.run && std::get<1>(*next) == lease.step;
   StepReport report{lease.tenant, lease.run, lease.step, token, std::move(outcome)};
   if (dice_.percent(20)) return engine_->report(report);
   engine_->report(
-      report, expect<RunAnswer>([this, completes, tenant = lease.tenant, run = lease.run,
+      report, expect<RunAnswer>([this, completes, surely_stale, tenant = lease.tenant, run = lease.run,
                                  step = lease.step](const auto& answer) {
         if (!answer) {
           demand(answer.error().code == RefusalCode::lease_lost, "a report that is late is told so", run.str());
           return;
         }
+        demand(!surely_stale, "a stale token changes nothing",
+               "a report on " + run.str() + " " + step.text + " was taken though a later token had been given out");
         check_answer(tenant, *answer, "report on");
         const RunModel& model = *checker_.find(run);
         const StepModel& state = model.steps[*model.workflow->find(step)];
@@ -136,7 +147,7 @@ void World::heartbeat(Held& held) {
 void World::do_badly(Hand& hand, Held& held) {
   const Lease& lease = held.lease;
   std::string token = "token " + std::to_string(lease.token);
-  switch (dice_.below(10)) {
+  switch (dice_.below(12)) {
     case 0:
     case 1:
       held.reported = true;
@@ -179,6 +190,10 @@ void World::do_badly(Hand& hand, Held& held) {
                                demand(!answer, "no tenant sees another's", "a report was accepted");
                              }));
     }
+    case 9:  // it stops, and gives back what it has begun
+      return release_lease(held);
+    case 10:  // gives back what belongs to whoever came after it, or before
+      return send(held, Released{}, lease.token - 1);
     default:  // it is never heard of again
       std::erase_if(hand.held, [&](const Held& one) { return &one == &held; });
   }

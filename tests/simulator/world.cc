@@ -154,6 +154,7 @@ void World::one_step() {
   if (draw <= 82 && static_cast<int>(pending_.size()) < habits_.pending_max) return take_turn();
   if (draw <= 97) return commit(1 + dice_.below(std::max<std::size_t>(1, pending_.size())));
   if (draw <= 98) return engine_->fold_all();
+  if (draw <= 99) return stop_in_order();
   try {
     store_->tidy();
   } catch (const StoreFailure&) {
@@ -181,10 +182,11 @@ void World::take_turn() {
   for (auto& [sink, leases] : taken.turn.grants)
     for (auto& hand : hands_)
       if (hand.get() == sink) hand->slots -= static_cast<int>(leases.size());
+  demand(!winding_down_ || taken.turn.grants.empty(), "nothing is handed out while the process winds down", "a grant");
   for (auto& hand : hands_) {
     if (!hand->registered) continue;
     demand(hand->slots >= 0, "a worker is given no more than it offered", hand->name.text);
-    taken.workers.push_back({hand->name, hand->tools, hand->slots});
+    if (!winding_down_) taken.workers.push_back({hand->name, hand->tools, hand->slots});
     if (hand->is_local()) taken.alive.insert(hand->name);
   }
   trace_.mix(static_cast<std::uint64_t>(clock_.now().ms));
@@ -299,6 +301,22 @@ void World::die(std::size_t in_doubt) {
   note([&] { return "recovered at frame " + std::to_string(found); });
   checker_.compare_streams(*store_);
   if (dice_.percent(30)) inspect_everything();
+}
+
+// As pawl serve ends at SIGTERM: nothing is handed out any more, and its own workers give back what they hold.
+void World::stop_in_order() {
+  note([] { return "the process stops in order"; });
+  auto was = std::exchange(faults_, false);
+  flush();
+  engine_->wind_down();
+  winding_down_ = true;
+  for (auto& hand : hands_)
+    for (Held& held : hand->held)
+      if (hand->is_local() && held.is_live(clock_.now())) release_lease(held);
+  flush();
+  winding_down_ = false;
+  faults_ = was;
+  die(0);
 }
 
 void World::flush() {

@@ -77,6 +77,7 @@ class World {
   void check_fairness();
   void check_everything();
   void inspect_everything();
+  void stop_in_order();
   void flush();
   template <class Line>
   void note(Line&& line);
@@ -103,8 +104,9 @@ class World {
   void work();
   void do_well(Held& held);
   void do_badly(Hand& hand, Held& held);
-  void send(const Held& held, std::variant<Completed, Failed> outcome, std::uint64_t token);
+  void send(const Held& held, StepOutcome outcome, std::uint64_t token);
   void complete(Held& held);
+  void release_lease(Held& held);
   void heartbeat(Held& held);
   Held take_lease(Hand& hand, Lease lease);
 
@@ -131,6 +133,7 @@ class World {
   std::deque<TakenTurn> pending_;
 
   bool faults_ = true;
+  bool winding_down_ = false;
   bool releasing_ = false;
   std::uint64_t releasing_turn_ = 0;
   int replies_owed_ = 0;  // by the turn that is being filled

@@ -130,7 +130,9 @@ class WorkerPoolTest : public testing::Test {
   }
   void revoke(const Lease& lost) { pool_->revoke(lost.run, lost.step, lost.token); }
   static std::string outcome(const StepReport& report) {
-    return std::visit([](const auto& value) { return describe(ToolResult(value)); }, report.outcome);
+    if (std::holds_alternative<Released>(report.outcome)) return "released";
+    if (const auto* completed = std::get_if<Completed>(&report.outcome)) return describe(*completed);
+    return describe(std::get<Failed>(report.outcome));
   }
 
   OpenGate open_gate_;
@@ -469,7 +471,7 @@ TEST_F(WorkerPoolTest, writes_nothing_when_the_gate_breaks) {
   EXPECT_FALSE(wrote);
 }
 
-TEST_F(WorkerPoolTest, stops_while_busy_and_says_nothing_afterwards) {
+TEST_F(WorkerPoolTest, stops_while_busy_gives_everything_back_and_says_nothing_afterwards) {
   std::atomic<int> running = 0;
   add("slow", [&](const Lease&, Instant, std::stop_token stop) { return ++running, until_stopped(stop); });
   tools_.push_back(make_sleep());
@@ -483,11 +485,52 @@ TEST_F(WorkerPoolTest, stops_while_busy_and_says_nothing_afterwards) {
   pool_->stop();
   EXPECT_LT(watch.elapsed(), std::chrono::seconds(5));
   EXPECT_EQ(running, 8) << "what was queued is not begun";
-  EXPECT_TRUE(broker_.reports().empty());
+  std::set<std::uint64_t> tokens;
+  for (const auto& report : broker_.reports()) {
+    EXPECT_EQ(outcome(report), "released");
+    tokens.insert(report.token);
+  }
+  EXPECT_EQ(tokens.size(), 51u) << "once each: running, queued, waiting for a timer";
+  EXPECT_EQ(broker_.reports().size(), 51u);
   pool_->grant({lease("slow", 99)});
   pool_->revoke({}, {"one"}, 99);
   pool_->stop();
-  EXPECT_TRUE(broker_.reports().empty());
+  EXPECT_EQ(broker_.reports().size(), 51u);
+}
+
+TEST_F(WorkerPoolTest, lets_what_has_begun_end_within_the_grace) {
+  Signal runs, go;
+  add("slow", [&](const Lease&, Instant, std::stop_token stop) {
+    runs.open();
+    go.wait();
+    return Completed{stop.stop_requested() ? "true" : "false", {}};
+  });
+  tools_.push_back(make_sleep());
+  start(1);
+  pool_->grant({lease("slow", 1), lease("slow", 2), lease("sleep", 3, R"({"duration": "9m"})")});
+  runs.wait();
+  std::jthread stopper([&] { pool_->stop(std::chrono::minutes(1)); });
+  const auto given_back = broker_.wait_for_reports(2);  // at once: neither can end in time
+  EXPECT_EQ(outcome(given_back[0]) + outcome(given_back[1]), "releasedreleased");
+  pool_->grant({lease("slow", 4)});
+  EXPECT_EQ(outcome(broker_.wait_for_reports(3)[2]), "released") << "what still comes is not begun";
+  go.open();
+  stopper.join();
+  EXPECT_EQ(outcome(broker_.reports().at(3)), "false") << "it ended by itself, and nobody hurried it";
+}
+
+TEST_F(WorkerPoolTest, believes_a_tool_that_finished_while_the_pool_stopped) {
+  Signal runs;
+  add("slow", [&](const Lease&, Instant, std::stop_token stop) -> ToolResult {
+    runs.open();
+    until_stopped(stop);
+    return Completed{"\"done all the same\"", {}};
+  });
+  start();
+  pool_->grant({lease("slow", 1)});
+  runs.wait();
+  pool_->stop(std::chrono::milliseconds(1));
+  EXPECT_EQ(outcome(broker_.reports().at(0)), "\"done all the same\"");
 }
 
 TEST_F(WorkerPoolTest, never_started_can_go) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 import datetime
 import time
 from dataclasses import dataclass
-from typing import Any, List, Mapping, Optional, Sequence
+from typing import Any, List, Literal, Mapping, Optional, Sequence
 
 from .model import Json, parse_duration
 from .transport import Transport, encode_json
@@ -14,6 +14,10 @@ CLOCK_SKEW_MIN_S = 2.0
 LEASE_SECONDS_MIN = 0.05
 # Beyond what the poll itself may take.
 POLL_SLACK_S = 10.0
+
+
+Verb = Literal["complete", "fail", "release"]
+"""How an attempt may end."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +69,22 @@ class Leases:
 
     def complete(self, items: Sequence[Mapping[str, Any]]) -> List[LeaseResult]:
         """Reports results. Items have `lease_id`, `token`, `output`, and `cost_usd` if there was a cost."""
-        return self.report([encode_json(item) for item in items], completed=True)
+        return self.report("complete", [encode_json(item) for item in items])
 
     def fail(self, items: Sequence[Mapping[str, Any]]) -> List[LeaseResult]:
         """Reports failures: `lease_id`, `token`, `error_code`, `message`, `retryable`, `retry_after`, `cost_usd`."""
-        return self.report([encode_json(item) for item in items], completed=False)
+        return self.report("fail", [encode_json(item) for item in items])
 
-    def report(self, texts: Sequence[bytes], *, completed: bool) -> List[LeaseResult]:
-        """complete() or fail() with items that are JSON already."""
-        return self._batch("complete" if completed else "fail", texts, None)
+    def release(self, items: Sequence[Mapping[str, Any]], *, timeout: Optional[float] = None) -> List[LeaseResult]:
+        """Gives leases back: the steps are ready at once, and the attempts do not count. Items have `lease_id` and `token`.
+
+        Only for work that has ended: another worker may have the step before this returns.
+        """
+        return self._batch("release", [encode_json(item) for item in items], timeout)
+
+    def report(self, verb: Verb, texts: Sequence[bytes]) -> List[LeaseResult]:
+        """complete(), fail() or release() with items that are JSON already."""
+        return self._batch(verb, texts, None)
 
     def _batch(self, verb: str, texts: Sequence[bytes], timeout: Optional[float]) -> List[LeaseResult]:
         body = b'{"items":[' + b",".join(texts) + b"]}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Callable, Dict, Optional, Union
 
-from .leases import Lease
+from .leases import Lease, Verb
 from .model import Duration, Json, print_duration, print_money
 from .transport import encode_json
 
@@ -41,7 +41,7 @@ class Terminal(Exception):
 
 
 class Canceled(BaseException):
-    """Raised by Context.check(): the step is not this worker's any more. Whatever the tool says now is dropped.
+    """Raised by Context.check(): the step is not this worker's any more, or the worker stops. What the tool did is left.
 
     Not an Exception, so that a tool's own `except Exception` does not keep it alive.
     """
@@ -63,15 +63,15 @@ class Context:
         )
         """When the attempt times out, in UTC. What is reported later is refused."""
         self.canceled: threading.Event = threading.Event()
-        """Set when the run was canceled, the attempt timed out, or another worker has the step."""
+        """Set when the run was canceled, the attempt timed out, another worker has the step, or this one stops."""
         self._ends = time.monotonic() + lease.timeout_s
         self._lock = threading.Lock()
         self._cost = Decimal(0)
 
     def check(self) -> None:
-        """Raises Canceled when the step is not this worker's any more. Call it between pieces of long work."""
+        """Raises Canceled when the tool is to end: `canceled` says when. Call it between pieces of long work."""
         if self.canceled.is_set():
-            raise Canceled(f"{self.run_id} {self.step_id} is not ours any more")
+            raise Canceled(f"{self.run_id} {self.step_id} is to be left")
 
     def remaining(self) -> float:
         """Seconds until the deadline, 0 when it has passed; good as a time-out for what the tool calls."""
@@ -101,7 +101,7 @@ class Report:
     Text already: what the tool returned may go on changing under its hands.
     """
 
-    completed: bool
+    verb: Verb
     text: bytes
 
 
@@ -163,7 +163,7 @@ def success(lease: Lease, context: Context, output: Json) -> Report:
     if len(text) > OUTPUT_BYTES_MAX:
         what = f"the output is larger than the {OUTPUT_BYTES_MAX} bytes that a step's may have"
         return failure(lease, context, "TOOL_OUTPUT_TOO_LARGE", what, retryable=False)
-    return Report(True, text)
+    return Report("complete", text)
 
 
 def failure(
@@ -178,7 +178,12 @@ def failure(
     }
     if after is not None:
         item["retry_after"] = after
-    return Report(False, encode_json(item))
+    return Report("fail", encode_json(item))
+
+
+def release(lease: Lease) -> Report:
+    """The report of an attempt that was given up because the worker stops."""
+    return Report("release", encode_json({"lease_id": lease.lease_id, "token": lease.token}))
 
 
 def cut(text: str, bytes_max: int) -> str:

@@ -23,14 +23,17 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
 from .backoff import backoff
 from .client import Client
 from .errors import PawlError
-from .leases import Lease, LeaseResult
-from .tool import Context, Report, Tool, failure
+from .leases import Lease, LeaseResult, Verb
+from .tool import Context, Report, Tool, failure, release
 
 log = logging.getLogger("pawl.worker")
 
 CONCURRENCY_USUAL = 8
 CONCURRENCY_MAX = 1000
 GRACE_S = 30.0
+# After that, tools that look at Context.canceled have this long to end, so that their steps can be given back.
+CANCEL_S = 1.0
+RELEASE_TIMEOUT_S = 5.0
 # The server goes on giving leases to a poll whose client has gone. So the last poll is waited for when the worker
 # stops, and a short one makes that short.
 POLL_WAIT_S = 5.0
@@ -47,6 +50,7 @@ BEAT_TIMEOUT_MAX_S = 10.0
 # The server could not read the request, and never will.
 REFUSED = frozenset({400, 413, 422})
 
+VERBS: Tuple[Verb, ...] = ("complete", "fail", "release")
 Function = TypeVar("Function", bound=Callable[..., Any])
 Key = Tuple[str, int]
 
@@ -54,7 +58,8 @@ Key = Tuple[str, int]
 class Worker:
     """Works on steps whose tools are its functions, as many at a time as `concurrency` says.
 
-    `grace`: seconds that running tools are given to finish when it is told to stop.
+    `grace`: seconds that running tools are given to finish when it is told to stop. Those that have not finished then,
+    and end when their Context is canceled, are given back: the attempt does not count.
     """
 
     def __init__(
@@ -157,15 +162,17 @@ class Worker:
     def stop(self, grace: Optional[float] = None) -> int:
         """Takes nothing more, lets what runs finish and be reported for `grace` seconds; gives how many were left.
 
-        What is left goes on in daemon threads that end with the process; its leases run out, and others take the steps.
+        Then every Context is canceled. Steps whose tools end by that are given back; what goes on all the same does so
+        in daemon threads that end with the process, its leases run out, and others take the steps.
         """
-        ends = time.monotonic() + (self._grace if grace is None else grace)
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-            while (self._held or self._polls()) and time.monotonic() < ends:
-                self._changed.wait(min(0.1, max(0.0, ends - time.monotonic())))
+            self._wait_for_rest(self._grace if grace is None else grace)
             left = len(self._held)
+            for held in self._held.values():
+                held.context.canceled.set()
+            self._wait_for_rest(CANCEL_S)
             self._ended = True
             self._changed.notify_all()
             for _ in range(self._threads):
@@ -176,6 +183,11 @@ class Worker:
         if self._failure is not None:
             raise self._failure
         return left
+
+    def _wait_for_rest(self, seconds: float) -> None:
+        ends = time.monotonic() + seconds
+        while (self._held or self._polls()) and time.monotonic() < ends:
+            self._changed.wait(min(0.1, max(0.0, ends - time.monotonic())))
 
     def __enter__(self) -> "Worker":
         self.start()
@@ -221,6 +233,8 @@ class Worker:
             if failures:
                 log.info("%s reaches the server again", self.name)
             failures = 0
+            if self._stopping:
+                return self._give_back(leases)
             for lease in leases:
                 self._accept(lease)
             # A server that stops answers every poll at once.
@@ -237,12 +251,19 @@ class Worker:
                 self._changed.wait()
             return 0
 
+    def _give_back(self, leases: List[Lease]) -> None:
+        """What came too late to be begun."""
+        if not leases:
+            return
+        items = [_Held(lease).names() for lease in leases]
+        try:
+            self._client.leases.release(items, timeout=RELEASE_TIMEOUT_S)
+        except PawlError as error:
+            log.warning("%s could not give back %d steps, their leases run out: %s", self.name, len(items), error)
+
     def _accept(self, lease: Lease) -> None:
         held = _Held(lease)
         with self._changed:
-            if self._ended:
-                # Nobody would keep it or report it. It runs out like those of a worker that died.
-                return
             self._held[held.key] = held
             self._running += 1
             if self._running > self._threads:
@@ -272,6 +293,8 @@ class Worker:
             with self._changed:
                 self._running -= 1
                 if not held.lost:
+                    if self._stopping and held.context.canceled.is_set() and report.verb != "complete":
+                        report = release(held.lease)
                     held.report = report
                     self._unreported += 1
                     self._done.put(held)
@@ -340,8 +363,8 @@ class Worker:
             if first is None:
                 return
             batch, is_last = self._gather(first)
-            self._deliver([held for held in batch if held.ended_with().completed], completed=True)
-            self._deliver([held for held in batch if not held.ended_with().completed], completed=False)
+            for verb in VERBS:
+                self._deliver([held for held in batch if held.ended_with().verb == verb], verb)
             if is_last:
                 return
 
@@ -360,7 +383,7 @@ class Worker:
             size += len(held.ended_with().text)
         return batch, False
 
-    def _deliver(self, batch: List["_Held"], completed: bool) -> None:
+    def _deliver(self, batch: List["_Held"], verb: Verb) -> None:
         """Returns when the server has answered for each, or when the worker has ended."""
         if not batch:
             return
@@ -369,24 +392,24 @@ class Worker:
             try:
                 # A repeat after a lost answer is harmless: the token is used up, and the server says LEASE_LOST.
                 texts = [held.ended_with().text for held in batch]
-                return self._settle(batch, self._client.leases.report(texts, completed=completed), completed)
+                return self._settle(batch, self._client.leases.report(verb, texts), verb)
             except PawlError as error:
                 if error.status in REFUSED:
-                    return self._deliver_one_by_one(batch, completed, error)
+                    return self._deliver_one_by_one(batch, verb, error)
                 failures += 1
                 self._say_away(failures, error)
                 self._pause(backoff(failures, error.retry_after), lambda: self._ended)
 
-    def _deliver_one_by_one(self, batch: List["_Held"], completed: bool, error: PawlError) -> None:
+    def _deliver_one_by_one(self, batch: List["_Held"], verb: Verb, error: PawlError) -> None:
         """For a body that could not even be read: an output that is nested too deeply, say, makes it no JSON at all."""
         if len(batch) > 1:
             for held in batch:
-                self._deliver([held], completed)
+                self._deliver([held], verb)
             return
         lease_id = batch[0].lease.lease_id
-        self._settle(batch, [LeaseResult(lease_id, ok=False, code=error.code, cancel=False, detail=str(error))], completed)
+        self._settle(batch, [LeaseResult(lease_id, ok=False, code=error.code, cancel=False, detail=str(error))], verb)
 
-    def _settle(self, batch: Sequence["_Held"], results: Sequence[LeaseResult], completed: bool) -> None:
+    def _settle(self, batch: Sequence["_Held"], results: Sequence[LeaseResult], verb: Verb) -> None:
         """What was lost or taken is over. A result that is not understood lets its step fail."""
         refused: List[_Held] = []
         for held, result in zip(batch, results):
@@ -396,7 +419,7 @@ class Worker:
                 log.info("%s: the report of %s came too late: %s", self.name, result.lease_id, result.code)
                 continue
             log.error("%s: the report of %s was refused: %s", self.name, held.lease.lease_id, result.detail)
-            if completed:
+            if verb == "complete":
                 what = f"the server refused the tool's output: {result.detail}"
                 held.report = failure(held.lease, held.context, "TOOL_INTERNAL_ERROR", what, retryable=False)
                 refused.append(held)
@@ -407,7 +430,7 @@ class Worker:
                     self._unreported -= 1
                     self._held.pop(held.key, None)
             self._changed.notify_all()
-        self._deliver(refused, completed=False)
+        self._deliver(refused, "fail")
 
     def _pause(self, seconds: float, enough: Callable[[], bool]) -> None:
         with self._changed:

@@ -1,0 +1,128 @@
+// What `pawl serve` can be told, in one table. A setting has one name: --like-this as a flag, PAWL_LIKE_THIS in the
+// environment, like_this in the file. A flag goes before the environment, that before the file, that before the
+// default.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "core/time.h"
+#include "log/log.h"
+
+namespace pawl {
+
+struct ListenAddress {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 7295;
+};
+std::optional<ListenAddress> parse_listen(std::string_view text);
+// 127.0.0.1:7295, [::1]:7295
+std::string print_listen(const ListenAddress& address);
+
+struct ServeSettings {
+  std::string data;
+  ListenAddress listen;
+  std::string tls_cert;
+  std::string tls_key;
+  std::vector<std::string> origin;
+  std::vector<std::string> host;
+  bool workers = true;
+  int worker_slots = 256;
+  Duration grace = std::chrono::seconds(10);
+  std::optional<LogFormat> log_format;  // absent: text on a terminal, else JSON
+  LogLevel log_level = LogLevel::info;
+  bool access_log = false;
+  int connections_max = 4096;
+  int requests_max = 3072;
+  std::size_t header_max = 16 << 10;
+  std::size_t body_max = 8 << 20;
+  std::size_t bodies_max = 256 << 20;
+  std::size_t feed_max = 64 << 10;
+  Duration header_timeout = std::chrono::seconds(10);
+  Duration body_timeout = std::chrono::seconds(30);
+  Duration idle_timeout = std::chrono::seconds(75);
+  Duration write_timeout = std::chrono::seconds(30);
+};
+
+// Where a value goes, and what it may be.
+namespace setting {
+struct Text {
+  std::string ServeSettings::*at;
+};
+struct Texts {
+  std::vector<std::string> ServeSettings::*at;
+};
+struct Flag {
+  bool ServeSettings::*at;
+};
+struct Count {
+  int ServeSettings::*at;
+  int min, max;
+};
+struct Bytes {
+  std::size_t ServeSettings::*at;
+  std::size_t min, max;
+};
+struct Span {
+  Duration ServeSettings::*at;
+  Duration min, max;
+};
+struct Address {
+  ListenAddress ServeSettings::*at;
+};
+struct Format {
+  std::optional<LogFormat> ServeSettings::*at;
+};
+struct Level {
+  LogLevel ServeSettings::*at;
+};
+using Target = std::variant<Text, Texts, Flag, Count, Bytes, Span, Address, Format, Level>;
+}  // namespace setting
+
+struct Setting {
+  std::string_view name;  // as the file has it
+  setting::Target target;
+  std::string_view shape;  // what to write: FILE, ADDR:PORT
+  std::string_view help;
+
+  std::string flag() const;         // --like-this
+  std::string environment() const;  // PAWL_LIKE_THIS
+};
+
+std::span<const Setting> serve_settings();
+// The setting's value as it would be written in the file; empty when there is none.
+std::string print_setting(const Setting& setting, const ServeSettings& values);
+
+// Where settings come from.
+struct SettingSources {
+  struct Given {
+    std::string name;
+    std::vector<std::string> texts;
+  };
+  std::vector<Given> flags;
+  std::string config;  // --config
+  std::function<std::optional<std::string>(const std::string& name)> environment;
+};
+
+struct EffectiveSettings {
+  ServeSettings values;
+  std::filesystem::path folder;  // the data folder, whoever named it
+  std::string file;              // the one that was read; empty: none
+  std::vector<std::string>
+      from;  // for each setting of the table, who said so: --listen, PAWL_LISTEN, pawl.yaml:3, default
+};
+
+// Stops the verb, with everything that is wrong and where, when something is.
+EffectiveSettings read_settings(const SettingSources& sources);
+
+// A configuration file that says the same, with where each value comes from beside it.
+std::string print_settings(const EffectiveSettings& settings);
+
+}  // namespace pawl

@@ -1,0 +1,30 @@
+// SIGTERM, SIGINT and SIGHUP for verbs that stay: the first asks for an orderly end, the second ends the process.
+#pragma once
+
+#include <signal.h>
+
+#include <chrono>
+#include <optional>
+#include <thread>
+
+#include "cli/exit_code.h"
+
+namespace pawl {
+
+class StopSignals {
+ public:
+  // Before any thread is made, so that all of them leave these signals to this.
+  StopSignals();
+
+  // The signal that came, or nothing when the time is over.
+  std::optional<int> wait(std::chrono::nanoseconds at_most);
+  int wait();
+
+  // From now on, a signal ends the process with exit_interrupted, whatever it is doing.
+  void next_one_ends();
+
+ private:
+  sigset_t signals_;
+};
+
+}  // namespace pawl

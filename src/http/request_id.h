@@ -1,0 +1,27 @@
+// A name for each request, in logs and in the X-Request-Id of its response: the client's own, if that is fit to be
+// printed, else one made here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace pawl::http {
+
+inline constexpr std::size_t request_id_chars_max = 128;
+
+// Letters, digits, and . _ - : / + = @ only: nothing that could begin another field of a header or a log line.
+bool is_fit_request_id(std::string_view text);
+
+// For one thread. Two of them do not make the same.
+class RequestIds {
+ public:
+  RequestIds();
+  // 16 hexadecimal digits.
+  std::string next();
+
+ private:
+  std::uint64_t state_;
+};
+
+}  // namespace pawl::http
