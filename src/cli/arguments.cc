@@ -105,6 +105,7 @@ class VerbTable {
     add_tenants();
     add_worker();
     add_verify();
+    add_migrate();
     add_graph();
     add_check();
     add_bench();
@@ -369,6 +370,17 @@ class VerbTable {
           verb.add_option("COMMAND", options.command, "the program and its arguments, after --")->required();
           add_data(verb, options.data);
           add_server(verb, options.server);
+        });
+  }
+
+  void add_migrate() {
+    add<MigrateOptions>(
+        "migrate", "Move a data folder's tenants, workflows and runs to PostgreSQL",
+        "Examples:\n  pawl migrate --from sqlite:/var/lib/pawl --to postgres://pawl@db/pawl\n"
+        "The folder is only read, and must not be served meanwhile. What was interrupted goes on when it is started again.",
+        migrate, [](CLI::App& verb, MigrateOptions& options) {
+          verb.add_option("--from", options.from, "sqlite: and a data folder")->required()->type_name("sqlite:DIR");
+          verb.add_option("--to", options.to, "the database")->required()->type_name("URL");
         });
   }
 

@@ -123,6 +123,19 @@ std::unique_ptr<SqliteStore> open_to_read(const std::filesystem::path& folder) {
   return SqliteStore::open_view(folder);
 }
 
+bool is_postgres_url(std::string_view text) {
+  return text.starts_with("postgres://") || text.starts_with("postgresql://");
+}
+
+std::string without_password(std::string url) {
+  std::size_t begin = url.find("://");
+  std::size_t at = url.find('@');
+  if (begin == url.npos || at == url.npos) return url;
+  std::size_t colon = url.find(':', begin + 3);
+  if (colon < at) url.replace(colon + 1, at - colon - 1, "...");
+  return url;
+}
+
 FoundRun find_run(Store& store, std::string_view text) {
   std::vector<std::string> matching, all_near;
   std::optional<FoundRun> found;

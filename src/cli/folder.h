@@ -54,6 +54,10 @@ std::filesystem::path journal_in(const std::filesystem::path& folder);
 std::unique_ptr<SqliteStore> open_to_write(const std::filesystem::path& folder);
 std::unique_ptr<SqliteStore> open_to_read(const std::filesystem::path& folder);
 
+bool is_postgres_url(std::string_view text);
+// As it may be shown.
+std::string without_password(std::string url);
+
 struct FoundRun {
   TenantId tenant;
   RunId id;

@@ -24,6 +24,7 @@
 #include "cli/verbs.h"
 #include "crypto/hmac.h"
 #include "http/server.h"
+#include "store/postgres/postgres_store.h"
 
 namespace pawl {
 namespace {
@@ -80,6 +81,37 @@ void make_room_for(const ServeSettings& settings, Log& log) {
         {{"files_max", limit.rlim_cur}, {"needed", needed}});
 }
 
+std::unique_ptr<Store> open_store(const EffectiveSettings& settings, Log& log) {
+  const std::string& url = settings.values.store;
+  if (url.empty()) return open_to_write(settings.folder);
+  if (!is_postgres_url(url))
+    throw Stop(exit_usage, fmt::format("store: {} is not the address of a database; write postgres://user@host/database",
+                                       without_password(url)));
+  try {
+    auto store = std::make_unique<PostgresStore>(
+        PostgresOptions{.url = url, .report = [&log](const std::string& what) { log.warning(what, {}); }});
+    for (const std::string& warning : store->warnings()) log.warning(warning, {});
+    return store;
+  } catch (const StoreFailure& failure) {
+    throw Stop(exit_store_failure, failure.what());
+  }
+}
+
+// What all servers of a database go by; alone, the machine's own.
+class ServiceClock : public Clock {
+ public:
+  explicit ServiceClock(Store& store) : shared_(store.shared()) {}
+  Instant now() const override { return shared_ ? shared_->now() : SystemClock().now(); }
+
+ private:
+  SharedStore* shared_;
+};
+
+WorkerName local_worker(Store& store) {
+  std::string server = store.shared() ? fmt::format("{}/", store.shared()->server_number()) : "";
+  return {fmt::format("{}{}{}", local_worker_prefix, server, ::getpid())};
+}
+
 bool is_loopback(std::string_view host) { return host.starts_with("127.") || host == "::1" || host == "localhost"; }
 
 // Everything that a server is, in the order in which it must end.
@@ -87,11 +119,12 @@ class Service {
  public:
   Service(const EffectiveSettings& settings, Log& log)
       : log_(log),
-        store_(open_to_write(settings.folder)),
+        store_(open_store(settings, log)),
+        clock_(*store_),
         keys_(installation_secret(settings.folder)),
         feed_(*store_),
         runtime_(*store_, toolbox_.catalog, clock_, runtime_options()),
-        worker_{fmt::format("{}{}", local_worker_prefix, ::getpid())},
+        worker_(local_worker(*store_)),
         pool_({.worker = worker_,
                .slots = settings.values.worker_slots,
                .threads_max = settings.values.worker_slots,
@@ -146,7 +179,7 @@ class Service {
   // On the writer thread, before anybody is answered.
   void learn(Frame& frame) {
     for (const TenantFold& fold : frame.tenants) learn(fold.tenant);
-    feed_.publish(frame);
+    if (!store_->shared()) feed_.publish(frame);
   }
 
   RuntimeOptions runtime_options() {
@@ -168,7 +201,9 @@ class Service {
                     log_.warning("a commit was slow",
                                  {{"milliseconds", took / std::chrono::milliseconds(1)}, {"frames", frames}});
                 },
-            .on_lease_lost = [this](const Run& run, StepIndex step) { say_lease_lost(run, step); }};
+            .on_lease_lost = [this](const Run& run, StepIndex step) { say_lease_lost(run, step); },
+            .on_tenant = [this](const Tenant& tenant) { learn(tenant); },
+            .on_events = [this] { feed_.look(); }};
   }
 
   void say_lease_lost(const Run& run, StepIndex step) {
@@ -245,9 +280,9 @@ class Service {
   Log& log_;
   LogThrottle lost_leases_;
   Toolbox toolbox_;
-  SystemClock clock_;
   OpenGate gate_;
-  std::unique_ptr<SqliteStore> store_;
+  std::unique_ptr<Store> store_;
+  ServiceClock clock_;
   api::KeyRing keys_;
   api::Directory directory_;
   api::Feed feed_;

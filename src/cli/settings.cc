@@ -27,6 +27,8 @@ constexpr std::size_t errors_max = 20;
 
 const std::array table = std::to_array<Setting>({
     {"data", setting::Text{&S::data}, "DIR", "the data folder [$XDG_DATA_HOME/pawl, else ~/.local/share/pawl]"},
+    {"store", setting::Text{&S::store}, "URL",
+     "postgres://user@host/database, for any number of servers; otherwise runs are kept in the data folder"},
     {"listen", setting::Address{&S::listen}, "ADDR:PORT", "address and port; port 0 takes any that is free"},
     {"tls_cert", setting::Text{&S::tls_cert}, "FILE", "PEM file with the certificate chain; without one, plain HTTP"},
     {"tls_key", setting::Text{&S::tls_key}, "FILE", "PEM file with its private key"},
@@ -378,6 +380,7 @@ EffectiveSettings read_settings(const SettingSources& sources) { return Settings
 std::string print_settings(const EffectiveSettings& settings) {
   ServeSettings values = settings.values;
   values.data = settings.folder.string();
+  values.store = without_password(values.store);
   std::string out;
   for (std::size_t i = 0; i < table.size(); ++i) {
     std::string value = print_setting(table[i], values);

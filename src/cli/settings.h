@@ -28,6 +28,7 @@ std::string print_listen(const ListenAddress& address);
 
 struct ServeSettings {
   std::string data;
+  std::string store;  // a database's address; empty: the data folder
   ListenAddress listen;
   std::string tls_cert;
   std::string tls_key;

@@ -45,6 +45,12 @@ struct ServeOptions {
 };
 ExitCode serve(const ServeOptions& options);
 
+struct MigrateOptions {
+  std::string from;
+  std::string to;
+};
+ExitCode migrate(const MigrateOptions& options);
+
 struct ResumeOptions {
   ProgressFlags progress;
   std::string run;  // empty = all unfinished
