@@ -185,6 +185,8 @@ class TreeBuilder : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     refuse_tag(mark, tag);
+    // yaml-cpp makes single bytes of these two.
+    if (find_invalid_utf8(value)) refuse(mark, "the escapes `\\N` and `\\_` are not read; write `\\u0085` and `\\u00a0`");
     SourceNode node;
     node.kind = SourceNode::Kind::scalar;
     node.place = places_.at(mark);

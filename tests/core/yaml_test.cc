@@ -136,6 +136,8 @@ TEST(Yaml, is_refused_with_a_place_and_what_to_do) {
       {"a: 'it''s\nc: 1\n", "1:4: this quote is not closed; the text goes on to the end of the document"},
       {"a: \"\\q\"\n", "1:7: this is not YAML: unknown escape character: q"},
       {"a: \"\\é\"\n", "1:7: this is not YAML: unknown escape character"},
+      {"a: \"\\N\"\n", "1:4: the escapes `\\N` and `\\_` are not read; write `\\u0085` and `\\u00a0`"},
+      {"\"\\_\": b\n", "1:1: the escapes `\\N` and `\\_` are not read; write `\\u0085` and `\\u00a0`"},
       {std::string("a: \0b", 5), "1:4: control characters are not allowed; this one has code 0"},
       {"a: b\n\x04", "2:1: control characters are not allowed; this one has code 4"},
       {"a: 4\r", "1:5: a carriage return without a line feed; end lines with a line feed"},

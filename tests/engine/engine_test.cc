@@ -282,6 +282,7 @@ TEST(WindDown, hands_nothing_out_any_more_and_lets_leases_end) {
     wanted.tenant = house.tenant;
     wanted.worker.text = "remote";
     wanted.tools = {{"work"}};
+    wanted.wait = minutes(1);
     wanted.reply = [&](std::vector<pawl::Lease> leases) { polled.push_back(leases.size()); };
     house.engine().poll(std::move(wanted));
   };

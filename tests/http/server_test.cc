@@ -34,7 +34,7 @@ TEST_F(Requests, have_an_id_which_their_answer_says) {
   start();
   Client client(port());
   const auto with_id = [](std::string_view id) {
-    return "GET / HTTP/1.1\r\nHost: x\r\nX-Request-Id: " + std::string(id) + "\r\n\r\n";
+    return "GET / HTTP/1.1\r\nHost: h\r\nX-Request-Id: " + std::string(id) + "\r\n\r\n";
   };
   const std::string longest(128, 'a');
   for (const std::string& fit : {std::string("job:7/a_b-c.d+e=f@G"), longest}) {

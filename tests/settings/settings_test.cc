@@ -88,6 +88,7 @@ TEST_F(SettingsTest, every_setting_can_be_given_in_each_of_the_three_places_and_
                                                 {"tls_cert", "/etc/cert.pem"},
                                                 {"tls_key", "\"/etc/a key.pem\""},
                                                 {"origin", "[https://a.example, https://b.example:8443]"},
+                                                {"host", "[pawl.example]"},
                                                 {"workers", "false"},
                                                 {"worker_slots", "7"},
                                                 {"grace", "1m30s"},
