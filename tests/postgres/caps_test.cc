@@ -127,6 +127,27 @@ TEST_F(PostgresCaps, a_cap_that_is_new_counts_what_is_running) {
   EXPECT_TRUE(commit(*store_, moved(claimed[1], 3)).empty());
 }
 
+TEST_F(PostgresCaps, a_cap_that_is_new_counts_what_is_being_committed) {
+  set_caps(acme, {});
+  RunFold run = new_run(acme, 1, 1);
+  commit(*store_, run);
+  Sql sql(database_), blocker(database_);
+  auto waiting = [&] {
+    return sql.number("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'");
+  };
+  blocker.rows("BEGIN");
+  blocker.rows("SELECT FROM pawl.runs FOR UPDATE");
+  auto other = database_.open();
+  std::thread claiming([&] { EXPECT_TRUE(commit(*other, moved(run, 1)).empty()); });
+  EXPECT_TRUE(eventually([&] { return waiting() == 1; }));
+  std::thread capping([&] { set_caps(acme, 5); });
+  EXPECT_TRUE(eventually([&] { return waiting() == 2; }));
+  blocker.rows("COMMIT");
+  claiming.join();
+  capping.join();
+  EXPECT_EQ(running(acme), "1");
+}
+
 TEST_F(PostgresCaps, a_workflows_cap_is_that_of_its_latest_version) {
   set_caps(acme, {});
   publish(1, {.max_concurrency = 5});

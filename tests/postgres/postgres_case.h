@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 #include <libpq-fe.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "store/postgres/postgres_store.h"
@@ -62,6 +64,16 @@ std::string failure_of(Act act) {
     return failure.what();
   }
   return {};
+}
+
+template <class Condition>
+bool eventually(Condition condition) {
+  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
 }
 
 Frame frame_of(std::vector<RunFold> runs);
