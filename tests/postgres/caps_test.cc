@@ -26,8 +26,9 @@ class PostgresCaps : public PostgresCase {
     ASSERT_TRUE(commit(*store_, frame).empty());
   }
   std::string running(TenantId tenant, const std::string& workflow = "") {
-    auto rows = Sql(database_).rows("SELECT running FROM pawl.meters WHERE workflow = '" + workflow +
-                                    "' AND tenant = (SELECT tenant FROM pawl.tenants WHERE name = '" + tenant.str() + "')");
+    auto rows =
+        Sql(database_).rows("SELECT running FROM pawl.meters WHERE workflow = '" + workflow +
+                            "' AND tenant = (SELECT tenant FROM pawl.tenants WHERE name = '" + tenant.str() + "')");
     return rows.empty() ? "none" : rows[0];
   }
 
@@ -133,7 +134,8 @@ TEST_F(PostgresCaps, a_cap_that_is_new_counts_what_is_being_committed) {
   commit(*store_, run);
   Sql sql(database_), blocker(database_);
   auto waiting = [&] {
-    return sql.number("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'");
+    return sql.number(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'");
   };
   blocker.rows("BEGIN");
   blocker.rows("SELECT FROM pawl.runs FOR UPDATE");
@@ -172,10 +174,10 @@ TEST_F(PostgresCaps, tenant_and_workflow_both_have_a_say) {
   commit(*store_, frame_of(runs));
   commit(*store_, frame_of(others));
   auto lost = commit(*store_, frame_of([&] {
-                       auto moves = all_moved(runs, 1);
-                       for (RunFold& run : all_moved(others, 1)) moves.push_back(run);
-                       return moves;
-                     }()));
+    auto moves = all_moved(runs, 1);
+    for (RunFold& run : all_moved(others, 1)) moves.push_back(run);
+    return moves;
+  }()));
   EXPECT_EQ(ids_of(lost), (std::vector{run_id(3), run_id(12), run_id(13)}));
   EXPECT_EQ(running(acme), "3");
   EXPECT_EQ(running(acme, "triage"), "2");

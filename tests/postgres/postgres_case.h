@@ -55,17 +55,6 @@ class Sql {
 // pg_ctl: "stop immediate", "start", "restart fast".
 void control_server(const std::string& what);
 
-// What the store says when it fails; empty when it does not.
-template <class Act>
-std::string failure_of(Act act) {
-  try {
-    act();
-  } catch (const StoreFailure& failure) {
-    return failure.what();
-  }
-  return {};
-}
-
 template <class Condition>
 bool eventually(Condition condition) {
   auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);

@@ -73,7 +73,8 @@ TEST_F(PostgresRace, of_servers_that_write_the_same_runs_one_wins_each_time_and_
       std::ranges::shuffle(keys, random);
       auto rows = store.load_all(std::span(keys).first(1 + random() % runs));
       Frame frame;
-      for (const RunRow& row : rows) frame.runs.push_back(next_of(row, fmt::format("{{\"by\":{},\"n\":{}}}", number, n)));
+      for (const RunRow& row : rows)
+        frame.runs.push_back(next_of(row, fmt::format("{{\"by\":{},\"n\":{}}}", number, n)));
       std::ranges::shuffle(frame.runs, random);
       auto lost = commit(store, frame);
       written += static_cast<int>(frame.runs.size() - lost.size());
@@ -130,9 +131,10 @@ TEST_F(PostgresRace, random_overlapping_commits_never_wait_for_each_other_in_a_c
     }
   });
   EXPECT_EQ(Sql(database_).number("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"), 0);
-  EXPECT_EQ(Sql(database_).number("SELECT count(*) FROM pawl.requests q LEFT JOIN pawl.runs r ON r.tenant = q.tenant AND "
-                                  "r.id = q.run WHERE r.id IS NULL"),
-            0);
+  EXPECT_EQ(
+      Sql(database_).number("SELECT count(*) FROM pawl.requests q LEFT JOIN pawl.runs r ON r.tenant = q.tenant AND "
+                            "r.id = q.run WHERE r.id IS NULL"),
+      0);
 }
 
 TEST_F(PostgresRace, one_key_makes_one_run) {
