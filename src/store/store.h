@@ -203,6 +203,9 @@ struct ApprovalFilter {
   std::size_t limit = 50;
 };
 
+// No run that was created then or later has a lower id.
+IdBits oldest_id_since(Instant since);
+
 // A stream of which a commit wrote nothing.
 struct Lost {
   StreamKey key;

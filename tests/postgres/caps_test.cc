@@ -26,8 +26,9 @@ class PostgresCaps : public PostgresCase {
     ASSERT_TRUE(commit(*store_, frame).empty());
   }
   std::string running(TenantId tenant, const std::string& workflow = "") {
-    auto rows = Sql(database_).rows("SELECT running FROM pawl.meters WHERE workflow = '" + workflow +
-                                    "' AND tenant = (SELECT tenant FROM pawl.tenants WHERE name = '" + tenant.str() + "')");
+    auto rows =
+        Sql(database_).rows("SELECT running FROM pawl.meters WHERE workflow = '" + workflow +
+                            "' AND tenant = (SELECT tenant FROM pawl.tenants WHERE name = '" + tenant.str() + "')");
     return rows.empty() ? "none" : rows[0];
   }
 
@@ -127,6 +128,28 @@ TEST_F(PostgresCaps, a_cap_that_is_new_counts_what_is_running) {
   EXPECT_TRUE(commit(*store_, moved(claimed[1], 3)).empty());
 }
 
+TEST_F(PostgresCaps, a_cap_that_is_new_counts_what_is_being_committed) {
+  set_caps(acme, {});
+  RunFold run = new_run(acme, 1, 1);
+  commit(*store_, run);
+  Sql sql(database_), blocker(database_);
+  auto waiting = [&] {
+    return sql.number(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'");
+  };
+  blocker.rows("BEGIN");
+  blocker.rows("SELECT FROM pawl.runs FOR UPDATE");
+  auto other = database_.open();
+  std::thread claiming([&] { EXPECT_TRUE(commit(*other, moved(run, 1)).empty()); });
+  EXPECT_TRUE(eventually([&] { return waiting() == 1; }));
+  std::thread capping([&] { set_caps(acme, 5); });
+  EXPECT_TRUE(eventually([&] { return waiting() == 2; }));
+  blocker.rows("COMMIT");
+  claiming.join();
+  capping.join();
+  EXPECT_EQ(running(acme), "1");
+}
+
 TEST_F(PostgresCaps, a_workflows_cap_is_that_of_its_latest_version) {
   set_caps(acme, {});
   publish(1, {.max_concurrency = 5});
@@ -151,10 +174,10 @@ TEST_F(PostgresCaps, tenant_and_workflow_both_have_a_say) {
   commit(*store_, frame_of(runs));
   commit(*store_, frame_of(others));
   auto lost = commit(*store_, frame_of([&] {
-                       auto moves = all_moved(runs, 1);
-                       for (RunFold& run : all_moved(others, 1)) moves.push_back(run);
-                       return moves;
-                     }()));
+    auto moves = all_moved(runs, 1);
+    for (RunFold& run : all_moved(others, 1)) moves.push_back(run);
+    return moves;
+  }()));
   EXPECT_EQ(ids_of(lost), (std::vector{run_id(3), run_id(12), run_id(13)}));
   EXPECT_EQ(running(acme), "3");
   EXPECT_EQ(running(acme, "triage"), "2");

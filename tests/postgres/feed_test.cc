@@ -58,8 +58,10 @@ TEST_F(PostgresFeed, what_began_earlier_and_ends_later_is_not_skipped) {
   EXPECT_EQ(follow(position).size(), 1u);
   Sql slow(database_);
   slow.rows("BEGIN");
-  slow.rows("INSERT INTO pawl.events SELECT tenant, gen_random_uuid(), 1, 1, pg_current_xact_id()::text::bigint + origin, 'x' "
-            "FROM pawl.events, pawl.journal");
+  slow.rows(
+      "INSERT INTO pawl.events SELECT tenant, gen_random_uuid(), 1, 1, pg_current_xact_id()::text::bigint + origin, "
+      "'x' "
+      "FROM pawl.events, pawl.journal");
   commit(*store_, new_run(acme, 2));
   EXPECT_TRUE(follow(position).empty());
   EXPECT_EQ(store_->last_position(), position);
@@ -72,7 +74,8 @@ TEST_F(PostgresFeed, what_began_earlier_and_ends_later_is_not_skipped) {
 TEST_F(PostgresFeed, a_frame_larger_than_what_is_read_ahead_comes_whole) {
   for (int big = 0; big < 2; ++big) {
     Frame frame;
-    for (std::uint64_t n = 0; n < 1500; ++n) frame.runs.push_back(new_run(acme, static_cast<std::uint64_t>(big) * 1500 + n, 1));
+    for (std::uint64_t n = 0; n < 1500; ++n)
+      frame.runs.push_back(new_run(acme, static_cast<std::uint64_t>(big) * 1500 + n, 1));
     commit(*store_, frame);
   }
   for (std::uint64_t n = 0; n < 20; ++n) commit(*store_, new_run(acme, 9000 + n, 1));

@@ -30,9 +30,7 @@ RunFold with_everything(RunFold fold) {
   return fold;
 }
 
-TEST_F(PostgresGuard, servers_have_numbers_of_their_own) {
-  EXPECT_NE(one_->server_number(), other_->server_number());
-}
+TEST_F(PostgresGuard, servers_have_numbers_of_their_own) { EXPECT_NE(one_->server_number(), other_->server_number()); }
 
 TEST_F(PostgresGuard, a_fold_that_follows_an_older_event_is_lost_and_the_rest_of_the_commit_stands) {
   RunFold run = new_run(acme, 1), beside = new_run(acme, 2), brand_new = new_run(acme, 3);
@@ -40,7 +38,8 @@ TEST_F(PostgresGuard, a_fold_that_follows_an_older_event_is_lost_and_the_rest_of
   RunFold first = later(run, 2, RunStatus::running);
   EXPECT_TRUE(commit(*one_, first).empty());
 
-  Frame frame = frame_of({with_everything(later(run, 1, RunStatus::running)), later(beside, 1, RunStatus::waiting), brand_new});
+  Frame frame =
+      frame_of({with_everything(later(run, 1, RunStatus::running)), later(beside, 1, RunStatus::waiting), brand_new});
   frame.starts = {{acme, {"triage"}, run_time(1), run_id(1)}, {acme, {"triage"}, run_time(2), run_id(2)}};
   auto lost = commit(*other_, frame);
   ASSERT_EQ(lost.size(), 1u);
@@ -153,7 +152,8 @@ TEST_F(PostgresGuard, of_two_runs_with_one_key_in_one_commit_one_is_made) {
 
 TEST_F(PostgresGuard, a_run_that_wants_the_latest_version_is_lost_when_there_is_a_later_one) {
   Frame published;
-  published.workflows = {{acme, {"triage"}, 2, "d", "s"}, {acme, {"triage"}, 3, "d", "s"}, {zeta, {"triage"}, 9, "d", "s"}};
+  published.workflows = {
+      {acme, {"triage"}, 2, "d", "s"}, {acme, {"triage"}, 3, "d", "s"}, {zeta, {"triage"}, 9, "d", "s"}};
   commit(*one_, published);
   RunFold old = new_run(acme, 1), pinned = new_run(acme, 2), latest = new_run(acme, 3);
   old.wants_latest = latest.wants_latest = true;

@@ -88,8 +88,9 @@ TEST_F(PostgresNews, one_server_alone_can_be_told) {
 
 TEST_F(PostgresNews, after_a_lost_connection_everything_may_have_been_missed) {
   one_->wait_for_news(milliseconds(1000));
-  Sql(database_).rows("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'pawl' AND "
-                      "datname = current_database()");
+  Sql(database_).rows(
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'pawl' AND "
+      "datname = current_database()");
   News news;
   for (int tries = 0; tries < 50 && news.empty(); ++tries) news = one_->wait_for_news(milliseconds(500));
   EXPECT_TRUE(news.ready && news.events);

@@ -55,9 +55,8 @@ TEST_F(PostgresOpen, a_migration_that_fails_leaves_nothing) {
 }
 
 TEST_F(PostgresOpen, an_error_names_host_and_database_and_never_the_password) {
-  for (std::string url :
-       {"postgres://pawl:secret@127.0.0.1:1/nowhere", "postgres://pawl:secret@127.0.0.1:x/nowhere", "postgres://pawl:secret@[::1",
-        "host=127.0.0.1 port=1 dbname=nowhere password=secret"}) {
+  for (std::string url : {"postgres://pawl:secret@127.0.0.1:1/nowhere", "postgres://pawl:secret@127.0.0.1:x/nowhere",
+                          "postgres://pawl:secret@[::1", "host=127.0.0.1 port=1 dbname=nowhere password=secret"}) {
     auto failure = failure_with(url);
     EXPECT_FALSE(failure.empty());
     EXPECT_EQ(failure.find("secret"), std::string::npos) << failure;

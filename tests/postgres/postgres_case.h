@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 #include <libpq-fe.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "store/postgres/postgres_store.h"
@@ -53,15 +55,14 @@ class Sql {
 // pg_ctl: "stop immediate", "start", "restart fast".
 void control_server(const std::string& what);
 
-// What the store says when it fails; empty when it does not.
-template <class Act>
-std::string failure_of(Act act) {
-  try {
-    act();
-  } catch (const StoreFailure& failure) {
-    return failure.what();
+template <class Condition>
+bool eventually(Condition condition) {
+  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  return {};
+  return true;
 }
 
 Frame frame_of(std::vector<RunFold> runs);

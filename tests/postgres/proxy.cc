@@ -67,7 +67,7 @@ std::string Proxy::url(const std::string& database) const {
   return fmt::format("postgres://pawl@127.0.0.1:{}/{}?sslmode=disable&gssencmode=disable", port_, database);
 }
 
-void Proxy::set_all(bool Pair::* what, bool value) {
+void Proxy::set_all(bool Pair::*what, bool value) {
   std::lock_guard lock(mutex_);
   for (Pair& pair : pairs_) pair.*what = value;
 }

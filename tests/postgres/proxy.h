@@ -35,7 +35,7 @@ class Proxy {
     std::string to_server, to_client;
   };
 
-  void set_all(bool Pair::* what, bool value);
+  void set_all(bool Pair::*what, bool value);
   void run();
   void accept_one();
   void pump(Pair& pair);

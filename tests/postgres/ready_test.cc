@@ -132,7 +132,8 @@ TEST_F(PostgresReady, no_more_than_caps_leave_room_for) {
   Tenant tenant = tenant_named(acme, "acme", 1);  // max_concurrency 5
   tenant.caps.max_runs_per_min = 2;
   frame.tenants = {tenant_fold(tenant, 1)};
-  frame.workflows = {{acme, {"slow"}, 1, "d", "s", {.max_concurrency = 1}}, {acme, {"paced"}, 1, "d", "s", {.max_runs_per_min = 0}}};
+  frame.workflows = {{acme, {"slow"}, 1, "d", "s", {.max_concurrency = 1}},
+                     {acme, {"paced"}, 1, "d", "s", {.max_runs_per_min = 0}}};
   RunFold busy = new_run(acme, 5000, 1);
   busy.leases = 1;
   frame.runs = {busy};

@@ -51,7 +51,8 @@ TEST_F(PostgresWalls, every_table_with_a_tenant_shows_the_one_that_is_named_and_
       as_pawl.rows(fmt::format("SELECT set_config('pawl.tenant', '{}', false)", id));
       EXPECT_EQ(count(as_pawl, table), count(as_admin, table) / 2);
       EXPECT_EQ(count(as_pawl, table, fmt::format("tenant <> '{}'", id)), 0);
-      EXPECT_EQ(as_pawl.rows(fmt::format("DELETE FROM pawl.{} WHERE tenant <> '{}' RETURNING 1", table, id)).size(), 0u);
+      EXPECT_EQ(as_pawl.rows(fmt::format("DELETE FROM pawl.{} WHERE tenant <> '{}' RETURNING 1", table, id)).size(),
+                0u);
       EXPECT_THROW(as_pawl.rows(fmt::format("UPDATE pawl.{} SET tenant = '{}'", table, id == ids[0] ? ids[1] : ids[0])),
                    std::runtime_error);
     }

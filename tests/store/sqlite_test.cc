@@ -88,17 +88,6 @@ Frame run_frame(Position position, std::uint64_t number) {
 
 void commit(Store& store, const Frame& frame) { store.commit({&frame, 1}); }
 
-// What the store says when it is refused; empty when it was not.
-template <class Act>
-std::string failure_of(Act act) {
-  try {
-    act();
-  } catch (const StoreFailure& failure) {
-    return failure.what();
-  }
-  return {};
-}
-
 // Changes the database behind the store's back.
 void run_sql(const std::filesystem::path& folder, const std::string& sql) {
   sqlite3* database = nullptr;

@@ -66,6 +66,17 @@ Tenant tenant_named(TenantId id, const std::string& name, std::uint64_t seq);
 TenantFold tenant_fold(const Tenant& tenant, std::uint64_t first_seq);
 std::string parts_of(const std::vector<StreamKey>& keys);
 
+// What the store says when it fails; empty when it does not.
+template <class Act>
+std::string failure_of(Act act) {
+  try {
+    act();
+  } catch (const StoreFailure& failure) {
+    return failure.what();
+  }
+  return {};
+}
+
 // Everything a store says, as text; equal texts mean equal stores.
 std::string describe(const RunRow& row);
 std::string describe(Store& store);

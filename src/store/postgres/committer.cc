@@ -16,9 +16,9 @@ constexpr const char* fenced_state = "PAWL1";
 constexpr const char* enter_server =
     "INSERT INTO pawl.servers(started_at, seen_at) VALUES(pawl.now_ms(), pawl.now_ms()) RETURNING number, epoch";
 constexpr const char* move_epoch =
-    "UPDATE pawl.servers SET epoch = epoch + 1, seen_at = pawl.now_ms() WHERE number = $1 RETURNING epoch, commits, lost";
-constexpr const char* commit_all =
-    "SELECT pawl.commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+    "UPDATE pawl.servers SET epoch = epoch + 1, seen_at = pawl.now_ms() WHERE number = $1 RETURNING epoch, commits, "
+    "lost";
+constexpr const char* commit_all = "SELECT pawl.commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
 constexpr const char* record_types =
     "SELECT typname::text, oid::bigint, typarray::bigint FROM pg_catalog.pg_type "
     "WHERE typnamespace = 'pawl'::regnamespace AND typname ~ '_(write|key)$'";
@@ -35,13 +35,13 @@ constexpr const char* prune_starts =
 RecordTypes read_types(Connection& connection) {
   RecordTypes types;
   const std::array<std::pair<std::string_view, RecordTypes::Type*>, 8> known{{{"run_write", &types.run},
-                                                                            {"ready_write", &types.ready},
-                                                                            {"request_write", &types.request},
-                                                                            {"approval_write", &types.approval},
-                                                                            {"start_write", &types.start},
-                                                                            {"tenant_write", &types.tenant},
-                                                                            {"workflow_write", &types.workflow},
-                                                                            {"meter_key", &types.meter}}};
+                                                                              {"ready_write", &types.ready},
+                                                                              {"request_write", &types.request},
+                                                                              {"approval_write", &types.approval},
+                                                                              {"start_write", &types.start},
+                                                                              {"tenant_write", &types.tenant},
+                                                                              {"workflow_write", &types.workflow},
+                                                                              {"meter_key", &types.meter}}};
   Rows rows = connection.call(record_types, {});
   for (int row = 0; row < rows.size(); ++row)
     for (auto [name, type] : known)
@@ -68,9 +68,10 @@ void Committer::claim(Connection& connection) {
   if (done == commits_)
     outcome_ = rows.numbers(0, 2);
   else if (done + 1 != commits_ || !in_doubt_)
-    throw StoreFailure(fmt::format("{} has lost commits that were acknowledged: it knows of {} of this server's {}. Was a "
-                                   "standby that lagged behind promoted? Start again, and see what is missing",
-                                   database_.address.str(), done, commits_));
+    throw StoreFailure(
+        fmt::format("{} has lost commits that were acknowledged: it knows of {} of this server's {}. Was a "
+                    "standby that lagged behind promoted? Start again, and see what is missing",
+                    database_.address.str(), done, commits_));
   types_ = read_types(connection);
 }
 

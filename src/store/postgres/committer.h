@@ -34,8 +34,8 @@ class Committer {
   Link link_;
   int number_ = 0;
   std::uint64_t epoch_ = 0;
-  std::uint64_t commits_ = 0;  // the last one that was tried
-  bool in_doubt_ = false;      // whether that one happened
+  std::uint64_t commits_ = 0;                // the last one that was tried
+  bool in_doubt_ = false;                    // whether that one happened
   std::optional<std::vector<int>> outcome_;  // of that one, as claim() found it
   RecordTypes types_;
   Deadline next_tidy_{};

@@ -42,7 +42,8 @@ std::string state_of(const PGresult* result) {
   return state ? state : "";
 }
 
-// Takes the SQLSTATE and the place in the server's source out of a verbose message: "FATAL:  28P01: password ... LOCATION: ..."
+// Takes the SQLSTATE and the place in the server's source out of a verbose message: "FATAL:  28P01: password ...
+// LOCATION: ..."
 std::string take_state(std::string& message) {
   auto at = message.find(":  ");
   if (at == message.npos || message.size() < at + 10 || message.substr(at + 8, 2) != ": ") return {};
@@ -53,18 +54,20 @@ std::string take_state(std::string& message) {
 }
 
 // With these the server, or a pooler, ends the connection; what it was doing then is not always undone.
-bool ends_connection(std::string_view state) { return state.empty() || state.starts_with("08") || state.starts_with("57P"); }
+bool ends_connection(std::string_view state) {
+  return state.empty() || state.starts_with("08") || state.starts_with("57P");
+}
 
 }  // namespace
 
 bool Refused::is_temporary() const {
   static constexpr std::array<std::string_view, 7> states{
-      "25006",  // read only: a standby, or a primary that is being moved
+      "25006",           // read only: a standby, or a primary that is being moved
       "25P03", "25P04",  // a time-out between statements
-      "55P03",  // a lock was not to be had in time
-      "57014",  // cancelled, by a time-out or a person
-      "55006",  // in use
-      "58P01",  // a file of the server's is not there yet
+      "55P03",           // a lock was not to be had in time
+      "57014",           // cancelled, by a time-out or a person
+      "55006",           // in use
+      "58P01",           // a file of the server's is not there yet
   };
   std::string_view state = state_;
   return state.starts_with("40") || state.starts_with("53") || std::ranges::find(states, state) != states.end();
@@ -73,14 +76,13 @@ bool Refused::is_temporary() const {
 Address::Address(const std::string& url) {
   char* error = nullptr;
   std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> options(PQconninfoParse(url.c_str(), &error),
-                                                                      &PQconninfoFree);
+                                                                       &PQconninfoFree);
   if (!options) {
     std::string reason = trimmed(error);
     PQfreemem(error);
     // What libpq says quotes the text it cannot read, and a password may be in there.
-    throw StoreFailure(
-        "the database's address cannot be read. It should look like postgres://user@host:5432/database" +
-        (url.find('@') == url.npos ? ": " + reason : std::string()));
+    throw StoreFailure("the database's address cannot be read. It should look like postgres://user@host:5432/database" +
+                       (url.find('@') == url.npos ? ": " + reason : std::string()));
   }
   std::string host, port, database, user;
   for (auto* option = options.get(); option->keyword; ++option) {
@@ -125,7 +127,8 @@ Connection::Connection(const Address& address, const std::atomic<bool>& given_up
     if (ready > 0) state = PQconnectPoll(handle_.get());
   }
   PQsetErrorVerbosity(handle_.get(), PQERRORS_DEFAULT);
-  PQsetNoticeProcessor(handle_.get(), [](void*, const char*) {}, nullptr);
+  PQsetNoticeProcessor(
+      handle_.get(), [](void*, const char*) {}, nullptr);
   if (PQsetnonblocking(handle_.get(), 1) != 0 || !PQenterPipelineMode(handle_.get())) lost("connecting");
   has_session_ = call("SELECT pg_backend_pid()", {}).i32(0, 0) == PQbackendPID(handle_.get());
 }
@@ -195,7 +198,8 @@ void Connection::send(const char* sql, const Values& values) {
     sizes.push_back(value ? static_cast<int>(value->size()) : 0);
     formats.push_back(1);
   }
-  if (!PQsendQueryParams(handle_.get(), sql, values.count(), values.types(), data.data(), sizes.data(), formats.data(), 1))
+  if (!PQsendQueryParams(handle_.get(), sql, values.count(), values.types(), data.data(), sizes.data(), formats.data(),
+                         1))
     lost(sql);
 }
 

@@ -22,9 +22,12 @@ bool is_hopeless(std::string_view state) { return state.starts_with("28") || sta
 
 // What an SQLSTATE means to the one who is on call.
 std::string_view advice(std::string_view state) {
-  if (state == "42501") return "Give pawl's role the rights it had when the tables were made: it should own schema pawl.";
-  if (state == "42883" || state == "42704" || state == "3F000" || state == "42P01" || state == "42703" || state == "42804")
-    return "The tables are not those of this pawl: were they changed or removed, or migrated by a newer one? Start that one.";
+  if (state == "42501")
+    return "Give pawl's role the rights it had when the tables were made: it should own schema pawl.";
+  if (state == "42883" || state == "42704" || state == "3F000" || state == "42P01" || state == "42703" ||
+      state == "42804")
+    return "The tables are not those of this pawl: were they changed or removed, or migrated by a newer one? Start "
+           "that one.";
   if (state.starts_with("XX")) return "The database is damaged. Keep a copy and restore a backup.";
   return "This is a bug in pawl, or somebody changed its tables.";
 }

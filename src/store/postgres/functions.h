@@ -1,8 +1,8 @@
 // What the servers ask of the database in one round trip. Each function is a whole transaction by itself, needs no
 // session state and no prepared statement, so it works through a pooler; its plans are cached where it runs.
 //
-// Arguments are arrays of rows (the types below), encoded by batch.cc. A row names a run or tenant of the same commit by
-// its place, counted from 1.
+// Arguments are arrays of rows (the types below), encoded by batch.cc. A row names a run or tenant of the same commit
+// by its place, counted from 1.
 //
 // Locks are taken in this order, rows of a table in the order of their keys, which the arguments already have:
 //   servers, the counting lock, meters, runs, requests, new runs, tenants

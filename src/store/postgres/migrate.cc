@@ -20,17 +20,19 @@ int stored_version(Connection& connection) {
 
 void refuse_newer(int version, const Address& address) {
   if (version > schema_version)
-    throw StoreFailure(fmt::format("{} was written by a newer pawl: its tables have version {}, and this one knows {}. "
-                                   "Use that one, or restore a backup from before",
-                                   address.str(), version, schema_version));
+    throw StoreFailure(
+        fmt::format("{} was written by a newer pawl: its tables have version {}, and this one knows {}. "
+                    "Use that one, or restore a backup from before",
+                    address.str(), version, schema_version));
 }
 
 // Skips, inside the database, what another server has done while this one waited for the lock.
 std::string step(int version, const char* sql) {
-  return fmt::format("DO $migration$ BEGIN IF coalesce((SELECT max(version) FROM pawl.migrations), 0) < {0} THEN\n"
-                     "EXECUTE $script${1}$script$;\n"
-                     "INSERT INTO pawl.migrations(version) VALUES({0});\nEND IF; END $migration$;\n",
-                     version, sql);
+  return fmt::format(
+      "DO $migration$ BEGIN IF coalesce((SELECT max(version) FROM pawl.migrations), 0) < {0} THEN\n"
+      "EXECUTE $script${1}$script$;\n"
+      "INSERT INTO pawl.migrations(version) VALUES({0});\nEND IF; END $migration$;\n",
+      version, sql);
 }
 
 std::string script_from(int version) {
@@ -38,7 +40,8 @@ std::string script_from(int version) {
       "BEGIN;\n"
       "SELECT pg_advisory_xact_lock({});\n"
       "DO $schema$ BEGIN IF to_regnamespace('pawl') IS NULL THEN CREATE SCHEMA pawl; END IF; END $schema$;\n"
-      "CREATE TABLE IF NOT EXISTS pawl.migrations(version integer PRIMARY KEY, at timestamptz NOT NULL DEFAULT now());\n",
+      "CREATE TABLE IF NOT EXISTS pawl.migrations(version integer PRIMARY KEY, at timestamptz NOT NULL DEFAULT "
+      "now());\n",
       migrating_lock);
   std::string functions;
   for (const char* part : {drop_functions, create_types, create_set_meter, create_commit, create_take_ready})

@@ -23,14 +23,6 @@ constexpr std::size_t event_rows_ahead = 1000;
 constexpr int tenants_per_walk = 256, steps_per_walk = 2000;
 // How much earlier than due_at runs.check_at may be.
 constexpr Duration check_ahead_max = std::chrono::seconds(5);
-// A run's id is drawn before the run is created, by the same clock; `since` may stop at ids this much older.
-constexpr Duration id_age_max = std::chrono::hours(24);
-
-IdBits oldest_id_since(Instant since) {
-  auto ms = std::max<std::int64_t>(0, since.ms < 0 ? 0 : (since - id_age_max).ms);
-  return {static_cast<std::uint64_t>(ms) << 16, 0};
-}
-
 Instant read_due(const Rows& rows, int row, int column) {
   return rows.is_null(row, column) ? end_of_time : rows.at(row, column);
 }
@@ -127,9 +119,10 @@ PostgresStore::PostgresStore(const PostgresOptions& options)
         auto asked = std::chrono::steady_clock::now();
         database_.learn_time(connection.call(postgres::clock, {}).at(0, 0), asked);
         if (connection.call(postgres::bypasses_walls, {}).flag(0, 0))
-          warnings_.push_back(fmt::format("pawl's role in {} is a superuser or bypasses row security, which takes away the "
-                                          "second wall between tenants. Give pawl a role of its own.",
-                                          database_.address.str()));
+          warnings_.push_back(
+              fmt::format("pawl's role in {} is a superuser or bypasses row security, which takes away the "
+                          "second wall between tenants. Give pawl a role of its own.",
+                          database_.address.str()));
         return 0;
       },
       deadline);
@@ -187,7 +180,8 @@ std::vector<TakenStep> PostgresStore::take_ready(std::span<const ToolName> tools
     values.texts(names).i32(static_cast<int>(std::min<std::size_t>(per_tenant, steps_per_walk)));
     values.i64(hold.count()).id(only ? std::optional(only->bits) : std::nullopt).id(take_after_.bits);
     values.i32(tenants_per_walk).i32(steps_per_walk);
-    Rows rows = engine_link_.read([&](Connection& connection) { return connection.call(postgres::take_ready, values); });
+    Rows rows =
+        engine_link_.read([&](Connection& connection) { return connection.call(postgres::take_ready, values); });
     if (!only) take_after_ = {};
     for (int row = 0; row < rows.size(); ++row)
       if (rows.is_null(row, 1))
@@ -257,7 +251,12 @@ void PostgresStore::for_each_ready(const std::function<void(const ReadyStep&)>& 
       for (int row = 0; row < rows.size(); ++row) {
         run.bits = rows.id(row, 0);
         step = rows.i32(row, 1);
-        visit({tenant, {rows.text(row, 3)}, {rows.text(row, 4)}, {rows.text(row, 2)}, run, static_cast<StepIndex>(step),
+        visit({tenant,
+               {rows.text(row, 3)},
+               {rows.text(row, 4)},
+               {rows.text(row, 2)},
+               run,
+               static_cast<StepIndex>(step),
                fresh});
       }
       if (static_cast<std::size_t>(rows.size()) < page_rows) return;
@@ -313,7 +312,9 @@ std::vector<RunRow> PostgresStore::list_runs(TenantId tenant, const RunFilter& f
   auto text = [](const auto& name) { return name ? std::optional(name->text) : std::nullopt; };
   Values values;
   values.id(tenant.bits).i16(filter.status ? std::optional(static_cast<int>(*filter.status)) : std::nullopt);
-  values.text_or_null(text(filter.workflow)).text_or_null(text(filter.workspace)).at(filter.since.value_or(Instant{INT64_MIN}));
+  values.text_or_null(text(filter.workflow))
+      .text_or_null(text(filter.workspace))
+      .at(filter.since.value_or(Instant{INT64_MIN}));
   values.id(filter.since ? oldest_id_since(*filter.since) : IdBits{});
   values.id(filter.before ? std::optional(filter.before->bits) : std::nullopt).limit(filter.limit);
   return read_runs(list(tenant, postgres::list_runs, values), false);

@@ -1,4 +1,5 @@
-// The tables, whole. Tenants lead every key; times are milliseconds since 1970; enumerators are stored as their numbers.
+// The tables, whole. Tenants lead every key; times are milliseconds since 1970; enumerators are stored as their
+// numbers.
 //
 // Rows are written in the same transaction as the events they come from, so there is nothing to catch up with after a
 // crash. What keeps writing cheap: an update that changes no indexed column stays on its page and touches no index,

@@ -3,7 +3,7 @@
 
 namespace pawl::postgres {
 
-#define PAWL_RUN_COLUMNS                                                                                     \
+#define PAWL_RUN_COLUMNS                                                                                           \
   "r.tenant, r.id, r.status, r.due_at, r.leased, r.created_at, r.updated_at, r.version, r.workflow, r.workspace, " \
   "r.error_code, r.seq, r.head, r.revision, r.phase"
 
@@ -20,8 +20,10 @@ inline constexpr const char* events_at =
     "SELECT position, tenant, stream, first_seq, lines FROM pawl.events WHERE position = $1 ORDER BY tenant, stream";
 // A database that was restored into a cluster whose numbers are behind.
 inline constexpr const char* move_origin =
-    "UPDATE pawl.journal j SET origin = j.origin + behind.count FROM (SELECT k.origin, (SELECT coalesce(max(position), 0) "
-    "FROM pawl.events) - (pg_snapshot_xmax(pg_current_snapshot())::text::bigint + k.origin) + 1 AS count FROM pawl.journal k"
+    "UPDATE pawl.journal j SET origin = j.origin + behind.count FROM (SELECT k.origin, (SELECT coalesce(max(position), "
+    "0) "
+    "FROM pawl.events) - (pg_snapshot_xmax(pg_current_snapshot())::text::bigint + k.origin) + 1 AS count FROM "
+    "pawl.journal k"
     ") behind WHERE j.origin = behind.origin AND behind.count > 0";
 
 inline constexpr const char* clock = "SELECT pawl.now_ms()";
@@ -44,9 +46,9 @@ inline constexpr const char* find_workflow =
 inline constexpr const char* load_runs = "SELECT " PAWL_RUN_COLUMNS
                                          ", r.snapshot FROM pawl.runs r WHERE r.tenant = $1 AND r.id >= $2 "
                                          "ORDER BY r.id LIMIT $3";
-inline constexpr const char* load_all =
-    "SELECT " PAWL_RUN_COLUMNS
-    ", r.snapshot FROM unnest($1::uuid[], $2::uuid[]) k(tenant, id) JOIN pawl.runs r ON r.tenant = k.tenant AND r.id = k.id";
+inline constexpr const char* load_all = "SELECT " PAWL_RUN_COLUMNS
+                                        ", r.snapshot FROM unnest($1::uuid[], $2::uuid[]) k(tenant, id) JOIN pawl.runs "
+                                        "r ON r.tenant = k.tenant AND r.id = k.id";
 // $2 status, $3 workflow, $4 workspace: NULL = any; $5 since; ids from $6 and before $7 (NULL = no end); $8 limit.
 inline constexpr const char* list_runs =
     "SELECT " PAWL_RUN_COLUMNS
@@ -55,12 +57,13 @@ inline constexpr const char* list_runs =
     "($7::uuid IS NULL OR r.id < $7) ORDER BY r.id DESC LIMIT $8";
 inline constexpr const char* leased_runs =
     "SELECT due_at, tenant, id FROM pawl.runs WHERE leased AND status <> 3 ORDER BY tenant, id";
-// In the order of due_at, which the index has only nearly: check_at is at most 5 s earlier ($6 is so much before $2). The
-// first $5 by check_at are due by some moment, so the first $5 by due_at are, and are checked by then.
+// In the order of due_at, which the index has only nearly: check_at is at most 5 s earlier ($6 is so much before $2).
+// The first $5 by check_at are due by some moment, so the first $5 by due_at are, and are checked by then.
 inline constexpr const char* due_runs =
     "WITH near AS (SELECT due_at FROM pawl.runs WHERE check_at BETWEEN $6 AND $1 AND due_at <= $1 "
     "AND (due_at, tenant, id) > ($2, $3, $4) ORDER BY check_at LIMIT $5) "
-    "SELECT due_at, tenant, id FROM pawl.runs WHERE check_at BETWEEN $6 AND (SELECT max(due_at) FROM near) AND due_at <= $1 "
+    "SELECT due_at, tenant, id FROM pawl.runs WHERE check_at BETWEEN $6 AND (SELECT max(due_at) FROM near) AND due_at "
+    "<= $1 "
     "AND (due_at, tenant, id) > ($2, $3, $4) ORDER BY due_at, tenant, id LIMIT $5";
 inline constexpr const char* find_request = "SELECT run FROM pawl.requests WHERE tenant = $1 AND key = $2";
 

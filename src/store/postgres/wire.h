@@ -1,8 +1,7 @@
 // Values in PostgreSQL's binary form: what statements are given and what they answer. Numbers are big-endian.
 //
-//   array  := dimensions(4) has_null(4) type(4) count(4) lower_bound(4) value*      dimensions = 0 and no more when empty
-//   record := fields(4) (type(4) value)*
-//   value  := size(4) bytes                                                         size = -1: NULL
+//   array  := dimensions(4) has_null(4) type(4) count(4) lower_bound(4) value*      dimensions = 0 and no more when
+//   empty record := fields(4) (type(4) value)* value  := size(4) bytes size = -1: NULL
 #pragma once
 
 #include <libpq-fe.h>

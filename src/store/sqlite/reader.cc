@@ -10,18 +10,10 @@
 namespace pawl::sqlite {
 namespace {
 
-// A run's id is drawn before the run is created, by the same clock; `since` may stop at ids this much older.
-constexpr Duration id_age_max = std::chrono::hours(24);
-
 // Sorts behind every id.
 constexpr std::string_view behind_all_ids("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 17);
 
 std::int64_t as_limit(std::size_t limit) { return static_cast<std::int64_t>(std::min<std::size_t>(limit, INT64_MAX)); }
-
-IdBits oldest_id_since(Instant since) {
-  auto ms = std::max<std::int64_t>(0, since.ms < 0 ? 0 : (since - id_age_max).ms);
-  return {static_cast<std::uint64_t>(ms) << 16, 0};
-}
 
 RunRow read_run(TenantId tenant, const Cursor& rows) {
   RunRow run;
