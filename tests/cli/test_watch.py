@@ -47,6 +47,7 @@ class Watching(ServerCase):
             self.run_to_end(TWO_STEPS)
         terminal = self.terminal("runs", "--watch=60", rows=10)
         terminal.expect("6 more below")
+        terminal.read(0.5)  # the rest of the picture
         terminal.seen = ""
         terminal.resize(50, 14)
         terminal.process.send_signal(signal.SIGWINCH)

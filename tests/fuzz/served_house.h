@@ -35,6 +35,9 @@ class KeptMessages : public http::Channel {
     messages_.push_back(*message);
     return !ended_;
   }
+  bool has_room() override { return true; }
+  void on_room(std::function<void()>) override {}
+  void cut_off() override { ended_ = true; }
   bool is_open() const override { return !ended_; }
   std::vector<Message> end() {
     ended_ = true;
@@ -124,10 +127,11 @@ class ServedHouse {
                      for (const TenantFold& fold : frame.tenants) house.learn(fold.tenant);
                      feed.publish(frame);
                    }, .on_commit = {}}),
-          api({runtime, *house.store_, house.keys_, house.directory_, feed, metrics, house.clock_}) {}
+          api({runtime, *house.store_, house.keys_, house.directory_, feed, metrics, house.clock_, log}) {}
 
     api::Feed feed;
     api::Metrics metrics;
+    Log log{{.format = LogFormat::text, .level = LogLevel::error}};
     Runtime runtime;
     api::Api api;
   };
