@@ -90,12 +90,19 @@ void in_background(Background& threads, CallPtr call, std::move_only_function<vo
     } catch (const Problem& problem) {
       call->answer(problem);
     } catch (const std::exception& error) {  // a table that cannot be read; commits go on, or stop by themselves
-      call->answer(internal(*call, error));
+      call->answer(call->api.is_store_away() ? store_away() : internal(*call, error));
     }
   });
 }
 
 }  // namespace
+
+Problem store_away() {
+  return {.status = 503,
+          .code = "STORE_AWAY",
+          .detail = "The database cannot be reached just now.",
+          .headers = {{"Retry-After", "1"}}};
+}
 
 bool may(Role role, Access access) {
   switch (access) {

@@ -106,6 +106,8 @@ class Api final : public Handler {
   Background& background() { return background_; }
   Log& log() { return parts_.log; }
   std::atomic<bool>& ready() { return ready_; }
+  // The database of several servers, when it cannot be reached.
+  bool is_store_away() { return store().shared() && !store().shared()->is_reachable(); }
 
  private:
   struct Match {
@@ -148,6 +150,7 @@ class Api final : public Handler {
 };
 
 bool may(Role role, Access access);
+Problem store_away();
 
 // For what concerns the whole installation: only admins of the tenant `default` come past this.
 void require_house(const Call& call);

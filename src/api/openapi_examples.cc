@@ -471,6 +471,7 @@ std::vector<ProblemDoc> problem_docs() {
                    "this Idempotency-Key was used for another request, which made run_01m7hm5kk9e00a16va1g5nvbxh"})},
       {"OVERLOADED",
        {503, "OVERLOADED", "More requests are waiting than can be served soon. Try again in a moment.", "", soon}},
+      {"STORE_AWAY", {503, "STORE_AWAY", "The database cannot be reached just now.", "", soon}},
       {"STOPPING", {503, "STOPPING", "This server is stopping.", "", soon}},
   };
 }

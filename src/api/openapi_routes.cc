@@ -410,7 +410,7 @@ std::vector<RouteDoc> operations() {
        .tag = "operations",
        .says = "Answers once a turn of the engine has come back from the disk.",
        .answers = {{200, "It takes work.", {{"Health", "Ready"}}}},
-       .problems = {"STOPPING"}},
+       .problems = {"STOPPING", "STORE_AWAY"}},
       {.method = get,
        .pattern = "/metrics",
        .operation_id = "get_metrics",

@@ -59,6 +59,8 @@ inline constexpr std::array problem_codes{
     ProblemCode{"NOT_ANSWERED", 503, "The request was given up, most likely because the server stops.",
                 "Send it again if repeats are safe; otherwise look first."},
     ProblemCode{"OVERLOADED", 503, "More requests wait than can be served soon.", "Send it again after `Retry-After`."},
+    ProblemCode{"STORE_AWAY", 503, "The database cannot be reached just now.",
+                "Send it again after `Retry-After`; the server goes on by itself when it is back."},
     ProblemCode{"STOPPING", 503, "The server is stopping.", "Ask again later."},
     ProblemCode{"TOO_MANY_BYTES", 503, "The bodies of all requests together are too large.",
                 "Send it again after `Retry-After`."},

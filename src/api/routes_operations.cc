@@ -10,6 +10,7 @@ void healthz(CallPtr call) { call->answer(200, boost::json::object{{"status", "o
 void readyz(CallPtr call) {
   if (!call->api.ready())
     return call->answer({.status = 503, .code = "STOPPING", .detail = "This server is stopping.", .headers = {{"Retry-After", "1"}}});
+  if (call->api.is_store_away()) return call->answer(store_away());
   call->api.runtime().post([call](Engine& engine) {
     engine.when_durable([call] { call->answer(200, boost::json::object{{"status", "ready"}}); });
   });

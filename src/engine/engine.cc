@@ -457,7 +457,10 @@ std::optional<RunId> Engine::create_run(NewRun request, Reply<RunAnswer> reply) 
                            : workflows_.latest(request.tenant, request.workflow);
   };
   const Workflow* workflow = find_workflow();
-  if (!workflow && shared_ && learn(request.tenant)) workflow = find_workflow();
+  if (!workflow && shared_) {
+    learn_workflows(request.tenant);
+    workflow = find_workflow();
+  }
   if (!workflow) return answer_with<RunAnswer>(reply, no_such("workflow")), std::nullopt;
   auto copy = shared_ ? std::make_shared<const NewRun>(request) : nullptr;
   if (auto repeat = answer_repeat(request, *workflow)) {

@@ -84,6 +84,7 @@ TEST_F(SettingsTest, a_flag_goes_before_the_environment_that_before_the_file_tha
 
 TEST_F(SettingsTest, every_setting_can_be_given_in_each_of_the_three_places_and_printed_again) {
   std::map<std::string_view, std::string> other{{"data", variables_["PAWL_DATA"]},
+                                                {"store", "\"postgres://pawl@db/pawl\""},
                                                 {"listen", "\"[::1]:80\""},
                                                 {"tls_cert", "/etc/cert.pem"},
                                                 {"tls_key", "\"/etc/a key.pem\""},
