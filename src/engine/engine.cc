@@ -457,7 +457,7 @@ std::optional<RunId> Engine::create_run(NewRun request, Reply<RunAnswer> reply) 
                            : workflows_.latest(request.tenant, request.workflow);
   };
   const Workflow* workflow = find_workflow();
-  if (!workflow && shared_) {
+  if (!workflow && shared_ && find_entry(request.tenant)) {
     learn_workflows(request.tenant);
     workflow = find_workflow();
   }

@@ -38,10 +38,10 @@ class Server:
 
     def start(self):
         (self.folder / "server.json").unlink(missing_ok=True)
-        self.log = open(self.folder / "log", "a")
-        self.process = subprocess.Popen(
-            [PAWL, "serve", "--data", self.folder, "--store", self.store, "--listen", "127.0.0.1:0", *self.flags],
-            stderr=self.log, stdin=subprocess.DEVNULL)
+        with open(self.folder / "log", "a") as log:
+            self.process = subprocess.Popen(
+                [PAWL, "serve", "--data", self.folder, "--store", self.store, "--listen", "127.0.0.1:0", *self.flags],
+                stderr=log, stdin=subprocess.DEVNULL)
         end = time.monotonic() + PATIENCE_S
         while not (self.folder / "server.json").exists():
             if self.process.poll() is not None or time.monotonic() > end:

@@ -146,7 +146,7 @@ TEST_F(SettingsTest, names_follow_one_rule) {
 TEST_F(SettingsTest, an_unknown_key_is_refused_with_its_place_and_what_there_is) {
   std::string said = problem("listen: 127.0.0.1:0\nlissen: 127.0.0.1:0\n");
   EXPECT_TRUE(
-      said.starts_with("some.yaml:2:1: unknown setting `lissen`; did you mean `listen`?; there are data, listen, "))
+      said.starts_with("some.yaml:2:1: unknown setting `lissen`; did you mean `listen`?; there are data, store, listen, "))
       << said;
   for (const Setting& setting : serve_settings()) EXPECT_NE(said.find(setting.name), said.npos);
 }
