@@ -23,7 +23,8 @@ TEST(EventText, a_step_has_a_name) {
 }
 
 TEST(EventText, what_a_refused_request_met_may_be_any_text) {
-  auto event = parse_run_event(R"({"at":1,"code":"\"","requested":"x","state":"\n","type":"transition.refused","v":1})");
+  auto event =
+      parse_run_event(R"({"at":1,"code":"\"","requested":"x","state":"\n","type":"transition.refused","v":1})");
   ASSERT_TRUE(event);
   std::string text;
   append_event(text, *event);

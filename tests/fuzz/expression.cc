@@ -1,6 +1,7 @@
 // ${{ }} in texts.
-#include "core/characters.h"
 #include "core/expression.h"
+
+#include "core/characters.h"
 #include "fuzz.h"
 
 namespace pawl::fuzz {
@@ -10,9 +11,12 @@ class Scope : public ExpressionScope {
  public:
   const Json* root(const Expression& expression) const override {
     switch (expression.root) {
-      case Expression::Root::input: return &input_;
-      case Expression::Root::run: return &run_;
-      case Expression::Root::step_output: return expression.step == "a" || expression.step == "a.b" ? &output_ : nullptr;
+      case Expression::Root::input:
+        return &input_;
+      case Expression::Root::run:
+        return &run_;
+      case Expression::Root::step_output:
+        return expression.step == "a" || expression.step == "a.b" ? &output_ : nullptr;
     }
     return nullptr;
   }

@@ -39,16 +39,16 @@ inline std::map<std::string, Target>& targets() {
 }
 
 #ifdef PAWL_LIBFUZZER
-#define FUZZ_TARGET(name)                                                                \
-  static void fuzz_##name(std::string_view input);                                       \
-  extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {    \
-    fuzz_##name({reinterpret_cast<const char*>(data), size});                            \
-    return 0;                                                                            \
-  }                                                                                      \
+#define FUZZ_TARGET(name)                                                             \
+  static void fuzz_##name(std::string_view input);                                    \
+  extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) { \
+    fuzz_##name({reinterpret_cast<const char*>(data), size});                         \
+    return 0;                                                                         \
+  }                                                                                   \
   static void fuzz_##name(std::string_view input)
 #else
-#define FUZZ_TARGET(name)                                                                         \
-  static void fuzz_##name(std::string_view input);                                                \
+#define FUZZ_TARGET(name)                                                                            \
+  static void fuzz_##name(std::string_view input);                                                   \
   [[maybe_unused]] static const bool name##_is_there = targets().emplace(#name, fuzz_##name).second; \
   static void fuzz_##name(std::string_view input)
 #endif

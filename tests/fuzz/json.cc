@@ -1,9 +1,10 @@
 // JSON as it comes from anybody, and its canonical text.
+#include "core/json.h"
+
 #include <boost/json/serialize.hpp>
 #include <charconv>
 
 #include "core/characters.h"
-#include "core/json.h"
 #include "fuzz.h"
 
 namespace pawl::fuzz {

@@ -169,14 +169,16 @@ class Play {
   }
 
   std::string shown(const std::string& run) {
-    return house_.ask(read_request("GET /runs/" + run, house_)).body + house_.ask(read_request("GET /runs/" + run + "/events", house_)).body;
+    return house_.ask(read_request("GET /runs/" + run, house_)).body +
+           house_.ask(read_request("GET /runs/" + run + "/events", house_)).body;
   }
 
   void check_repeat(const Request& request, const Response& first) {
     const Response again = house_.ask(request);
     check(again.status == 200, "a repeat is answered 200");
     check_equal(again.body, first.body, "a repeat finds the same run");
-    check(std::ranges::find(again.headers, std::pair<std::string, std::string>("Idempotency-Replayed", "true")) != again.headers.end(),
+    check(std::ranges::find(again.headers, std::pair<std::string, std::string>("Idempotency-Replayed", "true")) !=
+              again.headers.end(),
           "a repeat says that it is one");
   }
 
@@ -184,7 +186,8 @@ class Play {
   void check_hidden(const std::string& run) {
     for (const std::string_view rest : {"", "/events"}) {
       const auto ask = [&](std::string_view id) {
-        return house_.ask(read_request("GET /runs/" + std::string(id) + std::string(rest) + "\nas: neighbour\n", house_));
+        return house_.ask(
+            read_request("GET /runs/" + std::string(id) + std::string(rest) + "\nas: neighbour\n", house_));
       };
       const auto foreign = ask(run);
       const auto never = ask("run_01kaw3v9m8f2hr4x6q0t7c5ezz");

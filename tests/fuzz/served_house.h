@@ -1,5 +1,5 @@
-// All of a server but its sockets: the real routes over an engine with its threads, on a store in memory. One tenant with
-// a key for every role, and a neighbour. Time stands still until wait() moves it.
+// All of a server but its sockets: the real routes over an engine with its threads, on a store in memory. One tenant
+// with a key for every role, and a neighbour. Time stands still until wait() moves it.
 #pragma once
 
 #include <atomic>
@@ -54,7 +54,9 @@ class KeptMessages : public http::Channel {
 class ServedHouse {
  public:
   ServedHouse() : keys_(std::string(32, 's')) {
-    tools_.add({.name = {"work"}, .keys = {{.name = "from"}, {.name = "at"}, {.name = "attempt"}}, .writes = ToolSpec::Writes::never});
+    tools_.add({.name = {"work"},
+                .keys = {{.name = "from"}, {.name = "at"}, {.name = "attempt"}},
+                .writes = ToolSpec::Writes::never});
     tools_.add({.name = {"write"}, .keys = {}, .writes = ToolSpec::Writes::always});
     tools_.expect_remote_tools();
     SqliteOptions options;
@@ -88,7 +90,9 @@ class ServedHouse {
   http::Response ask(http::Request request) {
     auto promise = std::make_shared<std::promise<http::Response>>();
     auto answer = promise->get_future();
-    open_->api.handle(std::move(request), [promise = std::move(promise)](http::Response response) { promise->set_value(std::move(response)); });
+    open_->api.handle(std::move(request), [promise = std::move(promise)](http::Response response) {
+      promise->set_value(std::move(response));
+    });
     // A poll that waits for work is let go; its client would have gone on waiting.
     for (int i = 0; answer.wait_for(std::chrono::milliseconds(10)) != std::future_status::ready; ++i) {
       check(i < 3000, "every request is answered");
@@ -111,9 +115,12 @@ class ServedHouse {
   void verify() {
     close();
     std::string problems;
-    Verification(*store_, [&](const Problem& problem) {
-      problems += problem.subject + " " + std::to_string(problem.seq) + ": " + problem.what + "\n";
-    }, {}).check();
+    Verification(*store_,
+                 [&](const Problem& problem) {
+                   problems += problem.subject + " " + std::to_string(problem.seq) + ": " + problem.what + "\n";
+                 },
+                 {})
+        .check();
     check_equal(problems, "", "the journal and the tables are sound");
   }
 
@@ -123,10 +130,15 @@ class ServedHouse {
     explicit Process(ServedHouse& house)
         : feed(*house.store_),
           runtime(*house.store_, house.tools_, house.clock_,
-                  {.limits = {}, .seed = 7, .on_failure = {}, .on_durable = [this, &house](Frame& frame) {
-                     for (const TenantFold& fold : frame.tenants) house.learn(fold.tenant);
-                     feed.publish(frame);
-                   }, .on_commit = {}}),
+                  {.limits = {},
+                   .seed = 7,
+                   .on_failure = {},
+                   .on_durable =
+                       [this, &house](Frame& frame) {
+                         for (const TenantFold& fold : frame.tenants) house.learn(fold.tenant);
+                         feed.publish(frame);
+                       },
+                   .on_commit = {}}),
           api({runtime, *house.store_, house.keys_, house.directory_, feed, metrics, house.clock_, log}) {}
 
     api::Feed feed;

@@ -1,5 +1,5 @@
-// Streams as a journal might hold them, line by line: of a run, and of a tenant. Whoever wrote them, reading says what is
-// wrong and never stops the process; what is read is written as it was.
+// Streams as a journal might hold them, line by line: of a run, and of a tenant. Whoever wrote them, reading says what
+// is wrong and never stops the process; what is read is written as it was.
 #include "core/decide.h"
 #include "core/invariants.h"
 #include "core/run_object.h"

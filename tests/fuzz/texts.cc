@@ -38,7 +38,8 @@ void read_query(std::string_view input) {
     }
     query.only({"limit", "cursor", "after"});
   } catch (const api::Problem& problem) {
-    check(problem.status == 400 && !problem.code.empty() && !problem.detail.empty(), "a query is refused with a reason");
+    check(problem.status == 400 && !problem.code.empty() && !problem.detail.empty(),
+          "a query is refused with a reason");
     check(!find_invalid_utf8(api::to_response(problem).body), "a refusal is text");
   }
 }
@@ -86,7 +87,8 @@ void read_characters(std::string_view input) {
   check(count_characters(sound) <= sound.size(), "a character is one byte at least");
   for (std::size_t size = 0; size <= std::min<std::size_t>(sound.size(), 8); ++size) {
     const std::string_view first = first_characters(sound, size);
-    check(sound.starts_with(first) && first.size() <= size && size - first.size() < 4, "a beginning is as long as it can be");
+    check(sound.starts_with(first) && first.size() <= size && size - first.size() < 4,
+          "a beginning is as long as it can be");
     check(!find_invalid_utf8(first), "no character is cut");
   }
 }
@@ -103,11 +105,13 @@ FUZZ_TARGET(texts) {
   read_value(input, parse_time, print_time);
   read_value(input, parse_duration, print_duration);
   read_value(input, parse_money, print_money);
-  if (const auto span = parse_duration(input)) check(span->count() >= 0 && *span <= duration_max, "a span has its limits");
+  if (const auto span = parse_duration(input))
+    check(span->count() >= 0 && *span <= duration_max, "a span has its limits");
   if (is_valid_name(input))
-    check(!input.empty() && input.size() <= name_chars_max && std::ranges::all_of(input, [](unsigned char c) {
-      return std::isalnum(c) || c == '.' || c == '_' || c == '-';
-    }), "a name is safe anywhere");
+    check(!input.empty() && input.size() <= name_chars_max &&
+              std::ranges::all_of(input,
+                                  [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '_' || c == '-'; }),
+          "a name is safe anywhere");
   read_query(input);
   read_percents(input);
   read_key(input);

@@ -1,6 +1,7 @@
 // WebSocket frames, as a client sends them: what is heard must not depend on how the bytes came in pieces.
-#include "fuzz.h"
 #include "http/websocket.h"
+
+#include "fuzz.h"
 
 namespace pawl::fuzz {
 namespace {
@@ -27,7 +28,8 @@ std::string masked(std::string frame) {
   constexpr std::string_view mask = "\x12\x34\x56\x78";
   const auto short_size = static_cast<unsigned char>(frame[1]);
   const std::size_t head = short_size == 127 ? 10 : short_size == 126 ? 4 : 2;
-  for (std::size_t i = head; i < frame.size(); ++i) frame[i] = static_cast<char>(frame[i] ^ mask[(i - head) % mask.size()]);
+  for (std::size_t i = head; i < frame.size(); ++i)
+    frame[i] = static_cast<char>(frame[i] ^ mask[(i - head) % mask.size()]);
   frame[1] = static_cast<char>(short_size | 0x80);
   frame.insert(head, mask);
   return frame;
@@ -39,8 +41,9 @@ void check_own_frames(std::string_view input) {
   std::string ping;
   http::append_ping_frame(ping);
   const auto heard = read_in_pieces(masked(text) + masked(ping), 7);
-  check(input.size() <= message_bytes_max ? heard.ping && !heard.close : !heard.ping && heard.close == CloseCode::too_big,
-        "a text frame is one frame, of the size it says");
+  check(
+      input.size() <= message_bytes_max ? heard.ping && !heard.close : !heard.ping && heard.close == CloseCode::too_big,
+      "a text frame is one frame, of the size it says");
   std::string close;
   http::append_close_frame(close, CloseCode::try_later, input);
   check(close.size() <= 2 + 125, "a control frame is short");

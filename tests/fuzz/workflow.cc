@@ -1,11 +1,12 @@
 // Definitions: YAML, and what a workflow makes of it.
+#include "core/workflow.h"
+
 #include <algorithm>
 #include <optional>
 
 #include "core/characters.h"
 #include "core/expression.h"
 #include "core/source_reader.h"
-#include "core/workflow.h"
 #include "fuzz.h"
 #include "yaml/yaml.h"
 
@@ -17,12 +18,18 @@ ToolCatalog make_tools() {
   ToolCatalog tools;
   tools.add({.name = {"noop"}, .keys = {}, .writes = ToolSpec::Writes::never});
   tools.add({.name = {"http.request"},
-             .keys = {{"url", true, Kind::text}, {"method", false, Kind::text}, {"headers", false, Kind::text_map},
+             .keys = {{"url", true, Kind::text},
+                      {"method", false, Kind::text},
+                      {"headers", false, Kind::text_map},
                       {"body", false, Kind::any}},
              .writes = ToolSpec::Writes::by_method});
   tools.add({.name = {"shell"},
-             .keys = {{"run", true, Kind::text}, {"args", false, Kind::text_list}, {"env", false, Kind::map},
-                      {"quiet", false, Kind::boolean}, {"nice", false, Kind::number}, {"items", false, Kind::list},
+             .keys = {{"run", true, Kind::text},
+                      {"args", false, Kind::text_list},
+                      {"env", false, Kind::map},
+                      {"quiet", false, Kind::boolean},
+                      {"nice", false, Kind::number},
+                      {"items", false, Kind::list},
                       {"after", false, Kind::duration}}});
   return tools;
 }
@@ -65,7 +72,8 @@ void check_workflow(const Workflow& workflow, bool with_catalogue) {
     found = 0;
     for (std::size_t i = 0; i < workflow.steps.size(); ++i) {
       const auto& needs = workflow.steps[i].needs;
-      check(std::ranges::all_of(needs, [&](StepIndex need) { return need < workflow.steps.size(); }), "needs are steps");
+      check(std::ranges::all_of(needs, [&](StepIndex need) { return need < workflow.steps.size(); }),
+            "needs are steps");
       if (reachable[i] || !std::ranges::all_of(needs, [&](StepIndex need) { return reachable[need]; })) continue;
       reachable[i] = true;
       ++found;
@@ -107,7 +115,8 @@ FUZZ_TARGET(workflow) {
     const auto& errors = workflow.error();
     check(!errors.empty() && errors.size() <= source_errors_max, "a refusal has reasons, and not too many");
     for (const SourceError& error : errors) check_error(error, input);
-    check(std::ranges::is_sorted(errors, {}, [](const SourceError& e) { return std::pair(e.place.line, e.place.column); }),
+    check(std::ranges::is_sorted(errors, {},
+                                 [](const SourceError& e) { return std::pair(e.place.line, e.place.column); }),
           "errors come in the document's order");
   }
 }

@@ -210,8 +210,8 @@ void Checker::check_pace(const Start& start) const {
 // ---- Leases (8, 9)
 
 void Checker::check_grants(const TakenTurn& taken) const {
-  for (const auto& [sink, leases] : taken.turn.grants)
-    for (const Lease& lease : leases) {
+  for (const auto& grant : taken.turn.grants)
+    for (const Lease& lease : grant.leases) {
       const RunModel* run = find(lease.run);
       auto what = [&] {
         return lease.run.str() + " step " + lease.step.text + " token " + std::to_string(lease.token);

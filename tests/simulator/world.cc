@@ -179,9 +179,9 @@ void World::take_turn() {
                   .workers = {},
                   .alive = {},
                   .replies = std::exchange(replies_owed_, 0)};
-  for (auto& [sink, leases] : taken.turn.grants)
+  for (const auto& grant : taken.turn.grants)
     for (auto& hand : hands_)
-      if (hand.get() == sink) hand->slots -= static_cast<int>(leases.size());
+      if (hand.get() == grant.sink) hand->slots -= static_cast<int>(grant.leases.size());
   demand(!winding_down_ || taken.turn.grants.empty(), "nothing is handed out while the process winds down", "a grant");
   for (auto& hand : hands_) {
     if (!hand->registered) continue;
