@@ -5,7 +5,7 @@
 #include "core/snapshot.h"
 #include "fuzz.h"
 #include "some_workflow.h"
-#include "store/sqlite/tenant_state.h"
+#include "store/tenant_state.h"
 #include "store/store.h"
 
 namespace pawl::fuzz {
@@ -24,9 +24,9 @@ void read_as_snapshot(std::string_view bytes) {
 }
 
 void read_as_tenant(std::string_view bytes) {
-  const auto tenant = sqlite::read_tenant({}, bytes);
+  const auto tenant = read_tenant({}, bytes);
   if (!tenant) return;
-  const auto again = sqlite::read_tenant({}, sqlite::write_tenant(*tenant));
+  const auto again = read_tenant({}, write_tenant(*tenant));
   check(again && *again == *tenant, "a tenant that was read is written as it is");
 }
 

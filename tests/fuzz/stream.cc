@@ -7,7 +7,7 @@
 #include "core/tenant.h"
 #include "fuzz.h"
 #include "some_workflow.h"
-#include "store/sqlite/tenant_state.h"
+#include "store/tenant_state.h"
 
 namespace pawl::fuzz {
 namespace {
@@ -73,7 +73,7 @@ class TenantStream {
       check(!folded.error().empty(), "an event that does not fit is told so");
       return check(before == tenant_, "an event that does not fit leaves no trace");
     }
-    const auto copy = sqlite::read_tenant(tenant_.id, sqlite::write_tenant(tenant_));
+    const auto copy = read_tenant(tenant_.id, write_tenant(tenant_));
     check(copy && *copy == tenant_, "a tenant's row is the tenant");
   }
 
