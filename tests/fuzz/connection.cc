@@ -157,7 +157,7 @@ Answer take_answer(std::string_view& text) {
     const auto value = header.substr(colon + 2);
     if (name == "Content-Length") length = std::stoul(std::string(value));
     if (value == "text/event-stream") channel = true;
-    if (name != "Date") (answer.text += '\n') += header;
+    if (name != "Date" && name != "X-Request-Id") (answer.text += '\n') += header;
   }
   if (channel) {
     check_channel(text, answer.status == 101);
