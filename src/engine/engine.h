@@ -413,6 +413,7 @@ class Engine {
   // Its row is written with this turn, whether an event comes or not.
   void rewrite(Resident& resident);
   bool keeps(const ToolName& tool) const;
+  bool is_paced_by_store(const Run& run) const;
   bool is_capped(const Scheduler::Ticket& ticket);
   bool refill();
   bool refill(std::span<const ToolName> tools, std::size_t wanted, std::optional<TenantId> only);

@@ -39,8 +39,7 @@ void Engine::start_gates() {
 
 void Engine::remember_start(const Resident& resident) {
   const Run& run = resident.run;
-  // With several servers the store knows which of them count.
-  if (shared_ || scheduler_.is_paced(resident.workflow_number))
+  if (shared_ ? is_paced_by_store(run) : scheduler_.is_paced(resident.workflow_number))
     turn_.frame.starts.push_back({run.tenant, run.workflow->name, run.started_at, run.id});
 }
 

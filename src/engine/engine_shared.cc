@@ -240,6 +240,12 @@ bool Engine::keeps(const ToolName& tool) const {
          std::ranges::any_of(polls_, [&](const WaitingPoll& waiting) { return serves(waiting.poll); });
 }
 
+// Whether its start counts in a cap that the store keeps.
+bool Engine::is_paced_by_store(const Run& run) const {
+  const Workflow* latest = workflows_.latest(run.tenant, run.workflow->name);
+  return tenants_.at(run.tenant).tenant.caps.max_runs_per_min || (latest && latest->caps.max_runs_per_min);
+}
+
 bool Engine::is_capped(const Scheduler::Ticket& ticket) {
   if (capped_.empty()) return false;
   auto found = residents_.find(ticket.run);

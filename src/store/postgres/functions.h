@@ -263,7 +263,7 @@ BEGIN
       ON CONFLICT (tenant, id) DO UPDATE
         SET status = excluded.status, tier = excluded.tier, expires_at = excluded.expires_at;
   END IF;
-  IF v_metered AND cardinality(p_starts) > 0 THEN
+  IF cardinality(p_starts) > 0 THEN
     INSERT INTO pawl.starts(tenant, at, run, workflow)
       SELECT s.tenant, s.at, s.run, s.workflow FROM unnest(p_starts) s WHERE s.place <> ALL(v_out);
   END IF;
