@@ -228,6 +228,36 @@ class Together(Town):
             return False
 
 
+class Moving(Town):
+    def test_a_folder_moves_with_its_runs_chains_and_keys(self):
+        folder = self.place / "0"
+        folder.mkdir()
+        workflow = self.place / "gate.yaml"
+        workflow.write_text(GATE)
+
+        def pawl(*arguments, code=0):
+            done = subprocess.run([PAWL, *map(str, arguments)], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+            self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+            return done.stdout
+
+        for _ in range(3):
+            pawl("run", workflow, "--data", folder, "--approve")
+        pawl("run", workflow, "--data", folder, code=5)
+        url = self.cluster.url(self.name)
+        self.assertIn("4 runs", pawl("migrate", "--from", f"sqlite:{folder}", "--to", url))
+        self.assertIn("4 runs were there already", pawl("migrate", "--from", f"sqlite:{folder}", "--to", url))
+        server = Server(folder, url)
+        self.servers.append(server)
+        self.addCleanup(lambda: server.process.poll() is None and server.kill())
+        server.start()
+        waiting = [item["id"] for item in self.ask(server, "GET", "/runs?status=waiting")["items"]]
+        self.assertEqual(len(waiting), 1)
+        self.assertEqual(self.ask(server, "POST", f"/runs/{waiting[0]}/approve", {})["status"], "success")
+        self.assertEqual(len(self.ask(server, "GET", "/runs")["items"]), 4)
+        pawl("migrate", "--from", f"sqlite:{self.place}/nowhere", "--to", url, code=2)
+        pawl("migrate", "--from", f"sqlite:{folder}", "--to", "mysql://x", code=2)
+
+
 class Storm(Town):
     """Servers that die, freeze and come back, and a database that is restarted, under load."""
 
