@@ -157,8 +157,10 @@ std::string nearest(std::string_view word, const std::vector<std::string>& known
         row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
       }
     }
-    if (row.back() < best_distance) {
-      best_distance = row.back();
+    // Letters in the wrong order are one slip.
+    std::size_t distance = std::ranges::is_permutation(word, candidate) ? std::min<std::size_t>(row.back(), 1) : row.back();
+    if (distance < best_distance) {
+      best_distance = distance;
       best = candidate;
     }
   }

@@ -13,16 +13,6 @@
 namespace pawl {
 namespace {
 
-std::vector<ReadyStep> ready_of(const Run& run) {
-  std::vector<ReadyStep> out;
-  bool fresh = run.status == RunStatus::created;
-  for (StepIndex i = 0; i < run.steps.size(); ++i)
-    if (run.steps[i].status == StepStatus::ready)
-      out.push_back({run.tenant, run.workspace, run.workflow->name, run.definition(i).tool, run.id, i, fresh});
-  if (starts_at_gate(run)) out.push_back({run.tenant, run.workspace, run.workflow->name, {}, run.id, 0, true});
-  return out;
-}
-
 auto ready_key(const ReadyStep& ready) { return std::tuple(ready.step, ready.tool, ready.workspace, ready.fresh); }
 
 auto approval_key(const ApprovalRow& row) {
@@ -222,7 +212,7 @@ void Verification::check_approval_rows(const Run& run) {
 }
 
 void Verification::check_ready_rows(const Run& run) {
-  std::vector<ReadyStep> folded = ready_of(run);
+  std::vector<ReadyStep> folded = ready_steps(run);
   auto found = ready_.find(run.id);
   std::vector<ReadyStep> rows;
   if (found != ready_.end()) {

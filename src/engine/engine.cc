@@ -6,7 +6,7 @@
 #include "core/invariant.h"
 #include "core/planted.h"
 #include "core/snapshot.h"
-#include "crypto/sha256.h"
+#include "engine/answering.h"
 #include "engine/resident.h"
 
 namespace pawl {
@@ -158,35 +158,6 @@ RunAnswer Engine::answer_of(const Resident& resident) const {
   return {resident.run.id, resident.run.status, resident.run.seq};
 }
 
-template <class T>
-void Engine::answer_with(Reply<T>& reply, std::expected<T, Refusal> answer) {
-  if (!reply && !deciding_again_) return;
-  if (planted(Bug::answer_before_commit)) return reply(std::move(answer));
-  turn_.answers.push_back(
-      {.say =
-           [reply = std::move(reply), answer = std::move(answer)]() mutable {
-             if (reply) reply(std::move(answer));
-           },
-       .round = round_,
-       .was_open = deciding_again_});
-}
-
-template <class T, class MakeAgain>
-void Engine::answer_on(std::array<Incarnation, 2> basis, Reply<T>& reply, std::expected<T, Refusal> answer,
-                       MakeAgain make_again) {
-  if (basis == std::array<Incarnation, 2>{}) return answer_with<T>(reply, std::move(answer));
-  // One of the two will be called: whichever it is has the reply.
-  auto shared = std::make_shared<Reply<T>>(std::move(reply));
-  turn_.answers.push_back({.say =
-                               [shared, answer = std::move(answer)]() mutable {
-                                 if (*shared) (*shared)(std::move(answer));
-                               },
-                           .basis = basis,
-                           .again = [this, shared, again = make_again()]() mutable { again(*this, std::move(*shared)); },
-                           .round = round_,
-                           .was_open = deciding_again_});
-}
-
 std::array<Incarnation, 2> Engine::basis_of(const Resident& resident) const {
   if (!shared_) return {};
   const TenantEntry& tenant = tenants_.at(resident.run.tenant);
@@ -299,154 +270,6 @@ void Engine::audit_on_sealed(const Resident& resident, const RunCommand& command
   }
   Actor by = audit.by;
   append_tenant_event(tenants_.at(resident.run.tenant), RequestRefused{resident.run.id, std::move(audit)}, by);
-}
-
-void Engine::append_tenant_event(TenantEntry& entry, TenantPayload payload, const Actor& by) {
-  TenantEvent event{clock_.now(), by, std::move(payload)};
-  evolve(entry.tenant, event);
-  History history{.key = StreamKey::of(entry.tenant.id),
-                  .first_seq = entry.tenant.seq,
-                  .lines = {},
-                  .last_seq = entry.tenant.seq,
-                  .head = {}};
-  append_event(history.lines, event);
-  Hash follows = entry.head;
-  entry.head = chain_next(sha256, entry.head, history.lines);
-  history.lines += '\n';
-  history.head = entry.head;
-  entry.changed_at = position_ + 1;
-  if (!shared_) append_part(turn_.frame.parts, {history.key, history.first_seq, history.lines});
-  turn_.frame.tenants.push_back({entry.tenant, std::move(history), follows, entry.incarnation});
-  turn_.news.tenants.push_back(entry.tenant.id);
-  ++stats_.events;
-}
-
-// ---- Tenants
-
-const Tenant* Engine::find_tenant(TenantId tenant) const {
-  auto found = tenants_.find(tenant);
-  return found == tenants_.end() ? nullptr : &found->second.tenant;
-}
-
-std::optional<TenantId> Engine::find_tenant(std::string_view name) const {
-  for (const auto& [id, entry] : tenants_)
-    if (entry.tenant.name == name) return id;
-  return std::nullopt;
-}
-
-void Engine::create_tenant(std::string name, Actor by, Reply<TenantId> reply) {
-  if (!is_valid_name(name))
-    return answer_with(reply, std::expected<TenantId, Refusal>(std::unexpected(
-                                  Refusal{RefusalCode::invalid, "a tenant's name is letters, digits, . _ and -"})));
-  if (auto existing = find_tenant(name)) return answer_with<TenantId>(reply, *existing);
-  auto id = ids_.make<TenantId>(clock_.now());
-  TenantEntry& entry = tenants_[id];
-  entry.tenant.id = id;
-  entry.head = genesis(StreamKey::of(id));
-  entry.incarnation = ++incarnations_;
-  append_tenant_event(entry, TenantCreated{name}, by);
-  answer_on<TenantId>(basis_of(entry), reply, id, [&] {
-    return [name, by](Engine& engine, Reply<TenantId> again) { engine.create_tenant(name, by, std::move(again)); };
-  });
-}
-
-namespace {
-
-std::unexpected<Refusal> no_such(std::string_view what) {
-  return std::unexpected(Refusal{RefusalCode::not_found, "there is no such " + std::string(what)});
-}
-
-bool is_valid_weight(int weight) { return weight >= 1 && weight <= weight_max; }
-
-}  // namespace
-
-template <class Request>
-void Engine::configure(TenantId tenant, const Request& request, const Actor& by, Reply<TenantId>& reply) {
-  TenantEntry& entry = tenants_.at(tenant);
-  append_tenant_event(entry, request, by);
-  answer_on<TenantId>(basis_of(entry), reply, tenant, [&] {
-    return [=](Engine& engine, Reply<TenantId> again) { engine.request(tenant, request, by, std::move(again)); };
-  });
-}
-
-void Engine::set_limits(TenantId tenant, LimitsSet limits, Actor by, Reply<TenantId> reply) {
-  if (!find_entry(tenant)) return answer_with<TenantId>(reply, no_such("tenant"));
-  if (!is_valid_weight(limits.weight))
-    return answer_with<TenantId>(
-        reply, std::unexpected(Refusal{RefusalCode::invalid, "a weight lies between 1 and " + std::to_string(weight_max)}));
-  limit(tenant, limits.weight, limits.caps);
-  configure(tenant, limits, by, reply);
-}
-
-void Engine::create_key(TenantId tenant, KeyCreated key, Actor by, Reply<TenantId> reply) {
-  TenantEntry* entry = find_entry(tenant);
-  if (!entry) return answer_with<TenantId>(reply, no_such("tenant"));
-  if (!is_valid_name(key.name) || entry->tenant.keys.contains(key.key))
-    return answer_with<TenantId>(
-        reply, std::unexpected(Refusal{RefusalCode::invalid, "a key's name is letters, digits, . _ and -"}));
-  configure(tenant, key, by, reply);
-}
-
-void Engine::revoke_key(TenantId tenant, KeyRevoked key, Actor by, Reply<TenantId> reply) {
-  TenantEntry* entry = find_entry(tenant);
-  if (entry && shared_ && !entry->tenant.keys.contains(key.key)) learn(tenant);
-  if (!entry || !entry->tenant.keys.contains(key.key)) return answer_with<TenantId>(reply, no_such("key"));
-  // A repeat changes nothing, so it says nothing.
-  if (key.from < entry->tenant.keys.at(key.key).expires_at) return configure(tenant, key, by, reply);
-  answer_with<TenantId>(reply, tenant);
-}
-
-void Engine::set_workspace(TenantId tenant, WorkspaceSet workspace, Actor by, Reply<TenantId> reply) {
-  if (!find_entry(tenant)) return answer_with<TenantId>(reply, no_such("tenant"));
-  if (!is_valid_weight(workspace.weight) || !is_valid_name(workspace.workspace.text))
-    return answer_with<TenantId>(
-        reply, std::unexpected(Refusal{RefusalCode::invalid, "a workspace has a name and a weight between 1 and " +
-                                                                 std::to_string(weight_max)}));
-  scheduler_.set_workspace_weight(tenant, workspace.workspace, workspace.weight);
-  configure(tenant, workspace, by, reply);
-}
-
-void Engine::publish(TenantId tenant, std::string source, std::string file, Actor by, Reply<WorkflowRef> reply) {
-  auto workflow = compile_workflow(source, file, &tools_);
-  if (!workflow)
-    return answer_with<WorkflowRef>(reply, std::unexpected(Refusal{RefusalCode::invalid, workflow.error()}));
-  publish_compiled(tenant, std::move(*workflow), by, reply);
-}
-
-void Engine::publish_as(TenantId tenant, const WorkflowName& name, std::string source, Actor by,
-                        Reply<WorkflowRef> reply) {
-  auto workflow = compile_workflow(source, name.text, &tools_);
-  if (workflow && workflow->name != name)
-    workflow = std::unexpected("the definition is called \"" + workflow->name.text + "\", not \"" + name.text + "\"");
-  if (!workflow)
-    return answer_with<WorkflowRef>(reply, std::unexpected(Refusal{RefusalCode::invalid, workflow.error()}));
-  publish_compiled(tenant, std::move(*workflow), by, reply);
-}
-
-void Engine::publish_compiled(TenantId tenant, Workflow workflow, const Actor& by, Reply<WorkflowRef>& reply) {
-  TenantEntry* entry = find_entry(tenant);
-  if (!entry) return answer_with<WorkflowRef>(reply, no_such("tenant"));
-  if (shared_) learn(tenant);
-  if (auto found = entry->tenant.workflows.find(workflow.name); found != entry->tenant.workflows.end()) {
-    if (found->second.digest == workflow.digest)
-      return answer_on<WorkflowRef>(basis_of(*entry), reply, WorkflowRef{workflow.name, found->second.version, false},
-                                    [&] { return publishing(tenant, workflow, by); });
-    workflow.version = found->second.version;
-  }
-  workflow.version += 1;
-  append_tenant_event(*entry, WorkflowPublished{workflow.name, workflow.version, workflow.digest, workflow.source}, by);
-  turn_.frame.workflows.push_back(
-      {tenant, workflow.name, workflow.version, workflow.digest, workflow.source, workflow.caps});
-  answer_on<WorkflowRef>(basis_of(*entry), reply, WorkflowRef{workflow.name, workflow.version, true},
-                         [&] { return publishing(tenant, workflow, by); });
-  // With several servers another one may publish that version first: it is only used once it is durable.
-  if (!shared_) add_workflow(tenant, std::move(workflow));
-}
-
-void Engine::add_workflow(TenantId tenant, Workflow workflow) {
-  const Workflow& added = workflows_.add(tenant, std::move(workflow));
-  if (workflows_.latest(tenant, added.name) == &added && !shared_)
-    scheduler_.set_workflow_caps(tenant, added.name, added.caps);
 }
 
 // ---- Runs

@@ -72,12 +72,17 @@ RunFold fold_of(const Run& run, const Hash& head, Instant updated_at, Instant no
              .seq = run.seq,
              .head = head,
              .snapshot = write_snapshot(run)};
+  out.ready = ready_steps(run);
+  return out;
+}
+
+std::vector<ReadyStep> ready_steps(const Run& run) {
+  std::vector<ReadyStep> out;
+  bool fresh = run.status == RunStatus::created;
   for (StepIndex i = 0; i < run.steps.size(); ++i)
     if (run.steps[i].status == StepStatus::ready)
-      out.ready.push_back({run.tenant, run.workspace, run.workflow->name, run.definition(i).tool, run.id, i,
-                           run.status == RunStatus::created});
-  if (starts_at_gate(run))
-    out.ready.push_back({run.tenant, run.workspace, run.workflow->name, ToolName{}, run.id, 0, true});
+      out.push_back({run.tenant, run.workspace, run.workflow->name, run.definition(i).tool, run.id, i, fresh});
+  if (starts_at_gate(run)) out.push_back({run.tenant, run.workspace, run.workflow->name, ToolName{}, run.id, 0, true});
   return out;
 }
 

@@ -352,21 +352,6 @@ void Engine::look_around() {
   }
 }
 
-Engine::TenantEntry* Engine::find_entry(TenantId tenant) {
-  auto found = tenants_.find(tenant);
-  if (found == tenants_.end() && shared_ && learn(tenant)) found = tenants_.find(tenant);
-  return found == tenants_.end() ? nullptr : &found->second;
-}
-
-std::array<Incarnation, 2> Engine::basis_of(const TenantEntry& entry) const {
-  return {shared_ && entry.changed_at > durable_ ? entry.incarnation : 0, 0};
-}
-
-// Caps of several servers are kept by the store.
-void Engine::limit(TenantId tenant, int weight, const Caps& caps) {
-  scheduler_.set_limits(tenant, {weight, shared_ ? Caps{} : caps});
-}
-
 bool Engine::learn(TenantId id) {
   auto known = tenants_.find(id);
   if (known != tenants_.end() && known->second.changed_at > durable_) return false;  // about to be written here

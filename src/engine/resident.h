@@ -106,6 +106,7 @@ bool starts_at_gate(const Run& run);
 
 // The run's row, its leases and what of it is ready.
 RunFold fold_of(const Run& run, const Hash& head, Instant updated_at, Instant now);
+std::vector<ReadyStep> ready_steps(const Run& run);
 std::vector<ApprovalRow> approval_rows(const Run& run);
 
 bool is_claimable(const Run& run, StepIndex step, Instant now);
