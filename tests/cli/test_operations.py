@@ -401,7 +401,9 @@ class Logging(OperationsCase):
 
     @unittest.skipUnless(os.environ.get("FAILING_DISK"), "needs the library of tests/crash")
     def test_a_store_that_fails_is_the_last_that_is_said(self):
-        server = self.serve(env={"LD_PRELOAD": os.environ["FAILING_DISK"], "FAIL_SYNC": "40"})
+        server = self.serve(env={"LD_PRELOAD": os.environ["FAILING_DISK"], "FAIL_SYNC": "40",
+                                 # Under AddressSanitizer its runtime would like to be the first library.
+                                 "ASAN_OPTIONS": "verify_asan_link_order=0:" + os.environ.get("ASAN_OPTIONS", "")})
         self.ask("PUT", "/workflows/remote", REMOTE)
 
         def is_over():
