@@ -1,0 +1,57 @@
+// A side effect that someone wants to have, before it happens: what would be done, to what, and under which key it may
+// happen once. Its digest is sha256 over its canonical text; every allow and every approval is for exactly one digest
+// and one version of the policy.
+#pragma once
+
+#include <expected>
+#include <string>
+
+#include "core/chain.h"
+#include "core/json.h"
+#include "core/names.h"
+#include "core/workflow.h"
+
+namespace pawl {
+
+inline constexpr std::size_t action_name_chars_max = 128;   // connector, operation
+inline constexpr std::size_t action_target_chars_max = 2048;
+inline constexpr std::size_t action_key_chars_max = 512;
+inline constexpr std::size_t action_fields_bytes_max = std::size_t{64} << 10;  // as canonical text
+
+struct Action {
+  std::string connector;  // "servicenow"
+  std::string operation;  // "incident.update"
+  std::string target;     // "acme/incident/8a5055c9c61122780043563ef53438e3"
+  JsonText fields = "{}";  // what is to be written: the canonical text of an object
+  Tier risk = Tier::low;
+  std::string idempotency_key;
+
+  friend bool operator==(const Action&, const Action&) = default;
+};
+
+// The canonical text of the whole action, {"connector":...,"fields":{...},...}: what is journaled and hashed.
+JsonText print_action(const Action& action);
+// Of an object that has these members and no others; `risk` may be missing and is then low. The reason names the member.
+std::expected<Action, std::string> read_action(const Json& value);
+// Whether it keeps the limits above; the reason names the member.
+std::expected<void, std::string> check_action(const Action& action);
+
+inline Hash digest_of(Sha256 sha256, const Action& action) { return sha256(print_action(action), {}); }
+
+// What a policy says to an action. A policy that cannot say anything says deny.
+enum class Effect { deny, allow, needs_approval };
+template <>
+inline constexpr std::array enum_names<Effect>{std::string_view("deny"), std::string_view("allow"),
+                                               std::string_view("needs_approval")};
+
+struct Verdict {
+  Effect effect = Effect::deny;
+  int policy_version = 0;  // 0: the one that pawl brings along
+  std::string rule;        // which one spoke; empty when none did
+  std::string reason;      // for people
+  ApprovalTerms terms;     // needs_approval: what it demands
+
+  friend bool operator==(const Verdict&, const Verdict&) = default;
+};
+
+}  // namespace pawl
