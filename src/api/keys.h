@@ -32,7 +32,7 @@ struct Principal {
   Role role = Role::viewer;
 
   // As the journal names it.
-  Actor actor() const { return Actor{"key:" + key.str().substr(KeyTag::prefix.size() + 1)}; }
+  Actor actor() const { return actor_of(key); }
 };
 
 // Thread-safe. Knows the keys of all tenants, as of the last update().

@@ -36,8 +36,10 @@ int status_of(RefusalCode code) {
   switch (code) {
     case RefusalCode::not_found:
     case RefusalCode::unknown_approval:
+    case RefusalCode::unknown_receipt:
       return 404;
     case RefusalCode::self_approval:
+    case RefusalCode::not_a_person:
       return 403;
     case RefusalCode::invalid:
       return 400;
@@ -52,7 +54,12 @@ int status_of(RefusalCode code) {
     case RefusalCode::run_not_ended:
     case RefusalCode::invalid_transition:
     case RefusalCode::not_external:
+    case RefusalCode::outcome_missing:
+    case RefusalCode::effect_in_progress:
+    case RefusalCode::effect_in_doubt:
       return 409;
+    case RefusalCode::policy_changed:
+      return 503;
   }
   return 500;
 }
@@ -72,7 +79,9 @@ Response to_response(const Problem& problem) {
 }
 
 Problem problem_of(const Refusal& refusal) {
-  if (refusal.code == RefusalCode::not_found || refusal.code == RefusalCode::unknown_approval) return not_found();
+  if (refusal.code == RefusalCode::not_found || refusal.code == RefusalCode::unknown_approval ||
+      refusal.code == RefusalCode::unknown_receipt)
+    return not_found();
   return {.status = status_of(refusal.code), .code = std::string(to_string(refusal.code)), .detail = refusal.message};
 }
 

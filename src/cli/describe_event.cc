@@ -87,6 +87,31 @@ class EventReader {
     std::string word(found == run_.approvals.end() ? "" : to_string(found->status));
     return approval(event.approval, std::move(word), joined(by(event.by), printable(event.reason)), ink);
   }
+  EventWords operator()(const ReceiptIntended& event) const {
+    std::string more = action_words(event.proposal->action);
+    if (!event.grounds.rule.empty()) more = joined(std::move(more), "rule " + printable(event.grounds.rule));
+    return receipt(event.receipt, "effect intended", std::move(more), Ink::blue);
+  }
+  EventWords operator()(const ReceiptRepeated& event) const {
+    return receipt(event.receipt, "effect repeated", "it was in doubt", Ink::yellow);
+  }
+  EventWords operator()(const ReceiptMoved& event) const {
+    Ink ink = event.trigger == ReceiptTrigger::succeed ? Ink::green
+              : event.trigger == ReceiptTrigger::fail  ? Ink::red
+                                                       : Ink::yellow;
+    const Receipt* found = find_receipt(run_, event.receipt);
+    std::string word = "effect ";
+    word += found ? to_string(found->status) : "";
+    return receipt(event.receipt, std::move(word), joined(printable(event.message), by(event.by)), ink);
+  }
+  EventWords operator()(const ActionDenied& event) const {
+    return {event.step.text, "action denied",
+            joined(action_words(event.proposal->action), printable(event.grounds.reason)), Ink::red};
+  }
+  EventWords operator()(const ActionFound& event) const {
+    return {event.step.text, "effect found", fmt::format("it has happened already: {} of {}", event.receipt.str(), event.run.str()),
+            Ink::green};
+  }
   EventWords operator()(const TransitionRefused& event) const {
     return {"run", "refused",
             joined(fmt::format("{} while {}: {}", event.requested, event.state, event.code), by(event.by)),
@@ -97,6 +122,13 @@ class EventReader {
   EventWords step(const StepId& id, std::string more) const {
     StepStatus status = run_.steps[*run_.workflow->find(id)].status;
     return {id.text, std::string(step_word(vocabulary_, status)), std::move(more), ink_of(status)};
+  }
+  static std::string action_words(const Action& action) {
+    return printable(fmt::format("{} {} on {}", action.connector, action.operation, action.target));
+  }
+  EventWords receipt(ReceiptId id, std::string what, std::string more, Ink ink) const {
+    const Receipt* found = find_receipt(run_, id);
+    return {found ? run_.definition(found->step).id.text : "receipt", std::move(what), std::move(more), ink};
   }
   EventWords approval(ApprovalId id, std::string what, std::string more, Ink ink) const {
     auto found = std::ranges::find(run_.approvals, id, &Approval::id);

@@ -140,6 +140,7 @@ class Move {
     fold.follows = genesis(key);
     fold.request_keys = request_keys(*run);
     fold.approvals = approval_rows(*run);
+    for (const Receipt& receipt : run->receipts) fold.receipts.push_back(receipt_row(*run, receipt));
     fold.history = {key, 1, std::move(stream.lines), stream.last_seq, stream.head};
     std::size_t bytes = fold.history.lines.size() + fold.row.snapshot.size();
     frame.runs.push_back(std::move(fold));

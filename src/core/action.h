@@ -4,9 +4,11 @@
 #pragma once
 
 #include <expected>
+#include <optional>
 #include <string>
 
 #include "core/chain.h"
+#include "core/id.h"
 #include "core/json.h"
 #include "core/names.h"
 #include "core/workflow.h"
@@ -53,5 +55,27 @@ struct Verdict {
 
   friend bool operator==(const Verdict&, const Verdict&) = default;
 };
+
+// What an allow, a denial or a request for approval stands on: kept beside each of them.
+struct Grounds {
+  int policy_version = 0;
+  std::string rule;
+  std::string reason;
+
+  friend bool operator==(const Grounds&, const Grounds&) = default;
+};
+inline Grounds grounds_of(const Verdict& verdict) { return {verdict.policy_version, verdict.rule, verdict.reason}; }
+
+// An action as a worker proposes it, with what its connector knows about it.
+struct Proposal {
+  Action action;
+  Hash digest;              // of the action
+  bool idempotent = false;  // may be called again under the same key: the other side does it once
+  JsonText before;          // what would be overwritten; empty when nobody looked
+  std::optional<ReceiptId> reverses;  // the effect that this one undoes
+
+  friend bool operator==(const Proposal&, const Proposal&) = default;
+};
+inline constexpr std::size_t action_metadata_bytes_max = std::size_t{64} << 10;  // `before`, and a response
 
 }  // namespace pawl

@@ -77,8 +77,53 @@ struct AnswerQuestion {
 struct ResolveApproval {
   std::optional<ApprovalId> approval;  // absent: the only one that is open
   bool approve = true;
-  Actor by;
+  Actor by;  // the person, where the tenant knows whose key or account spoke
   std::string reason;
+  Actor via = {};
+  bool is_person = true;  // somebody the tenant knows, not merely a key
+  bool has_asked = false;  // the same person as the one who asked for the run, by whatever identity
+};
+
+// A worker wants to have an effect outside.
+struct ProposeAction {
+  StepIndex step = 0;
+  std::uint64_t token = 0;
+  std::shared_ptr<const Proposal> proposal;
+  Verdict verdict;                // of the policy in force
+  std::optional<int> writes_max;  // the cap in force
+  // Whether its connector found that an earlier call, now in doubt, had its effect.
+  std::optional<bool> happened;
+  // What another run holds under the same idempotency key.
+  struct Holder {
+    RunId run;
+    Receipt receipt;
+  };
+  std::optional<Holder> holder;
+};
+
+// The worker that executes the intent says what became of it.
+struct RecordOutcome {
+  StepIndex step = 0;
+  std::uint64_t token = 0;
+  ReceiptId receipt;
+  bool succeeded = true;
+  std::string error_code;
+  std::string message;
+  JsonText response;
+  std::shared_ptr<const Action> undo;
+};
+
+// A person says whether an effect in doubt happened, after the run is over.
+struct SettleReceipt {
+  ReceiptId receipt;
+  bool happened = true;
+  Actor by;
+};
+
+// Another effect has undone it.
+struct ReverseReceipt {
+  ReceiptId receipt;
+  ReceiptId by;
 };
 
 struct CancelRun {
@@ -98,6 +143,7 @@ struct ReportRun {
 };
 
 using RunCommand = std::variant<StartRun, ClaimStep, CompleteStep, FailStep, ReleaseStep, AskQuestion, AnswerQuestion,
-                                ResolveApproval, CancelRun, TimePasses, ReportRun>;
+                                ResolveApproval, ProposeAction, RecordOutcome, SettleReceipt, ReverseReceipt, CancelRun,
+                                TimePasses, ReportRun>;
 
 }  // namespace pawl

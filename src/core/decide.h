@@ -27,7 +27,13 @@ enum class RefusalCode {
   invalid_transition,  // an implementation reported what contract v1 does not have
   not_external,        // only external runs take reports
   not_found,           // no such run, workflow or tenant here
-  idempotency_conflict,  // that idempotency key belongs to another request
+  idempotency_conflict,  // that idempotency key belongs to another request, or another action
+  not_a_person,          // two_person: a key that is nobody's cannot decide
+  unknown_receipt,
+  outcome_missing,     // a call was allowed whose outcome is not recorded
+  effect_in_progress,  // somebody else is having the same effect at this moment
+  effect_in_doubt,     // nobody knows whether it happened: a person is asked
+  policy_changed,      // the verdict is of an older policy: evaluate again
   invalid              // the request itself is wrong; the message says where
 };
 
@@ -39,7 +45,10 @@ inline constexpr std::array enum_names<RefusalCode>{
     std::string_view("SELF_APPROVAL"),      std::string_view("RUN_ENDED"),
     std::string_view("RUN_NOT_ENDED"),      std::string_view("INVALID_STATE_TRANSITION"),
     std::string_view("NOT_EXTERNAL"),       std::string_view("NOT_FOUND"),
-    std::string_view("IDEMPOTENCY_KEY_REUSED"), std::string_view("INVALID_REQUEST")};
+    std::string_view("IDEMPOTENCY_KEY_REUSED"), std::string_view("NOT_A_PERSON"),
+    std::string_view("UNKNOWN_RECEIPT"),    std::string_view("OUTCOME_MISSING"),
+    std::string_view("EFFECT_IN_PROGRESS"), std::string_view("EFFECT_IN_DOUBT"),
+    std::string_view("POLICY_CHANGED"),     std::string_view("INVALID_REQUEST")};
 
 struct Refusal {
   RefusalCode code;

@@ -82,6 +82,7 @@ struct StepFailed {
 struct StepAsked {
   StepId step;
   JsonText question;
+  std::optional<ReceiptId> doubt = {};  // asks whether this effect happened
 };
 
 struct StepAnswered {
@@ -96,12 +97,15 @@ struct ApprovalRequested {
   StepId step;
   ApprovalTerms terms;
   Instant expires_at;
+  std::shared_ptr<const Proposal> proposal = {};  // null for a gate of the workflow
+  Grounds grounds = {};
 };
 
 // One of several needed said yes.
 struct ApprovalVoted {
   ApprovalId approval;
   Actor by;
+  Actor via = {};
 };
 
 struct ApprovalMoved {
@@ -109,6 +113,49 @@ struct ApprovalMoved {
   ApprovalTrigger trigger;
   Actor by;
   std::string reason;
+  Actor via = {};
+};
+
+// The durable intent: exactly this action may be executed now, by the worker that holds the step.
+struct ReceiptIntended {
+  ReceiptId receipt;
+  StepId step;
+  std::shared_ptr<const Proposal> proposal;
+  Grounds grounds;
+  std::optional<ApprovalId> approval;
+};
+
+// In doubt, and called again under its key: its connector is idempotent. Moves nothing.
+struct ReceiptRepeated {
+  ReceiptId receipt;
+  Grounds grounds;
+  std::optional<ApprovalId> approval;
+};
+
+struct ReceiptMoved {
+  ReceiptId receipt;
+  ReceiptTrigger trigger;
+  Actor by;  // the person who settled a doubt
+  std::string error_code;
+  std::string message;
+  JsonText response;
+  std::shared_ptr<const Action> undo;
+  std::optional<ReceiptId> reversed_by;
+};
+
+// No effect: the policy, or a cap, said no.
+struct ActionDenied {
+  StepId step;
+  std::shared_ptr<const Proposal> proposal;
+  Grounds grounds;
+};
+
+// No effect, because it has happened already: that receipt answers for it.
+struct ActionFound {
+  StepId step;
+  std::shared_ptr<const Proposal> proposal;
+  ReceiptId receipt;
+  RunId run;  // whose receipt it is
 };
 
 // A request that did not fit. Audited, harmless.
@@ -120,7 +167,8 @@ struct TransitionRefused {
 };
 
 using RunPayload = std::variant<RunCreated, RunMoved, StepMoved, StepClaimed, StepCompleted, StepFailed, StepAsked,
-                                StepAnswered, ApprovalRequested, ApprovalVoted, ApprovalMoved, TransitionRefused>;
+                                StepAnswered, ApprovalRequested, ApprovalVoted, ApprovalMoved, ReceiptIntended,
+                                ReceiptRepeated, ReceiptMoved, ActionDenied, ActionFound, TransitionRefused>;
 
 struct RunEvent {
   Instant at;
@@ -132,6 +180,7 @@ std::string_view type_of(const RunPayload& payload);
 std::string_view event_name(RunTrigger trigger);
 std::string_view event_name(StepTrigger trigger);
 std::string_view event_name(ApprovalTrigger trigger);
+std::string_view event_name(ReceiptTrigger trigger);
 
 void append_event(std::string& out, const RunEvent& event);
 std::expected<RunEvent, std::string> parse_run_event(std::string_view text);

@@ -95,8 +95,10 @@ class Fold {
       step.lease_expires_at = event.lease_expires_at;
       step.started_at = at_;
       if (event.writes && !step.wrote) {
+        auto index = static_cast<StepIndex>(&step - run_.steps.data());
+        int before = writes_of(run_, index);
         step.wrote = true;
-        run_.writes += 1;
+        run_.writes += writes_of(run_, index) - before;
       }
       return {};
     });
@@ -124,8 +126,10 @@ class Fold {
   }
 
   Checked operator()(const StepAsked& event) {
+    if (event.doubt && !find_receipt(run_, *event.doubt)) return wrong("a question about no receipt");
     return move(event.step, StepTrigger::ask, [&](Step& step, const StepDefinition&) {
       suspend(step);
+      step.doubt = event.doubt;
       step.question = event.question;
       step.answer.clear();
       return Checked{};
@@ -145,9 +149,12 @@ class Fold {
       step.question.clear();
       return {};
     }
-    return move(event.step, StepTrigger::answer, [&](Step& step, const StepDefinition&) {
+    return move(event.step, StepTrigger::answer, [&](Step& step, const StepDefinition&) -> Checked {
+      if (step.doubt && find_receipt(run_, *step.doubt)->status == ReceiptStatus::in_doubt)
+        return wrong("a doubt was answered and the receipt is still in doubt");
+      step.doubt.reset();
       step.answer = event.answer;
-      return Checked{};
+      return {};
     });
   }
 
@@ -158,6 +165,8 @@ class Fold {
                               .step = *index,
                               .status = ApprovalStatus::requested,
                               .terms = event.terms,
+                              .proposal = event.proposal,
+                              .grounds = event.grounds,
                               .requested_at = at_,
                               .expires_at = event.expires_at,
                               .resolved_at = {},
@@ -170,7 +179,7 @@ class Fold {
   Checked operator()(const ApprovalVoted& event) {
     Approval* approval = find(event.approval);
     if (!approval || approval->status != ApprovalStatus::requested) return wrong("a vote on an approval that is not open");
-    return vote(*approval, event.by);
+    return vote(*approval, event.by, event.via);
   }
 
   Checked operator()(const ApprovalMoved& event) {
@@ -184,7 +193,7 @@ class Fold {
       if (approval->expires_at <= at_) return wrong("an expired approval was approved");
       if (static_cast<int>(approval->votes.size()) + 1 < approval->terms.quorum)
         return wrong("approved without its quorum");
-      if (auto voted = vote(*approval, event.by); !voted) return voted;
+      if (auto voted = vote(*approval, event.by, event.via); !voted) return voted;
     }
     approval->status = *to;
     approval->resolved_at = at_;
@@ -193,6 +202,62 @@ class Fold {
     return {};
   }
 
+  Checked operator()(const ReceiptIntended& event) {
+    auto index = running_step(event.step);
+    if (!index) return wrong(index.error());
+    if (find_effect(run_, event.proposal->action.idempotency_key)) return wrong("a second effect under one key");
+    if (auto allowed = check_approval(event.approval, *index, *event.proposal, event.grounds); !allowed) return allowed;
+    int before = writes_of(run_, *index);
+    run_.receipts.push_back({.id = event.receipt,
+                             .step = *index,
+                             .proposal = event.proposal,
+                             .grounds = event.grounds,
+                             .approval = event.approval,
+                             .token = run_.steps[*index].lease_token,
+                             .intended_at = at_});
+    run_.writes += writes_of(run_, *index) - before;
+    return {};
+  }
+
+  Checked operator()(const ReceiptRepeated& event) {
+    Receipt* receipt = receipt_of(event.receipt);
+    if (!receipt || receipt->status != ReceiptStatus::in_doubt) return wrong("a call was repeated that is not in doubt");
+    if (!receipt->proposal->idempotent) return wrong("a call in doubt was repeated that is not idempotent");
+    const Step& step = run_.steps[receipt->step];
+    if (step.status != StepStatus::running) return wrong("a call was repeated for a step that is not running");
+    if (auto allowed = check_approval(event.approval, receipt->step, *receipt->proposal, event.grounds); !allowed)
+      return allowed;
+    receipt->grounds = event.grounds;
+    receipt->approval = event.approval;
+    receipt->token = step.lease_token;
+    receipt->calls += 1;
+    return {};
+  }
+
+  Checked operator()(const ReceiptMoved& event) {
+    Receipt* receipt = receipt_of(event.receipt);
+    if (!receipt) return wrong("no such receipt");
+    auto to = next(receipt_table, receipt->status, event.trigger);
+    if (!to)
+      return wrong("a receipt that is " + std::string(to_string(receipt->status)) + " cannot " +
+                   std::string(to_string(event.trigger)));
+    if (event.trigger == ReceiptTrigger::reverse && !event.reversed_by) return wrong("undone by nothing");
+    receipt->status = *to;
+    receipt->resolved_at = at_;
+    receipt->resolved_by = event.by;
+    if (event.trigger == ReceiptTrigger::reverse) {
+      receipt->reversed_by = event.reversed_by;
+      return {};
+    }
+    receipt->error_code = event.error_code;
+    receipt->message = event.message;
+    receipt->response = event.response;
+    receipt->undo = event.undo;
+    return {};
+  }
+
+  Checked operator()(const ActionDenied& event) { return checked(running_step(event.step)); }
+  Checked operator()(const ActionFound& event) { return checked(running_step(event.step)); }
   Checked operator()(const TransitionRefused&) { return {}; }
 
  private:
@@ -212,6 +277,30 @@ class Fold {
     return {};
   }
 
+  std::expected<StepIndex, std::string> running_step(const StepId& id) const {
+    auto index = run_.workflow->find(id);
+    if (!index || *index >= run_.steps.size()) return wrong("no step " + id.text);
+    if (run_.steps[*index].status != StepStatus::running) return wrong("step " + id.text + " acts and is not running");
+    return *index;
+  }
+  static Checked checked(const std::expected<StepIndex, std::string>& index) {
+    return index ? Checked{} : wrong(index.error());
+  }
+
+  // No effect without an approval of exactly this action, under exactly this policy, where one is claimed.
+  Checked check_approval(std::optional<ApprovalId> id, StepIndex step, const Proposal& proposal, const Grounds& grounds) {
+    if (!id) return {};
+    const Approval* approval = find(*id);
+    if (!approval || approval->step != step || approval->status != ApprovalStatus::approved || !approval->proposal)
+      return wrong("an effect without the approval that it names");
+    if (approval->proposal->digest != proposal.digest) return wrong("an effect that is not the one that was approved");
+    if (approval->grounds.policy_version != grounds.policy_version)
+      return wrong("an effect under another policy than it was approved under");
+    return {};
+  }
+
+  Receipt* receipt_of(ReceiptId id) { return const_cast<Receipt*>(find_receipt(run_, id)); }
+
   // Waiting for a person is no failure, nor is a worker that stops: the attempt goes on, under a new lease, and that
   // claim counts it again. Otherwise a question in the last attempt could never be answered.
   static void suspend(Step& step) { step.attempts -= 1; }
@@ -226,11 +315,11 @@ class Fold {
     return it == run_.approvals.end() ? nullptr : &*it;
   }
 
-  Checked vote(Approval& approval, const Actor& by) {
+  Checked vote(Approval& approval, const Actor& by, const Actor& via) {
     for (const Vote& earlier : approval.votes)
       if (earlier.by == by) return wrong("one person voted twice");
     if (approval.terms.two_person && by == run_.created_by) return wrong("the one who asked approved it");
-    approval.votes.push_back({by, at_});
+    approval.votes.push_back({by, via, at_});
     return {};
   }
 
@@ -242,7 +331,9 @@ class Fold {
 
 Checked evolve_checked(Run& run, const RunEvent& event) {
   if (run.seq == 0 && !std::holds_alternative<RunCreated>(event.payload)) return wrong("the first event must create the run");
-  if (is_terminal(run.status)) return wrong("an event after the run ended");
+  // What an effect came to may turn out, or be undone, after the run that had it is over. Nothing else may follow.
+  if (is_terminal(run.status) && !std::holds_alternative<ReceiptMoved>(event.payload))
+    return wrong("an event after the run ended");
   auto folded = std::visit(Fold(run, event.at), event.payload);
   if (folded) run.seq += 1;
   return folded;

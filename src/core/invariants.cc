@@ -23,6 +23,7 @@ class RunCheck {
       check_sums();
     }
     for (const Approval& approval : run_.approvals) check_approval(approval);
+    for (const Receipt& receipt : run_.receipts) check_receipt(receipt);
     return std::move(problems_);
   }
 
@@ -116,9 +117,9 @@ class RunCheck {
   void check_sums() {
     Money cost;
     int writes = 0;
-    for (const Step& step : run_.steps) {
-      cost = cost + step.cost;
-      writes += step.wrote;
+    for (std::size_t i = 0; i < run_.steps.size(); ++i) {
+      cost = cost + run_.steps[i].cost;
+      writes += writes_of(run_, static_cast<StepIndex>(i));
     }
     expect(cost == run_.cost, "the run's cost is not the sum of its steps'");
     expect(writes == run_.writes, "the run's writes are not those of its steps");
@@ -143,6 +144,27 @@ class RunCheck {
     else
       expect_here(!enough, "its quorum is reached and it is not approved");
     if (approval.terms.two_person) expect_here(approval.terms.quorum == 2, "two_person with another quorum than two");
+  }
+
+  void check_receipt(const Receipt& receipt) {
+    std::string about = "receipt " + receipt.id.str() + ": ";
+    auto expect_here = [&](bool holds, std::string_view problem) { expect(holds, about + std::string(problem)); };
+    const Step& step = run_.steps[receipt.step];
+    bool is_open = receipt.status == ReceiptStatus::intended;
+    if (is_open)
+      expect_here(step.status == StepStatus::running && receipt.token == step.lease_token,
+                  "its call is open and nobody is there to make it");
+    expect_here(is_open == (receipt.resolved_at.ms == 0), "its outcome and the time of its outcome disagree");
+    expect_here((receipt.status == ReceiptStatus::reversed) == receipt.reversed_by.has_value(),
+                "undone, and by nothing; or by something, and not undone");
+    expect_here(receipt.calls == 1 || receipt.proposal->idempotent, "called again although that is not safe");
+    if (step.status == StepStatus::succeeded && receipt.token == step.lease_token)
+      expect_here(receipt.status != ReceiptStatus::in_doubt, "its step succeeded and nobody knows whether it happened");
+    if (!holds_key(receipt.status)) return;
+    for (const Receipt& other : run_.receipts)
+      expect_here(&other == &receipt || !holds_key(other.status) ||
+                      other.proposal->action.idempotency_key != receipt.proposal->action.idempotency_key,
+                  "a second effect stands under its key");
   }
 
   const Run& run_;

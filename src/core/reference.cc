@@ -51,6 +51,23 @@ constexpr std::array advice{
     Advice{"WRITE_CAP_EXCEEDED",
            "Check whether the run should write that often at all: the cap exists to stop a loop. If it should, raise "
            "`max_writes_per_run` for this workflow and start a new run."},
+    Advice{"POLICY_DENIED",
+           "`pawl show RUN` names the policy's version and the rule that spoke. Try a changed policy on what was recorded "
+           "before you publish it: `pawl policy test FILE`."},
+    Advice{"ACTION_CHANGED",
+           "Treat it as an incident: compare the action in `approval.requested` with the one in `action.denied` in the "
+           "run's events. Nothing was done."},
+    Advice{"EFFECT_IN_PROGRESS",
+           "Nothing while attempts remain. If it keeps coming back, look at the receipt that the message names: one in "
+           "doubt waits for a person."},
+    Advice{"EFFECT_ABSENT", "Nothing: the step is free to try it again."},
+    Advice{"EFFECT_UNKNOWN",
+           "Look at the receipt. An idempotent connector calls again by itself; otherwise the run asks a person whether "
+           "it happened, and `pawl inbox` or `pawl show RUN` shows the question."},
+    Advice{"IDEMPOTENCY_KEY_REUSED",
+           "Give the step an `idempotency_key` that says what makes its effect one of its kind, and start a new run."},
+    Advice{"UNDO_CONFLICT",
+           "Compare the target's present values with those in the receipt, and undo by hand what should be undone."},
     Advice{"APPROVAL_REJECTED", "Talk to the person whose name and reason stand in the message. A retry asks again."},
     Advice{"APPROVAL_EXPIRED", "Make sure that the approvers are told, then retry the run: it asks again."},
     Advice{"INVALID_STATE_TRANSITION",
@@ -115,8 +132,28 @@ constexpr std::array refusal_advice{
                   "There is no such run, workflow or tenant here. Those of other tenants look the same as none.",
                   "Check the id, and whether you ask as the right tenant and in the right data folder."},
     RefusalAdvice{RefusalCode::idempotency_conflict,
-                  "A request came with an `Idempotency-Key` that an earlier one with another content had used.",
-                  "Send the same content again to be given the same run, or choose a new key for a new request."},
+                  "A request came with an `Idempotency-Key` that an earlier one with another content had used; or an "
+                  "action was proposed under the idempotency key of another action.",
+                  "Send the same content again to be given the same answer, or choose a new key for what is new."},
+    RefusalAdvice{RefusalCode::not_a_person,
+                  "The approval wants two people (`two_person`), and the key that decided is nobody's.",
+                  "Have an admin say whose it is: `pawl people set NAME --key KEY`. Then decide again."},
+    RefusalAdvice{RefusalCode::unknown_receipt, "This step, or this run, has no receipt of that id.",
+                  "Compare the id with those in `pawl show RUN`."},
+    RefusalAdvice{RefusalCode::outcome_missing,
+                  "The worker was allowed an effect and wants to complete the step without saying what became of it.",
+                  "Record the outcome first: `POST /leases/{id}/actions/{receipt}/outcome`."},
+    RefusalAdvice{RefusalCode::effect_in_progress,
+                  "The same effect, under the same idempotency key, is under way or in doubt elsewhere.",
+                  "Fail the step as retryable, or propose again later. When the other one has succeeded, its receipt "
+                  "answers for this one too."},
+    RefusalAdvice{RefusalCode::effect_in_doubt,
+                  "An earlier attempt began this effect and was lost before it could say what became of it. It cannot be "
+                  "repeated safely, so a person is asked; the lease is over.",
+                  "Drop the work. The step is offered again once the person has answered."},
+    RefusalAdvice{RefusalCode::policy_changed,
+                  "The policy was replaced between the evaluation of an action and its turn.",
+                  "Nothing: it is evaluated again. Seen only when policies change all the time."},
     RefusalAdvice{RefusalCode::invalid, "The request itself is wrong, whatever the state of things.",
                   "The message says where; correct it and ask again. Unchanged, it will always be refused."},
 };

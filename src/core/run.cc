@@ -75,6 +75,31 @@ Instant next_due(const Run& run, Instant now) {
   return due;
 }
 
+std::vector<std::string_view> effect_keys(const Run& run, StepIndex step) {
+  std::vector<std::string_view> keys;
+  for (const Receipt& receipt : run.receipts) {
+    std::string_view key = receipt.proposal->action.idempotency_key;
+    if (receipt.step == step && std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+  }
+  return keys;
+}
+
+int writes_of(const Run& run, StepIndex step) {
+  int silent = run.steps[step].wrote ? 1 : 0;
+  return run.receipts.empty() ? silent : std::max(silent, static_cast<int>(effect_keys(run, step).size()));
+}
+
+const Receipt* find_receipt(const Run& run, ReceiptId id) {
+  auto found = std::find_if(run.receipts.begin(), run.receipts.end(), [&](const Receipt& each) { return each.id == id; });
+  return found == run.receipts.end() ? nullptr : &*found;
+}
+
+const Receipt* find_effect(const Run& run, std::string_view key) {
+  for (const Receipt& receipt : run.receipts)
+    if (holds_key(receipt.status) && receipt.proposal->action.idempotency_key == key) return &receipt;
+  return nullptr;
+}
+
 bool is_reclaimable(const Run& run, StepIndex index, Instant now) {
   const Step& step = run.steps[index];
   return step.status == StepStatus::running && step.lease_expires_at <= now &&
@@ -131,30 +156,43 @@ std::vector<std::string> request_keys(const Run& run) {
 
 namespace {
 
-bool same_idempotency(const Run& a, const Run& b) {
-  return (!a.idempotency && !b.idempotency) || (a.idempotency && b.idempotency && *a.idempotency == *b.idempotency);
-}
-
-bool same_diagnostic(const std::shared_ptr<const Diagnostic>& a, const std::shared_ptr<const Diagnostic>& b) {
-  return (!a && !b) || (a && b && *a == *b);
+template <class T>
+bool same_pointee(const std::shared_ptr<const T>& a, const std::shared_ptr<const T>& b) {
+  return a == b || (a && b && *a == *b);
 }
 
 bool same_step(const Step& a, const Step& b) {
   return a.status == b.status && a.wrote == b.wrote && a.attempts == b.attempts && a.lease_token == b.lease_token &&
          a.lease_owner == b.lease_owner && a.started_at == b.started_at && a.finished_at == b.finished_at &&
          a.next_eligible_at == b.next_eligible_at && a.output == b.output && a.cost == b.cost &&
-         a.question == b.question && a.answer == b.answer && same_diagnostic(a.last_error, b.last_error);
+         a.question == b.question && a.answer == b.answer && a.doubt == b.doubt &&
+         same_pointee(a.last_error, b.last_error);
 }
 
 }  // namespace
 
+bool operator==(const Receipt& a, const Receipt& b) {
+  return a.id == b.id && a.step == b.step && a.status == b.status && same_pointee(a.proposal, b.proposal) &&
+         a.grounds == b.grounds && a.approval == b.approval && a.token == b.token && a.calls == b.calls &&
+         a.intended_at == b.intended_at && a.resolved_at == b.resolved_at && a.resolved_by == b.resolved_by &&
+         a.error_code == b.error_code && a.message == b.message && a.response == b.response &&
+         same_pointee(a.undo, b.undo) && a.reversed_by == b.reversed_by;
+}
+
+bool operator==(const Approval& a, const Approval& b) {
+  return a.id == b.id && a.step == b.step && a.status == b.status && a.terms == b.terms &&
+         same_pointee(a.proposal, b.proposal) && a.grounds == b.grounds && a.requested_at == b.requested_at &&
+         a.expires_at == b.expires_at && a.resolved_at == b.resolved_at && a.votes == b.votes &&
+         a.resolved_by == b.resolved_by && a.reason == b.reason;
+}
+
 bool same_fold(const Run& a, const Run& b) {
   return a.tenant == b.tenant && a.id == b.id && a.workspace == b.workspace && a.provider == b.provider &&
          a.status == b.status && a.input == b.input && a.created_by == b.created_by &&
-         a.trigger_type == b.trigger_type && a.trigger_ref == b.trigger_ref && same_idempotency(a, b) && a.retry_of == b.retry_of &&
+         a.trigger_type == b.trigger_type && a.trigger_ref == b.trigger_ref && same_pointee(a.idempotency, b.idempotency) && a.retry_of == b.retry_of &&
          a.budget == b.budget && a.timeout == b.timeout && a.created_at == b.created_at &&
          a.started_at == b.started_at && a.finished_at == b.finished_at && a.cost == b.cost && a.writes == b.writes &&
-         a.approvals == b.approvals && same_diagnostic(a.diagnostic, b.diagnostic) && a.seq == b.seq &&
+         a.approvals == b.approvals && a.receipts == b.receipts && same_pointee(a.diagnostic, b.diagnostic) && a.seq == b.seq &&
          std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), b.steps.end(), same_step);
 }
 

@@ -12,6 +12,7 @@
 #include "core/id.h"
 #include "core/json.h"
 #include "core/money.h"
+#include "core/receipt.h"
 #include "core/run_lifecycle.h"
 #include "core/step_lifecycle.h"
 #include "core/time.h"
@@ -42,6 +43,7 @@ struct Step {
   Money cost;                // of all attempts
   JsonText question;         // the latest one
   JsonText answer;           // to `question`; without a question it came early and answers the next one
+  std::optional<ReceiptId> doubt;  // the question is whether this effect happened
   std::shared_ptr<const Diagnostic> last_error;
 };
 
@@ -55,7 +57,8 @@ struct Idempotency {
 };
 
 struct Vote {
-  Actor by;
+  Actor by;   // the person
+  Actor via;  // the key or account that spoke for them; empty when it is the same
   Instant at;
 
   friend bool operator==(const Vote&, const Vote&) = default;
@@ -66,6 +69,9 @@ struct Approval {
   StepIndex step = 0;
   ApprovalStatus status = ApprovalStatus::requested;
   ApprovalTerms terms;
+  // What is approved: an action, for the policy in force then; null for a gate of the workflow.
+  std::shared_ptr<const Proposal> proposal;
+  Grounds grounds;
   Instant requested_at;
   Instant expires_at;
   Instant resolved_at;
@@ -73,7 +79,7 @@ struct Approval {
   Actor resolved_by;
   std::string reason;
 
-  friend bool operator==(const Approval&, const Approval&) = default;
+  friend bool operator==(const Approval& a, const Approval& b);
 };
 
 struct Run {
@@ -95,9 +101,10 @@ struct Run {
   Instant started_at;
   Instant finished_at;
   Money cost;
-  int writes = 0;
+  int writes = 0;  // against max_writes_per_run: see writes_of()
   std::vector<Step> steps;  // one a definition; none when another engine carries the run
   std::vector<Approval> approvals;
+  std::vector<Receipt> receipts;  // oldest first
   std::shared_ptr<const Diagnostic> diagnostic;
   std::uint64_t seq = 0;  // events folded so far
 
@@ -109,6 +116,16 @@ struct Run {
 // The earliest moment at which time alone will move this run or make a lease reclaimable; end_of_time when none will.
 // A lease that is reclaimable already at `now` waits for a worker, not for time.
 Instant next_due(const Run& run, Instant now = {});
+
+// What the step counts for against max_writes_per_run: its effects, each key once; at least one when an attempt was allowed
+// to write without saying what.
+int writes_of(const Run& run, StepIndex step);
+// The idempotency keys of the step's effects, each once.
+std::vector<std::string_view> effect_keys(const Run& run, StepIndex step);
+
+const Receipt* find_receipt(const Run& run, ReceiptId receipt);
+// The receipt that keeps this idempotency key from another effect of this run.
+const Receipt* find_effect(const Run& run, std::string_view key);
 
 // Whether the step's lease can be given to another worker.
 bool is_reclaimable(const Run& run, StepIndex step, Instant now);

@@ -44,13 +44,49 @@ object step_object(const Run& run, std::size_t index, Vocabulary vocabulary) {
           {"last_error", step.last_error ? Json(diagnostic_object(*step.last_error)) : Json(nullptr)}};
 }
 
+Json value_of_action(const Action& action) { return value_of(print_action(action)); }
+
+template <class AnyId>
+Json id_of(const std::optional<AnyId>& id) {
+  return optional_of(id, [](AnyId value) { return value.str(); });
+}
+
 }  // namespace
+
+object receipt_object(const Run& run, const Receipt& receipt) {
+  return {{"id", receipt.id.str()},
+          {"run", run.id.str()},
+          {"step", run.definition(receipt.step).id.text},
+          {"status", to_string(receipt.status)},
+          {"action", value_of_action(receipt.proposal->action)},
+          {"digest", receipt.proposal->digest.hex()},
+          {"idempotent", receipt.proposal->idempotent},
+          {"before", value_of(receipt.proposal->before)},
+          {"policy_version", receipt.grounds.policy_version},
+          {"rule", receipt.grounds.rule},
+          {"reason", receipt.grounds.reason},
+          {"approval", id_of(receipt.approval)},
+          {"calls", receipt.calls},
+          {"intended_at", time_of(receipt.intended_at)},
+          {"resolved_at", time_of(receipt.resolved_at)},
+          {"resolved_by", receipt.resolved_by.empty() ? Json(nullptr) : Json(receipt.resolved_by.text)},
+          {"error_code", receipt.error_code.empty() ? Json(nullptr) : Json(receipt.error_code)},
+          {"message", receipt.message},
+          {"response", value_of(receipt.response)},
+          {"reversible", receipt.undo != nullptr},
+          {"undo", receipt.undo ? value_of_action(*receipt.undo) : Json(nullptr)},
+          {"reverses", id_of(receipt.proposal->reverses)},
+          {"reversed_by", id_of(receipt.reversed_by)}};
+}
 
 object approval_object(const Run& run, const Approval& approval) {
   auto prompt = render_prompt(run, approval);
   array votes;
-  for (const Vote& vote : approval.votes) votes.push_back(object{{"by", vote.by.text}, {"at", print_time(vote.at)}});
-  return {{"id", approval.id.str()},
+  for (const Vote& vote : approval.votes)
+    votes.push_back(object{{"by", vote.by.text},
+                           {"via", vote.via.empty() ? Json(nullptr) : Json(vote.via.text)},
+                           {"at", print_time(vote.at)}});
+  object out{{"id", approval.id.str()},
           {"step", run.definition(approval.step).id.text},
           {"status", to_string(approval.status)},
           {"tier", to_string(approval.terms.tier)},
@@ -62,7 +98,17 @@ object approval_object(const Run& run, const Approval& approval) {
           {"resolved_at", time_of(approval.resolved_at)},
           {"resolved_by", approval.resolved_by.empty() ? Json(nullptr) : Json(approval.resolved_by.text)},
           {"reason", approval.reason},
-          {"votes", std::move(votes)}};
+          {"votes", std::move(votes)},
+          {"action", nullptr}};
+  if (approval.proposal) {
+    out["action"] = value_of_action(approval.proposal->action);
+    out["digest"] = approval.proposal->digest.hex();
+    out["before"] = value_of(approval.proposal->before);
+    out["policy_version"] = approval.grounds.policy_version;
+    out["rule"] = approval.grounds.rule;
+    out["rationale"] = approval.grounds.reason;
+  }
+  return out;
 }
 
 object diagnostic_object(const Diagnostic& diagnostic) {
@@ -84,6 +130,8 @@ object run_object(const Run& run, Vocabulary vocabulary) {
   for (std::size_t i = 0; i < run.steps.size(); ++i) steps.push_back(step_object(run, i, vocabulary));
   array approvals;
   for (const Approval& approval : run.approvals) approvals.push_back(approval_object(run, approval));
+  array receipts;
+  for (const Receipt& receipt : run.receipts) receipts.push_back(receipt_object(run, receipt));
   std::string_view sub = sub_state(run);
   return {{"id", run.id.str()},
           {"workflow", run.workflow->name.text},
@@ -108,6 +156,7 @@ object run_object(const Run& run, Vocabulary vocabulary) {
           {"seq", run.seq},
           {"steps", std::move(steps)},
           {"approvals", std::move(approvals)},
+          {"receipts", std::move(receipts)},
           {"diagnostic", run.diagnostic ? Json(diagnostic_object(*run.diagnostic)) : Json(nullptr)}};
 }
 

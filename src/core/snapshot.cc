@@ -1,5 +1,6 @@
 #include "core/snapshot.h"
 
+#include <algorithm>
 #include <climits>
 
 #include "core/bytes.h"
@@ -7,7 +8,7 @@
 namespace pawl {
 namespace {
 
-constexpr char format = 2;
+constexpr char format = 3;
 
 class Writer : ByteWriter {
  public:
@@ -43,6 +44,8 @@ class Writer : ByteWriter {
     for (const auto& each : run.steps) step(run, each);
     u64(run.approvals.size());
     for (const auto& each : run.approvals) approval(each);
+    u64(run.receipts.size());
+    for (const auto& each : run.receipts) receipt(run, each);
   }
 
  private:
@@ -83,7 +86,57 @@ class Writer : ByteWriter {
     text(step.output);
     i64(step.cost.micros);
     text(step.question);
+    optional_id(step.doubt);
     diagnostic(step.last_error.get());
+  }
+
+  template <class AnyId>
+  void optional_id(const std::optional<AnyId>& value) {
+    u64(value.has_value());
+    if (value) id(value->bits);
+  }
+
+  void action(const Action& value) {
+    text(value.connector);
+    text(value.operation);
+    text(value.target);
+    text(value.fields);
+    word(value.risk);
+    text(value.idempotency_key);
+  }
+
+  void proposal(const Proposal& value) {
+    action(value.action);
+    text(value.digest.view());
+    u64(value.idempotent);
+    text(value.before);
+    optional_id(value.reverses);
+  }
+
+  void grounds(const Grounds& value) {
+    i64(value.policy_version);
+    text(value.rule);
+    text(value.reason);
+  }
+
+  void receipt(const Run& run, const Receipt& receipt) {
+    id(receipt.id.bits);
+    u64(receipt.step);
+    word(receipt.status);
+    proposal(*receipt.proposal);
+    grounds(receipt.grounds);
+    optional_id(receipt.approval);
+    u64(receipt.token);
+    u64(static_cast<std::uint64_t>(receipt.calls));
+    since(run.created_at, receipt.intended_at);
+    since(run.created_at, receipt.resolved_at);
+    text(receipt.resolved_by.text);
+    text(receipt.error_code);
+    text(receipt.message);
+    text(receipt.response);
+    u64(receipt.undo != nullptr);
+    if (receipt.undo) action(*receipt.undo);
+    optional_id(receipt.reversed_by);
   }
 
   void approval(const Approval& approval) {
@@ -95,12 +148,18 @@ class Writer : ByteWriter {
     i64(approval.terms.quorum);
     i64(approval.terms.expires.count());
     text(approval.terms.prompt);
+    u64(approval.proposal != nullptr);
+    if (approval.proposal) {
+      proposal(*approval.proposal);
+      grounds(approval.grounds);
+    }
     i64(approval.requested_at.ms);
     i64(approval.expires_at.ms);
     i64(approval.resolved_at.ms);
     u64(approval.votes.size());
     for (const auto& vote : approval.votes) {
       text(vote.by.text);
+      text(vote.via.text);
       i64(vote.at.ms);
     }
     text(approval.resolved_by.text);
@@ -145,6 +204,11 @@ class Reader : public ByteReader {
     for (auto& each : run.steps) step(run, each);
     std::uint64_t approvals = u64();
     for (std::uint64_t i = 0; i < approvals && !failed(); ++i) approval(run, run.approvals.emplace_back());
+    std::uint64_t receipts = u64();
+    for (std::uint64_t i = 0; i < receipts && !failed(); ++i) receipt(run, run.receipts.emplace_back());
+    // What a question asks about must be there to be settled.
+    for (const Step& each : run.steps)
+      if (each.doubt && !failed() && !find_receipt(run, *each.doubt)) fail();
   }
 
   bool failed() const { return failed_ || bad(); }
@@ -220,7 +284,67 @@ class Reader : public ByteReader {
     step.output = text();
     step.cost = money();
     step.question = text();
+    step.doubt = optional_id<ReceiptId>();
     step.last_error = diagnostic(0);
+  }
+
+  template <class AnyId>
+  std::optional<AnyId> optional_id() {
+    return flag() ? std::optional(AnyId{id()}) : std::nullopt;
+  }
+
+  Action action() {
+    Action out;
+    out.connector = text();
+    out.operation = text();
+    out.target = text();
+    out.fields = text();
+    out.risk = word<Tier>();
+    out.idempotency_key = text();
+    return out;
+  }
+
+  std::shared_ptr<const Proposal> proposal() {
+    Proposal out;
+    out.action = action();
+    std::string_view digest = text();
+    if (digest.size() == out.digest.bytes.size())
+      std::copy(digest.begin(), digest.end(), out.digest.bytes.begin());
+    else
+      fail();
+    out.idempotent = flag();
+    out.before = text();
+    out.reverses = optional_id<ReceiptId>();
+    return std::make_shared<const Proposal>(std::move(out));
+  }
+
+  Grounds grounds() {
+    Grounds out;
+    out.policy_version = i32();
+    out.rule = text();
+    out.reason = text();
+    return out;
+  }
+
+  void receipt(const Run& run, Receipt& receipt) {
+    receipt.id.bits = id();
+    std::uint64_t step = u64();
+    receipt.status = word<ReceiptStatus>();
+    receipt.proposal = proposal();
+    if (step >= run.steps.size()) return fail();
+    receipt.step = static_cast<StepIndex>(step);
+    receipt.grounds = grounds();
+    receipt.approval = optional_id<ApprovalId>();
+    receipt.token = u64();
+    receipt.calls = count(u64());
+    receipt.intended_at = since(run.created_at);
+    receipt.resolved_at = since(run.created_at);
+    receipt.resolved_by.text = text();
+    receipt.error_code = text();
+    receipt.message = text();
+    receipt.response = text();
+    if (flag()) receipt.undo = std::make_shared<const Action>(action());
+    receipt.reversed_by = optional_id<ReceiptId>();
   }
 
   void approval(const Run& run, Approval& approval) {
@@ -234,6 +358,10 @@ class Reader : public ByteReader {
     approval.terms.quorum = i32();
     approval.terms.expires = Duration(milliseconds());
     approval.terms.prompt = text();
+    if (flag()) {
+      approval.proposal = proposal();
+      approval.grounds = grounds();
+    }
     approval.requested_at = moment();
     approval.expires_at = moment();
     approval.resolved_at = moment();
@@ -241,6 +369,7 @@ class Reader : public ByteReader {
     for (std::uint64_t i = 0; i < votes && !bad(); ++i) {
       auto& vote = approval.votes.emplace_back();
       vote.by.text = text();
+      vote.via.text = text();
       vote.at = moment();
     }
     approval.resolved_by.text = text();

@@ -1,6 +1,7 @@
 #include "core/tenant.h"
 
 #include <algorithm>
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
 #include "core/invariant.h"
@@ -44,6 +45,13 @@ struct ToObject {
   Object operator()(const KeyRevoked& event) const {
     return {{"key", event.key.str()}, {"from", event.from.ms}, {"type", "key.revoked"}};
   }
+  Object operator()(const PersonSet& event) const {
+    boost::json::array keys, accounts;
+    for (KeyId key : event.keys) keys.emplace_back(key.str());
+    for (const std::string& account : event.accounts) accounts.emplace_back(account);
+    return {{"name", event.name}, {"keys", std::move(keys)}, {"accounts", std::move(accounts)}, {"type", "person.set"}};
+  }
+  Object operator()(const PersonRemoved& event) const { return {{"name", event.name}, {"type", "person.removed"}}; }
 };
 
 struct Bad {
@@ -85,6 +93,28 @@ AnyId id(const Object& in, std::string_view key) {
   return *value;
 }
 
+std::vector<std::string> texts(const Object& in, std::string_view key) {
+  const Json* value = in.if_contains(key);
+  if (!value || !value->is_array()) throw Bad{"\"" + std::string(key) + "\" must be a list"};
+  std::vector<std::string> out;
+  for (const Json& each : value->get_array()) {
+    if (!each.is_string()) throw Bad{"\"" + std::string(key) + "\" must be a list of strings"};
+    out.emplace_back(each.get_string());
+  }
+  return out;
+}
+
+PersonSet read_person(const Object& in) {
+  PersonSet out{.name = text(in, "name"), .keys = {}, .accounts = {}};
+  for (const std::string& each : texts(in, "keys")) {
+    auto key = KeyId::parse(each);
+    if (!key) throw Bad{"\"keys\" has one that is not an id"};
+    out.keys.insert(*key);
+  }
+  for (std::string& each : texts(in, "accounts")) out.accounts.insert(std::move(each));
+  return out;
+}
+
 TenantPayload read_payload(const Object& in) {
   std::string type = text(in, "type");
   if (type == "tenant.created") return TenantCreated{text(in, "name")};
@@ -106,6 +136,8 @@ TenantPayload read_payload(const Object& in) {
                       in.contains("expires_at") ? moment(in, "expires_at") : end_of_time};
   }
   if (type == "key.revoked") return KeyRevoked{id<KeyId>(in, "key"), moment(in, "from")};
+  if (type == "person.set") return read_person(in);
+  if (type == "person.removed") return PersonRemoved{text(in, "name")};
   throw Bad{"unknown type \"" + type + "\""};
 }
 
@@ -151,9 +183,72 @@ struct Fold {
     found->second.revoked = true;
     return {};
   }
+  Checked operator()(const PersonSet& event) const {
+    if (auto problem = person_problem(tenant, event)) return std::unexpected(std::move(*problem));
+    tenant.people[event.name] = {event.keys, event.accounts};
+    return {};
+  }
+  Checked operator()(const PersonRemoved& event) const {
+    if (tenant.people.erase(event.name) == 0) return std::unexpected("a person was removed who is not there");
+    return {};
+  }
 };
 
 }  // namespace
+
+Actor actor_of(KeyId key) { return {"key:" + key.str().substr(KeyTag::prefix.size() + 1)}; }
+
+namespace {
+
+constexpr std::string_view key_actor_prefix = "key:";
+
+std::optional<KeyId> key_of(const Actor& actor) {
+  if (!actor.text.starts_with(key_actor_prefix)) return std::nullopt;
+  return KeyId::parse(std::string(KeyTag::prefix) + "_" + actor.text.substr(key_actor_prefix.size()));
+}
+
+}  // namespace
+
+Actor person_of(const Tenant& tenant, const Actor& actor) {
+  auto key = key_of(actor);
+  for (const auto& [name, person] : tenant.people)
+    if ((key && person.keys.contains(*key)) || person.accounts.contains(actor.text)) return {"person:" + name};
+  return actor;
+}
+
+Actor answerable_for(const Tenant& tenant, const Actor& actor) {
+  Actor who = person_of(tenant, actor);
+  // A key is older than those that were made with it, so this ends; a journal that says otherwise must not hang us.
+  for (std::size_t i = 0; i <= tenant.keys.size(); ++i) {
+    auto key = key_of(who);
+    auto made = key ? tenant.keys.find(*key) : tenant.keys.end();
+    if (made == tenant.keys.end()) break;
+    who = person_of(tenant, made->second.created_by);
+  }
+  return who;
+}
+
+std::optional<std::string> person_problem(const Tenant& tenant, const PersonSet& person) {
+  constexpr std::size_t identities_max = 100;
+  constexpr std::size_t account_chars_max = 200;
+  if (!is_valid_name(person.name)) return "a person's name is letters, digits, . _ and -";
+  if (person.keys.size() + person.accounts.size() > identities_max)
+    return "a person has at most " + std::to_string(identities_max) + " keys and accounts";
+  for (KeyId key : person.keys)
+    if (!tenant.keys.contains(key)) return "there is no such key: " + key.str();
+  for (const std::string& account : person.accounts)
+    if (account.empty() || account.size() > account_chars_max || account.starts_with(key_actor_prefix) ||
+        account.starts_with("person:") || account.find(':') == account.npos)
+      return "an account is written service:id, for example slack:T0123:U0456";
+  for (const auto& [name, other] : tenant.people) {
+    if (name == person.name) continue;
+    for (KeyId key : person.keys)
+      if (other.keys.contains(key)) return key.str() + " belongs to " + name;
+    for (const std::string& account : person.accounts)
+      if (other.accounts.contains(account)) return account + " belongs to " + name;
+  }
+  return std::nullopt;
+}
 
 void append_event(std::string& out, const TenantEvent& event) {
   Object object = std::visit(ToObject{}, event.payload);

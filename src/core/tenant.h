@@ -5,6 +5,7 @@
 #include <expected>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -68,6 +69,17 @@ struct KeyRevoked {
   Instant from;
 };
 
+// Somebody who decides: one person, by whatever keys and accounts they speak. Replaces what was said of them before.
+struct PersonSet {
+  std::string name;
+  std::set<KeyId> keys;
+  std::set<std::string> accounts;  // "slack:T0123:U0456"
+};
+
+struct PersonRemoved {
+  std::string name;
+};
+
 // A request that met a finished run. That run's stream is sealed, so its audit lies here.
 struct RequestRefused {
   RunId run;
@@ -75,7 +87,7 @@ struct RequestRefused {
 };
 
 using TenantPayload = std::variant<TenantCreated, LimitsSet, WorkspaceSet, WorkflowPublished, RequestRefused, KeyCreated,
-                                   KeyRevoked>;
+                                   KeyRevoked, PersonSet, PersonRemoved>;
 
 struct TenantEvent {
   Instant at;
@@ -106,10 +118,29 @@ struct Tenant {
     friend bool operator==(const Key&, const Key&) = default;
   };
   std::map<KeyId, Key> keys;
+  struct Person {
+    std::set<KeyId> keys;
+    std::set<std::string> accounts;
+    friend bool operator==(const Person&, const Person&) = default;
+  };
+  std::map<std::string, Person> people;
   std::uint64_t seq = 0;
+
+  int policy_version() const { return 0; }
 
   friend bool operator==(const Tenant&, const Tenant&) = default;
 };
+
+// "key:..." as requests made with it are signed.
+Actor actor_of(KeyId key);
+
+// Who that is: "person:ada" for a key or an account of hers; otherwise the actor as it is.
+Actor person_of(const Tenant& tenant, const Actor& actor);
+inline bool is_person(const Actor& actor) { return actor.text.starts_with("person:"); }
+// Who answers for what the actor did: the person; for a key that is nobody's, whoever made it.
+Actor answerable_for(const Tenant& tenant, const Actor& actor);
+// Why a person cannot be set so; nothing when it can.
+std::optional<std::string> person_problem(const Tenant& tenant, const PersonSet& person);
 
 void append_event(std::string& out, const TenantEvent& event);
 std::expected<TenantEvent, std::string> parse_tenant_event(std::string_view text);

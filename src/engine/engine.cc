@@ -148,6 +148,7 @@ void Engine::durable(Position position) {
       timers_.push({due, run.tenant, id, true});
     if (!requests_.empty())
       for (std::string& key : request_keys(run)) requests_.erase({run.tenant, std::move(key)});
+    forget_effects(run);
     residents_.erase(found);
   }
 }
@@ -210,6 +211,8 @@ void Engine::react(Resident& resident, const RunEvent& event, std::optional<Step
   }
   if (step && run.steps[*step].status == StepStatus::ready) queue_step(resident, *step);
   if (concerns_approval(event.payload)) resident.approvals_changed = true;
+  note_receipt(event.payload, resident.changed_receipts);
+  if (const auto* intended = std::get_if<ReceiptIntended>(&event.payload)) remember_effect(run, *intended->proposal);
   if (std::holds_alternative<StepCompleted>(event.payload)) ++stats_.steps_succeeded;
   if (const auto* failed = std::get_if<StepFailed>(&event.payload))
     ++(failed->trigger == StepTrigger::fail_retryable ? stats_.steps_failed_retryable : stats_.steps_failed_terminal);
@@ -237,11 +240,16 @@ void Engine::revoke(Worker& worker, const Run& run, StepIndex step, std::uint64_
     turn_.revokes.push_back({worker.sink, run.id, run.definition(step).id, token, residents_.at(run.id)->incarnation});
 }
 
-std::optional<Refusal> Engine::decide_and_apply(Resident& resident, const RunCommand& command, const StepReport* own) {
+Decision Engine::decide_on(Resident& resident, const RunCommand& command) {
   Decision decision = decide(resident.run, command, clock_.now(), {random_.signed_unit()});
   // What changes nothing is not checked by any commit: it must be true of the run as it is now.
   if (shared_ && (decision.events.empty() || decision.refusal) && verify(resident))
     decision = decide(resident.run, command, clock_.now(), {random_.signed_unit()});
+  return decision;
+}
+
+std::optional<Refusal> Engine::decide_and_apply(Resident& resident, const RunCommand& command, const StepReport* own) {
+  Decision decision = decide_on(resident, command);
   bool sealed = is_terminal(resident.run.status);
   apply(resident, decision.events, own);
   if (decision.refusal && sealed) audit_on_sealed(resident, command, *decision.refusal);
@@ -265,6 +273,9 @@ void Engine::audit_on_sealed(const Resident& resident, const RunCommand& command
   } else if (const auto* report = std::get_if<ReportRun>(&command)) {
     audit.requested = to_string(report->trigger);
     audit.by = report->by;
+  } else if (const auto* settle = std::get_if<SettleReceipt>(&command)) {
+    audit.requested = "settle " + settle->receipt.str();
+    audit.by = settle->by;
   } else {
     return;  // a worker's late report: refused by its token, and that is all
   }
@@ -362,10 +373,25 @@ RunAnswer Engine::answer_of_new(const Resident& resident) const {
 void Engine::command(TenantId tenant, RunId run, const RunCommand& command, Reply<RunAnswer> reply) {
   Resident* resident = find(tenant, run);
   if (!resident) return answer_with<RunAnswer>(reply, no_such("run"));
-  auto refusal = decide_and_apply(*resident, command, nullptr);
+  std::optional<Refusal> refusal;
+  if (const auto* resolve = std::get_if<ResolveApproval>(&command)) {
+    ResolveApproval identified = *resolve;
+    identify(resident->run, identified);
+    refusal = decide_and_apply(*resident, identified, nullptr);
+  } else {
+    refusal = decide_and_apply(*resident, command, nullptr);
+  }
   answer_on<RunAnswer>(basis_of(*resident), reply, answer_or(std::move(refusal), *resident), [&] {
     return [=](Engine& engine, Reply<RunAnswer> again) { engine.command(tenant, run, command, std::move(again)); };
   });
+}
+
+void Engine::identify(const Run& run, ResolveApproval& command) const {
+  const Tenant& tenant = tenants_.at(run.tenant).tenant;
+  Actor person = person_of(tenant, command.by);
+  if (person != command.by) command.via = std::exchange(command.by, person);
+  command.is_person = is_person(command.by);
+  command.has_asked = answerable_for(tenant, run.created_by) == answerable_for(tenant, command.by);
 }
 
 std::expected<RunAnswer, Refusal> Engine::answer_or(std::optional<Refusal> refusal, const Resident& resident) const {
@@ -499,9 +525,11 @@ void Engine::report(StepReport& report, Reply<RunAnswer> reply) {
     return answer_with<RunAnswer>(
         reply, std::unexpected(Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"}));
   auto copy = shared_ ? std::make_shared<const StepReport>(report) : nullptr;
+  std::optional<Refusal> refusal;
+  if (report.effect) refusal = decide_and_apply(*resident, outcome_command(*index, report.token, *report.effect), &report);
   RunCommand command =
       std::visit([&](auto& outcome) { return command_for(*index, report.token, outcome); }, report.outcome);
-  auto refusal = decide_and_apply(*resident, command, &report);
+  if (!refusal) refusal = decide_and_apply(*resident, command, &report);
   answer_on<RunAnswer>(basis_of(*resident), reply, answer_or(std::move(refusal), *resident), [&] {
     return [copy](Engine& engine, Reply<RunAnswer> again) {
       StepReport once_more = *copy;

@@ -80,6 +80,16 @@ struct NewRun {
   std::optional<Duration> timeout;
 };
 
+// What the gate says to a worker that proposes an action.
+struct GateAnswer {
+  Effect effect = Effect::deny;
+  bool is_done = false;  // allowed once before, and done: `response` says what came of it
+  ReceiptId receipt;     // allow
+  ApprovalId approval;   // needs_approval
+  Grounds grounds;
+  JsonText response;
+};
+
 struct WorkflowRef {
   WorkflowName name;
   int version = 0;
@@ -187,6 +197,8 @@ class Engine {
   void revoke_key(TenantId tenant, KeyRevoked key, Actor by, Reply<TenantId> reply);
   void set_limits(TenantId tenant, LimitsSet limits, Actor by, Reply<TenantId> reply);
   void set_workspace(TenantId tenant, WorkspaceSet workspace, Actor by, Reply<TenantId> reply);
+  void set_person(TenantId tenant, PersonSet person, Actor by, Reply<TenantId> reply);
+  void remove_person(TenantId tenant, PersonRemoved person, Actor by, Reply<TenantId> reply);
   // The same content gives the same version.
   void publish(TenantId tenant, std::string source, std::string file, Actor by, Reply<WorkflowRef> reply);
   // Refused unless the definition bears this name.
@@ -211,6 +223,20 @@ class Engine {
   void report_status(TenantId tenant, RunId run, StatusReport report, Reply<RunAnswer> reply);
   // The run as decided so far; the answer waits for it to be durable like any other.
   void inspect(TenantId tenant, RunId run, Reply<std::shared_ptr<const Run>> reply);
+
+  // The gate: every effect outside passes here first. engine_gate.cc has that part.
+  struct ActionRequest {
+    TenantId tenant;
+    RunId run;
+    StepId step;
+    std::uint64_t token = 0;
+    std::shared_ptr<const Proposal> proposal;
+    Verdict verdict;               // of the policy in force: refused when it is not, any more
+    std::optional<bool> happened;  // what its connector found out about an earlier call that is in doubt
+  };
+  void propose(ActionRequest request, Reply<GateAnswer> reply);
+  void record_outcome(TenantId tenant, RunId run, const StepId& step, std::uint64_t token, EffectOutcome outcome,
+                      Reply<RunAnswer> reply);
 
   // Workers. A sink outlives its worker's registration.
   void add_worker(const WorkerName& worker, std::vector<ToolName> tools, LeaseSink& sink);
@@ -326,6 +352,7 @@ class Engine {
   // `own`: the report that these events follow from; its worker need not be told.
   void apply(Resident& resident, const std::vector<RunEvent>& events, const StepReport* own);
   void react(Resident& resident, const RunEvent& event, std::optional<StepIndex> step, const LeaseBefore& before);
+  Decision decide_on(Resident& resident, const RunCommand& command);
   std::optional<Refusal> decide_and_apply(Resident& resident, const RunCommand& command, const StepReport* own);
   void audit_on_sealed(const Resident& resident, const RunCommand& command, const Refusal& refusal);
   Resident& create(const CreateRun& command);
@@ -349,6 +376,8 @@ class Engine {
   RunAnswer answer_of_new(const Resident& resident) const;
   std::expected<RunAnswer, Refusal> answer_or(std::optional<Refusal> refusal, const Resident& resident) const;
   Resident* find_leased(TenantId tenant, RunId run);
+  // Who decides, as the tenant knows them.
+  void identify(const Run& run, ResolveApproval& command) const;
   TenantEntry* find_entry(TenantId tenant);
   void limit(TenantId tenant, int weight, const Caps& caps);
   void add_workflow(TenantId tenant, Workflow workflow);
@@ -367,6 +396,20 @@ class Engine {
   void request(TenantId tenant, const KeyRevoked& key, const Actor& by, Reply<TenantId> reply) {
     revoke_key(tenant, key, by, std::move(reply));
   }
+  void request(TenantId tenant, const PersonSet& person, const Actor& by, Reply<TenantId> reply) {
+    set_person(tenant, person, by, std::move(reply));
+  }
+  void request(TenantId tenant, const PersonRemoved& person, const Actor& by, Reply<TenantId> reply) {
+    remove_person(tenant, person, by, std::move(reply));
+  }
+
+  // The gate.
+  std::optional<ProposeAction::Holder> find_holder(TenantId tenant, RunId run, const std::string& key);
+  std::optional<int> writes_max_of(const Run& run) const;
+  GateAnswer gate_answer(const Run& run, const ProposeAction& command, const Decision& decision) const;
+  void remember_effect(const Run& run, const Proposal& proposal);
+  void remember_effects(const Resident& resident);
+  void forget_effects(const Run& run);
 
   // Scheduling.
   void queue_step(const Resident& resident, StepIndex step);
@@ -455,6 +498,8 @@ class Engine {
   std::deque<std::pair<Position, RunId>> folded_;       // may leave memory once that position is durable
   // Of runs whose row may not be durable yet; the table knows the rest.
   std::map<std::pair<TenantId, std::string>, RunId> requests_;
+  // The same for effects, by idempotency key: the run that last had one.
+  std::map<std::pair<TenantId, std::string>, RunId> effects_;
   std::vector<Resident*> touched_;                      // in this turn
   Turn turn_;
   EngineStats stats_;

@@ -94,6 +94,10 @@ std::vector<ApprovalRow> approval_rows(const Run& run) {
   return out;
 }
 
+ReceiptRow receipt_row(const Run& run, const Receipt& receipt) {
+  return {run.tenant, receipt.id, run.id, receipt.status, receipt.proposal->action.idempotency_key};
+}
+
 void Engine::fold(Resident& resident) {
   Run& run = resident.run;
   RunFold out = fold_of(run, resident.head, resident.updated_at, clock_.now());
@@ -104,6 +108,8 @@ void Engine::fold(Resident& resident) {
   if (out.is_new) out.request_keys = request_keys(run);
   if (resident.approvals_changed) out.approvals = approval_rows(run);
   if (shared_) fold_shared(resident, out);
+  for (ReceiptId receipt : std::exchange(resident.changed_receipts, {}))
+    out.receipts.push_back(receipt_row(run, *find_receipt(run, receipt)));
   resident.approvals_changed = false;
   resident.in_rows = true;
   resident.dirty = false;
@@ -188,6 +194,7 @@ void Engine::recover_frames() {
       }
       bool unknown = resident->run.seq == 0;
       bool replayed = resident->replay(part);
+      if (!planted(Bug::forget_effects_in_replay)) remember_effects(*resident);
       if (unknown)
         for (std::string& key : request_keys(resident->run)) requests_[{part.key.tenant, std::move(key)}] = id;
       if (replayed && !resident->dirty) {

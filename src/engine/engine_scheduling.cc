@@ -120,9 +120,7 @@ std::optional<Lease> Engine::claim(const WorkerName& worker, const Scheduler::Ti
   if (!key) command.input_error = key.error();
   const ToolSpec* spec = tools_.find(definition.tool);
   command.writes = input && (!spec || may_write(*spec, *input));
-  const Caps& own = run.workflow->caps;
-  command.writes_max = own.max_writes_per_run ? own.max_writes_per_run
-                                            : tenants_.at(run.tenant).tenant.caps.max_writes_per_run;
+  command.writes_max = writes_max_of(run);
   resident->claiming = ticket.step;
   decide_and_apply(*resident, command, nullptr);
   resident->claiming = no_step;

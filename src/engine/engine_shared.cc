@@ -107,6 +107,7 @@ void Engine::forget(Resident& resident) {
     for (std::string& key : request_keys(resident.run))
       if (auto found = requests_.find({resident.run.tenant, key}); found != requests_.end() && found->second == resident.run.id)
         requests_.erase(found);
+  forget_effects(resident.run);
   std::erase(touched_, &resident);
   residents_.erase(RunId(resident.run.id));
 }

@@ -111,6 +111,22 @@ void Engine::revoke_key(TenantId tenant, KeyRevoked key, Actor by, Reply<TenantI
   answer_with<TenantId>(reply, tenant);
 }
 
+void Engine::set_person(TenantId tenant, PersonSet person, Actor by, Reply<TenantId> reply) {
+  TenantEntry* entry = find_entry(tenant);
+  if (!entry) return answer_with<TenantId>(reply, no_such("tenant"));
+  if (shared_) learn(tenant);
+  if (auto problem = person_problem(entry->tenant, person))
+    return answer_with<TenantId>(reply, std::unexpected(Refusal{RefusalCode::invalid, std::move(*problem)}));
+  configure(tenant, person, by, reply);
+}
+
+void Engine::remove_person(TenantId tenant, PersonRemoved person, Actor by, Reply<TenantId> reply) {
+  TenantEntry* entry = find_entry(tenant);
+  if (entry && shared_) learn(tenant);
+  if (!entry || !entry->tenant.people.contains(person.name)) return answer_with<TenantId>(reply, no_such("person"));
+  configure(tenant, person, by, reply);
+}
+
 void Engine::set_workspace(TenantId tenant, WorkspaceSet workspace, Actor by, Reply<TenantId> reply) {
   if (!find_entry(tenant)) return answer_with<TenantId>(reply, no_such("tenant"));
   if (!is_valid_weight(workspace.weight) || !is_valid_name(workspace.workspace.text))

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "core/action.h"
 #include "core/id.h"
 #include "core/json.h"
 #include "core/money.h"
@@ -53,12 +55,24 @@ struct Released {};
 
 using StepOutcome = std::variant<Completed, Failed, Released>;
 
+// What became of an effect that the worker was allowed.
+struct EffectOutcome {
+  ReceiptId receipt;
+  bool succeeded = true;
+  std::string error_code;  // of a failure: it did not happen
+  std::string message;
+  JsonText response;                   // what the other side said: metadata, without secrets
+  std::shared_ptr<const Action> undo;  // what would undo it; null when nothing would
+};
+
 struct StepReport {
   TenantId tenant;
   RunId run;
   StepId step;
   std::uint64_t token = 0;
   StepOutcome outcome;
+  // Of the call that the outcome follows from, recorded before it.
+  std::optional<EffectOutcome> effect = {};
 };
 
 // What a worker can say to the engine. Thread-safe; none of these blocks on a commit.

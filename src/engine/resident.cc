@@ -1,5 +1,7 @@
 #include "engine/resident.h"
 
+#include <algorithm>
+
 #include "core/planted.h"
 
 namespace pawl {
@@ -27,6 +29,11 @@ struct StepIdOf {
   const StepId* operator()(const ApprovalRequested&) const { return nullptr; }
   const StepId* operator()(const ApprovalVoted&) const { return nullptr; }
   const StepId* operator()(const ApprovalMoved&) const { return nullptr; }
+  const StepId* operator()(const ReceiptIntended&) const { return nullptr; }
+  const StepId* operator()(const ReceiptRepeated&) const { return nullptr; }
+  const StepId* operator()(const ReceiptMoved&) const { return nullptr; }
+  const StepId* operator()(const ActionDenied&) const { return nullptr; }
+  const StepId* operator()(const ActionFound&) const { return nullptr; }
   const StepId* operator()(const TransitionRefused&) const { return nullptr; }
 };
 
@@ -42,6 +49,7 @@ bool Engine::Resident::replay(const StreamPart& part) {
     if (!event) throw StoreFailure(event.error());
     updated_at = event->at;
     approvals_changed |= concerns_approval(event->payload) && !planted(Bug::forget_approvals_in_replay);
+    note_receipt(event->payload, changed_receipts);
     head = chain_next(sha256, head, line);
     lines += line;
     lines += '\n';
@@ -55,6 +63,14 @@ bool concerns_approval(const RunPayload& payload) {
   return std::holds_alternative<ApprovalRequested>(payload) || std::holds_alternative<ApprovalMoved>(payload);
 }
 
+void note_receipt(const RunPayload& payload, std::vector<ReceiptId>& changed) {
+  const auto* intended = std::get_if<ReceiptIntended>(&payload);
+  const auto* moved = std::get_if<ReceiptMoved>(&payload);
+  if (!intended && !moved) return;
+  ReceiptId receipt = intended ? intended->receipt : moved->receipt;
+  if (std::ranges::find(changed, receipt) == changed.end()) changed.push_back(receipt);
+}
+
 std::optional<StepIndex> step_of(const Run& run, const RunPayload& payload) {
   const StepId* id = std::visit(StepIdOf{}, payload);
   return id ? run.workflow->find(*id) : std::nullopt;
@@ -65,6 +81,17 @@ bool starts_at_gate(const Run& run) {
   for (const Step& step : run.steps)
     if (step.status == StepStatus::ready) return false;
   return true;
+}
+
+RecordOutcome outcome_command(StepIndex step, std::uint64_t token, const EffectOutcome& effect) {
+  return {.step = step,
+          .token = token,
+          .receipt = effect.receipt,
+          .succeeded = effect.succeeded,
+          .error_code = effect.error_code,
+          .message = effect.message,
+          .response = effect.response,
+          .undo = effect.undo};
 }
 
 bool is_claimable(const Run& run, StepIndex step, Instant now) {

@@ -41,6 +41,7 @@ struct Engine::Resident {
   bool dirty = false;              // has events that its row does not know
   bool in_rows = false;
   bool approvals_changed = false;
+  std::vector<ReceiptId> changed_receipts;  // since the last fold
   bool fold_wanted = false;
 
   void append(const RunEvent& event) {
@@ -98,6 +99,9 @@ struct Engine::Resident {
 // Whether an event changes an approval's row.
 bool concerns_approval(const RunPayload& payload);
 
+// Notes the receipt that an event is about.
+void note_receipt(const RunPayload& payload, std::vector<ReceiptId>& changed);
+
 // The step that an event is about.
 std::optional<StepIndex> step_of(const Run& run, const RunPayload& payload);
 
@@ -108,6 +112,9 @@ bool starts_at_gate(const Run& run);
 RunFold fold_of(const Run& run, const Hash& head, Instant updated_at, Instant now);
 std::vector<ReadyStep> ready_steps(const Run& run);
 std::vector<ApprovalRow> approval_rows(const Run& run);
+ReceiptRow receipt_row(const Run& run, const Receipt& receipt);
+
+RecordOutcome outcome_command(StepIndex step, std::uint64_t token, const EffectOutcome& effect);
 
 bool is_claimable(const Run& run, StepIndex step, Instant now);
 

@@ -47,6 +47,15 @@ class ForwardingStore : public Store {
   std::vector<ApprovalRow> list_approvals(TenantId tenant, const ApprovalFilter& filter) override {
     return store_.list_approvals(tenant, filter);
   }
+  std::optional<ReceiptRow> find_receipt(TenantId tenant, ReceiptId receipt) override {
+    return store_.find_receipt(tenant, receipt);
+  }
+  std::vector<ReceiptRow> find_effects(TenantId tenant, const std::string& key) override {
+    return store_.find_effects(tenant, key);
+  }
+  std::vector<ReceiptRow> list_receipts(TenantId tenant, const ReceiptFilter& filter) override {
+    return store_.list_receipts(tenant, filter);
+  }
   Stream history(StreamKey key) override { return store_.history(key); }
   void for_each_stream(const std::function<void(StreamKey)>& visit) override { store_.for_each_stream(visit); }
 

@@ -120,6 +120,16 @@ struct ApprovalRow {
   Instant expires_at;
 };
 
+struct ReceiptRow {
+  TenantId tenant;
+  ReceiptId id;
+  RunId run;
+  ReceiptStatus status = ReceiptStatus::intended;
+  std::string key;  // its action's idempotency key
+
+  friend bool operator==(const ReceiptRow&, const ReceiptRow&) = default;
+};
+
 // All that is written of a run when it is folded.
 struct RunFold {
   RunRow row;
@@ -138,6 +148,8 @@ struct RunFold {
   std::vector<std::string> request_keys;  // when new: what a repeated request finds it by
   std::vector<ReadyStep> ready;      // the steps that are ready now; none unless the run is created or running
   std::vector<ApprovalRow> approvals;  // those that changed since the last fold
+  // The same. A store with several servers leaves the run out when another run's receipt holds the key of one of them.
+  std::vector<ReceiptRow> receipts;
 };
 
 struct TenantFold {
@@ -203,6 +215,12 @@ struct ApprovalFilter {
   std::size_t limit = 50;
 };
 
+struct ReceiptFilter {
+  std::optional<ReceiptStatus> status;
+  std::optional<ReceiptId> before = {};  // cursor: older than this one
+  std::size_t limit = 50;
+};
+
 // No run that was created then or later has a lower id.
 IdBits oldest_id_since(Instant since);
 
@@ -258,6 +276,11 @@ class Store {
   virtual std::optional<WorkflowRow> find_workflow(TenantId tenant, const WorkflowName& name, int version) = 0;
   // Newest first; none when there is no such approval to go on from.
   virtual std::vector<ApprovalRow> list_approvals(TenantId tenant, const ApprovalFilter& filter) = 0;
+  virtual std::optional<ReceiptRow> find_receipt(TenantId tenant, ReceiptId receipt) = 0;
+  // Those that hold the key (core's holds_key()), by what the tables know.
+  virtual std::vector<ReceiptRow> find_effects(TenantId tenant, const std::string& key) = 0;
+  // Newest run first.
+  virtual std::vector<ReceiptRow> list_receipts(TenantId tenant, const ReceiptFilter& filter) = 0;
   // The folded part of a stream, first event first; empty when none is. `head` is that of the last line.
   struct Stream {
     std::string lines;

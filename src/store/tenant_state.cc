@@ -10,7 +10,7 @@
 namespace pawl {
 namespace {
 
-constexpr std::uint64_t format_version = 3;
+constexpr std::uint64_t format_version = 4;
 
 void write_cap(ByteWriter& out, const std::optional<int>& cap) {
   out.u64(cap ? 1 : 0);
@@ -55,6 +55,14 @@ std::string write_tenant(const Tenant& tenant) {
     out.i64(key.expires_at.ms);
     out.u64(key.revoked ? 1 : 0);
   }
+  out.u64(tenant.people.size());
+  for (const auto& [name, person] : tenant.people) {
+    out.text(name);
+    out.u64(person.keys.size());
+    for (KeyId key : person.keys) out.id(key.bits);
+    out.u64(person.accounts.size());
+    for (const std::string& account : person.accounts) out.text(account);
+  }
   out.u64(tenant.seq);
   return bytes;
 }
@@ -88,6 +96,12 @@ std::optional<Tenant> read_tenant(TenantId id, std::string_view bytes) {
     key.created_by.text = in.text();
     key.expires_at.ms = in.i64();
     key.revoked = in.u64() != 0;
+  }
+  for (std::uint64_t left = in.u64(); left > 0 && !in.bad(); --left) {
+    auto& person = tenant.people[std::string(in.text())];
+    for (std::uint64_t keys = in.u64(); keys > 0 && !in.bad(); --keys) person.keys.insert(KeyId{in.id()});
+    for (std::uint64_t accounts = in.u64(); accounts > 0 && !in.bad(); --accounts)
+      person.accounts.insert(std::string(in.text()));
   }
   tenant.seq = in.u64();
   if (in.bad() || !in.at_end()) return std::nullopt;

@@ -100,8 +100,8 @@ class Driver {
 
  private:
   void act_on(const RunCommand& command) {
-    static constexpr std::array names{"start",  "claim",   "complete", "fail", "release", "ask",
-                                      "answer", "resolve", "cancel",   "time", "report"};
+    static constexpr std::array names{"start",   "claim",   "complete", "fail",    "release", "ask",  "answer", "resolve",
+                                      "propose", "outcome", "settle",   "reverse", "cancel",  "time", "report"};
     static_assert(names.size() == std::variant_size_v<RunCommand>);
     told_ += "  +" + std::to_string((history_.now() - first_moment).count()) + "ms " + names[command.index()];
     const Commit& commit = history_.act(command, {chance_.below(201) / 100.0 - 1});
@@ -111,15 +111,7 @@ class Driver {
   void act_on_running(StepIndex step) {
     std::uint64_t token = history_.run().steps[step].lease_token;
     if (chance_.in(10)) token -= 1;
-    if (features_.actions && chance_.in(25)) {
-      told_ += "  gate action";
-      bool two_person = chance_.in(30);
-      return tell(history_.gate_action(history_.workflow()[step].id.text,
-                                       {.two_person = two_person,
-                                        .quorum = two_person ? 2 : 1,
-                                        .expires = features_.refusals ? Duration(10min) : duration_max,
-                                        .prompt = {}}));
-    }
+    if (features_.actions && chance_.in(40)) return act_on(action(step, token));
     if (features_.questions && chance_.in(15)) return act_on(AskQuestion{step, token, "\"?\""});
     if (chance_.in(10)) return act_on(claim(step));
     if (chance_.in(10)) return act_on(ReleaseStep{step, token});
@@ -130,6 +122,34 @@ class Driver {
       return act_on(FailStep{step, token, code, "random", {}, after, cost});
     }
     act_on(CompleteStep{step, token, "{}", cost});
+  }
+
+  // Few keys and few actions, so that they meet.
+  RunCommand action(StepIndex step, std::uint64_t token) {
+    const auto& receipts = history_.run().receipts;
+    if (!receipts.empty() && chance_.in(60)) {
+      ReceiptId receipt = receipts[static_cast<std::size_t>(chance_.below(static_cast<int>(receipts.size())))].id;
+      if (chance_.in(10)) return SettleReceipt{receipt, chance_.in(50), person()};
+      if (chance_.in(10)) return ReverseReceipt{receipt, ReceiptId{{1, 1}}};
+      return RecordOutcome{.step = step, .token = token, .receipt = receipt, .succeeded = chance_.in(70)};
+    }
+    Action proposed = an_action();
+    proposed.idempotency_key = "key" + std::to_string(chance_.below(4));
+    if (chance_.in(10)) proposed.target = "elsewhere";
+    bool two_person = chance_.in(30);
+    Verdict verdict{.effect = chance_.in(50) ? Effect::allow : Effect::needs_approval,
+                    .policy_version = chance_.in(90) ? 1 : 2,
+                    .terms = {.two_person = two_person,
+                              .quorum = two_person ? 2 : 1,
+                              .expires = features_.refusals ? Duration(10min) : duration_max}};
+    if (features_.refusals && chance_.in(5)) verdict.effect = Effect::deny;
+    // What is not idempotent leads to questions.
+    bool idempotent = !features_.questions || proposed.idempotency_key < "key2";
+    return ProposeAction{.step = step,
+                         .token = token,
+                         .proposal = std::make_shared<const Proposal>(a_proposal(proposed, idempotent)),
+                         .verdict = verdict,
+                         .writes_max = features_.write_caps && chance_.in(20) ? std::optional(chance_.below(5)) : std::nullopt};
   }
 
   RunCommand claim(StepIndex step) {

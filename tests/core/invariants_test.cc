@@ -120,14 +120,14 @@ TEST(Invariants, name_what_is_wrong_with_an_approval) {
   expect_damage(history, "the time of its decision",
                 [](pawl::Run& run) { run.approvals[0].resolved_at = run.created_at; });
   expect_damage(history, "voted twice", [](pawl::Run& run) {
-    run.approvals[0].votes = {{Actor{"person:ada"}, run.created_at}, {Actor{"person:ada"}, run.created_at}};
+    run.approvals[0].votes = {{Actor{"person:ada"}, {}, run.created_at}, {Actor{"person:ada"}, {}, run.created_at}};
   });
   expect_damage(history, "after it had expired", [](pawl::Run& run) {
-    run.approvals[0].votes = {{Actor{"person:ada"}, run.approvals[0].expires_at}};
+    run.approvals[0].votes = {{Actor{"person:ada"}, {}, run.approvals[0].expires_at}};
   });
   expect_damage(history, "the one who asked", [](pawl::Run& run) {
     run.approvals[0].terms.two_person = true;
-    run.approvals[0].votes = {{run.created_by, run.created_at}};
+    run.approvals[0].votes = {{run.created_by, {}, run.created_at}};
   });
 }
 

@@ -63,6 +63,31 @@ struct Commit {
   }
 };
 
+// Enough to tell actions apart; the real one lives outside of core.
+inline Hash toy_sha256(std::string_view a, std::string_view b) {
+  Hash out;
+  std::uint64_t state = 14695981039346656037u;
+  for (std::string_view text : {a, b})
+    for (char c : text) state = (state ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  for (std::size_t i = 0; i < 8; ++i) out.bytes[i] = static_cast<std::uint8_t>(state >> (8 * i));
+  return out;
+}
+
+inline Action an_action() {
+  return {.connector = "desk",
+          .operation = "ticket.update",
+          .target = "desk/ticket/1",
+          .fields = R"({"group":"network"})",
+          .risk = Tier::med,
+          .idempotency_key = "desk:1:network"};
+}
+inline Proposal a_proposal(const Action& action = an_action(), bool idempotent = false) {
+  return {.action = action, .digest = digest_of(toy_sha256, action), .idempotent = idempotent};
+}
+inline const Verdict allowed{.effect = Effect::allow, .policy_version = 1, .rule = "fine"};
+inline const Verdict denied{.effect = Effect::deny, .policy_version = 1, .rule = "never", .reason = "not by machines"};
+inline const Verdict ask_first{.effect = Effect::needs_approval, .policy_version = 1, .rule = "ask"};
+
 class History {
  public:
   History(std::shared_ptr<const Workflow> workflow, CreateRun command) : workflow_(std::move(workflow)) {
@@ -147,21 +172,29 @@ class History {
     claim(id);
     complete(id);
   }
-  // A running step proposed an action that needs an approval. No command does this yet (it comes with the gate for
-  // side effects), so the events are written down here as that command will have to write them.
-  const Commit& gate_action(std::string_view id, ApprovalTerms terms = {}) {
-    StepIndex gated = index(id);
-    ApprovalId approval{derive_id(run_.id.bits, run_.seq + 1)};
-    std::vector<RunPayload> events{StepMoved{StepId{std::string(id)}, StepTrigger::gate},
-                                   ApprovalRequested{approval, StepId{std::string(id)}, terms, now_ + terms.expires}};
-    bool any_active = false;
-    for (StepIndex i = 0; i < run_.steps.size(); ++i)
-      any_active = any_active || (i != gated && (run_.steps[i].status == StepStatus::ready ||
-                                                 run_.steps[i].status == StepStatus::running ||
-                                                 run_.steps[i].status == StepStatus::failed_retryable));
-    if (!any_active) events.push_back(RunMoved{RunTrigger::pause, {}, {}, {}});
-    return append(std::move(events));
+  // A running step proposes an action to a policy that says this.
+  const Commit& propose(std::string_view id, const Verdict& verdict, const Proposal& proposal = a_proposal(),
+                        std::optional<ProposeAction::Holder> holder = {}) {
+    return act(ProposeAction{.step = index(id),
+                             .token = step(id).lease_token,
+                             .proposal = std::make_shared<const Proposal>(proposal),
+                             .verdict = verdict,
+                             .writes_max = writes_max,
+                             .holder = std::move(holder)});
   }
+  const Commit& gate_action(std::string_view id, ApprovalTerms terms = {}) {
+    return propose(id, {.effect = Effect::needs_approval, .policy_version = 1, .rule = "ask", .terms = std::move(terms)});
+  }
+  const Receipt& receipt(std::size_t number = 0) const { return run_.receipts.at(number); }
+  const Commit& outcome(std::string_view id, bool succeeded = true, std::size_t number = 0) {
+    return act(RecordOutcome{.step = index(id),
+                             .token = step(id).lease_token,
+                             .receipt = receipt(number).id,
+                             .succeeded = succeeded,
+                             .error_code = succeeded ? "" : "TOOL_FAILED",
+                             .response = R"({"status":200})"});
+  }
+  std::optional<int> writes_max;  // the cap in force
 
   // The run folded anew from its events: must equal run() in all that events determine.
   Run refolded() const {

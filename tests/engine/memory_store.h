@@ -33,6 +33,7 @@ struct MemoryDatabase {
   std::map<std::pair<TenantId, std::string>, RunId> requests;
   std::map<std::tuple<TenantId, WorkflowName, int>, WorkflowRow> workflows;
   std::map<std::pair<TenantId, ApprovalId>, ApprovalRow> approvals;
+  std::map<std::pair<TenantId, ReceiptId>, ReceiptRow> receipts;
   std::vector<StartRow> starts;
   std::uint64_t lost = 0;
   std::uint64_t capped = 0;
@@ -119,6 +120,17 @@ class MemoryStore final : public SharedStore {
     return found == db_.workflows.end() ? std::nullopt : std::optional(found->second);
   }
   std::vector<ApprovalRow> list_approvals(TenantId, const ApprovalFilter&) override { return {}; }
+  std::optional<ReceiptRow> find_receipt(TenantId tenant, ReceiptId receipt) override {
+    auto found = db_.receipts.find({tenant, receipt});
+    return found == db_.receipts.end() ? std::nullopt : std::optional(found->second);
+  }
+  std::vector<ReceiptRow> find_effects(TenantId tenant, const std::string& key) override {
+    std::vector<ReceiptRow> out;
+    for (auto& [id, row] : db_.receipts)
+      if (row.tenant == tenant && row.key == key && holds_key(row.status)) out.push_back(row);
+    return out;
+  }
+  std::vector<ReceiptRow> list_receipts(TenantId, const ReceiptFilter&) override { return {}; }
   Stream history(StreamKey key) override {
     auto found = db_.lines.find(key);
     if (found == db_.lines.end()) return {};
@@ -206,6 +218,9 @@ class MemoryStore final : public SharedStore {
     } else if (found->second.leases != fold.leases_before) {
       throw StoreFailure("the engine does not know how many leases a run had");
     }
+    for (const ReceiptRow& receipt : fold.receipts)
+      for (const ReceiptRow& other : find_effects(key.tenant, receipt.key))
+        if (holds_key(receipt.status) && other.run != row.id) return false;
     int growth = fold.leases - fold.leases_before;
     Caps caps = db_.caps_of(key.tenant);
     if (growth > 0 && caps.max_concurrency && db_.running(key.tenant) + growth > *caps.max_concurrency) {
@@ -213,6 +228,7 @@ class MemoryStore final : public SharedStore {
       return false;
     }
     for (const std::string& name : fold.request_keys) db_.requests[{key.tenant, name}] = row.id;
+    for (const ReceiptRow& receipt : fold.receipts) db_.receipts[{key.tenant, receipt.id}] = receipt;
     for (const ApprovalRow& approval : fold.approvals) db_.approvals[{key.tenant, approval.id}] = approval;
     Instant taken_until = fold.holds_ready ? db_.clock.now() + std::chrono::milliseconds(500) : Instant{};
     if (!fold.history.lines.empty() && fold.history.first_seq != db_.seqs[key] + 1)

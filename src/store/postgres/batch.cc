@@ -57,6 +57,7 @@ Batch::Batch(std::span<const Frame> frames) {
     if (!chain.broken) write(chain);
   for (const auto& [key, row] : workflow_rows_) write(*row);
   write_requests();
+  write_receipts();
   write_starts();
   for (const auto& [meter, place] : meters_) {
     meter_keys_.begin();
@@ -218,6 +219,21 @@ void Batch::write_requests() {
   }
 }
 
+void Batch::write_receipts() {
+  std::map<std::tuple<TenantId, std::string, int, ReceiptId>, const ReceiptRow*> ordered;
+  for (const RunChain* chain : placed_)
+    for (const RunFold* fold : chain->folds)
+      for (const ReceiptRow& row : fold->receipts)
+        ordered[{row.tenant, std::string(sha256(row.key, {}).view()), chain->place, row.id}] = &row;
+  for (const auto& [key, row] : ordered) {
+    const auto& [tenant, digest, place, id] = key;
+    receipts_.begin();
+    receipts_.i32(place).id(tenant.bits).bytes(digest).id(id.bits).id(row->run.bits);
+    receipts_.i16(static_cast<int>(row->status)).text(row->key);
+    receipts_.end();
+  }
+}
+
 void Batch::write_starts() {
   std::set<StreamKey> seen;
   for (const StartRow* start : start_rows_) {
@@ -239,6 +255,7 @@ void Batch::append_to(Values& values, const RecordTypes& types, Duration hold) c
   add(types.ready, ready_);
   add(types.request, requests_);
   add(types.approval, approvals_);
+  add(types.receipt, receipts_);
   add(types.start, starts_);
   add(types.tenant, tenants_);
   add(types.workflow, workflows_);

@@ -17,7 +17,7 @@ struct RecordTypes {
   struct Type {
     Oid record = 0, array = 0;
   };
-  Type run, ready, request, approval, start, tenant, workflow, meter;
+  Type run, ready, request, approval, receipt, start, tenant, workflow, meter;
 };
 
 class Batch {
@@ -59,6 +59,7 @@ class Batch {
   void write(const TenantChain& chain);
   void write(const WorkflowRow& row);
   void write_requests();
+  void write_receipts();
   void write_starts();
 
   RunChains chains_;
@@ -71,7 +72,7 @@ class Batch {
   std::vector<TenantId> placed_tenants_;
   int existing_ = 0;
   std::vector<Lost> lost_already_;
-  Records runs_, ready_, requests_, approvals_, starts_, tenants_, workflows_, meter_keys_;
+  Records runs_, ready_, requests_, approvals_, receipts_, starts_, tenants_, workflows_, meter_keys_;
 };
 
 }  // namespace pawl::postgres

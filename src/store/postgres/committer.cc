@@ -18,7 +18,7 @@ constexpr const char* enter_server =
 constexpr const char* move_epoch =
     "UPDATE pawl.servers SET epoch = epoch + 1, seen_at = pawl.now_ms() WHERE number = $1 RETURNING epoch, commits, "
     "lost";
-constexpr const char* commit_all = "SELECT pawl.commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+constexpr const char* commit_all = "SELECT pawl.commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
 constexpr const char* record_types =
     "SELECT typname::text, oid::bigint, typarray::bigint FROM pg_catalog.pg_type "
     "WHERE typnamespace = 'pawl'::regnamespace AND typname ~ '_(write|key)$'";
@@ -34,10 +34,11 @@ constexpr const char* prune_starts =
 
 RecordTypes read_types(Connection& connection) {
   RecordTypes types;
-  const std::array<std::pair<std::string_view, RecordTypes::Type*>, 8> known{{{"run_write", &types.run},
+  const std::array<std::pair<std::string_view, RecordTypes::Type*>, 9> known{{{"run_write", &types.run},
                                                                               {"ready_write", &types.ready},
                                                                               {"request_write", &types.request},
                                                                               {"approval_write", &types.approval},
+                                                                              {"receipt_write", &types.receipt},
                                                                               {"start_write", &types.start},
                                                                               {"tenant_write", &types.tenant},
                                                                               {"workflow_write", &types.workflow},

@@ -5,7 +5,7 @@
 // by its place, counted from 1.
 //
 // Locks are taken in this order, rows of a table in the order of their keys, which the arguments already have:
-//   servers, the counting lock, meters, runs, requests, new runs, tenants
+//   servers, the counting lock, meters, effects, runs, requests, new runs, tenants
 // The settings make the plans walk the arguments in that order, whatever the tables' statistics say.
 #pragma once
 
@@ -13,8 +13,8 @@ namespace pawl::postgres {
 
 inline constexpr const char* drop_functions = R"sql(
 DROP FUNCTION IF EXISTS pawl.commit, pawl.take_ready, pawl.set_meter, pawl.now_ms;
-DROP TYPE IF EXISTS pawl.run_write, pawl.ready_write, pawl.request_write, pawl.approval_write, pawl.start_write,
-  pawl.tenant_write, pawl.workflow_write, pawl.meter_key;
+DROP TYPE IF EXISTS pawl.run_write, pawl.ready_write, pawl.request_write, pawl.approval_write, pawl.receipt_write,
+  pawl.start_write, pawl.tenant_write, pawl.workflow_write, pawl.meter_key;
 )sql";
 
 inline constexpr const char* create_types = R"sql(
@@ -34,6 +34,7 @@ CREATE TYPE pawl.request_write AS (place integer, tenant uuid, key bytea, run uu
 CREATE TYPE pawl.approval_write AS (
   place integer, tenant uuid, id uuid, run uuid, requested_at bigint, expires_at bigint, status smallint, tier smallint,
   step text);
+CREATE TYPE pawl.receipt_write AS (place integer, tenant uuid, hash bytea, id uuid, run uuid, status smallint, key text);
 CREATE TYPE pawl.start_write AS (place integer, tenant uuid, at bigint, run uuid, workflow text);
 CREATE TYPE pawl.tenant_write AS (
   tenant uuid, follows_seq bigint, follows bytea, seq bigint, head bytea, name text, state bytea,
@@ -79,7 +80,8 @@ inline constexpr const char* create_commit = R"sql(
 CREATE FUNCTION pawl.commit(
   p_server integer, p_epoch bigint, p_number bigint, p_existing integer, p_hold bigint,
   p_runs pawl.run_write[], p_ready pawl.ready_write[], p_requests pawl.request_write[],
-  p_approvals pawl.approval_write[], p_starts pawl.start_write[], p_tenants pawl.tenant_write[],
+  p_approvals pawl.approval_write[], p_receipts pawl.receipt_write[], p_starts pawl.start_write[],
+  p_tenants pawl.tenant_write[],
   p_workflows pawl.workflow_write[], p_meters pawl.meter_key[]) RETURNS integer[]
 LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -180,6 +182,17 @@ BEGIN
     v_out := v_capped;
   END IF;
 
+  -- A run that has an effect under a key that another run's receipt holds is left out.
+  IF cardinality(p_receipts) > 0 THEN
+    INSERT INTO pawl.effects(tenant, key, run)
+      SELECT q.tenant, q.hash, q.run FROM unnest(p_receipts) q
+      WHERE q.status = ANY('{0,1,3}') AND q.place <> ALL(v_out)
+      ON CONFLICT DO NOTHING;
+    v_out := v_out || ARRAY(
+      SELECT DISTINCT q.place FROM unnest(p_receipts) q JOIN pawl.effects e ON e.tenant = ANY(ARRAY[q.tenant]) AND e.key = q.hash
+      WHERE q.status = ANY('{0,1,3}') AND q.place <> ALL(v_out) AND e.run <> q.run);
+  END IF;
+
   -- Runs that have a row.
   IF p_existing > 0 THEN
     WITH written AS (
@@ -262,6 +275,18 @@ BEGIN
       FROM unnest(p_approvals) a WHERE a.place <> ALL(v_out)
       ON CONFLICT (tenant, id) DO UPDATE
         SET status = excluded.status, tier = excluded.tier, expires_at = excluded.expires_at;
+  END IF;
+  IF cardinality(p_receipts) > 0 THEN
+    -- Keys that a run got which is left out, and those that nothing stands under any more.
+    DELETE FROM pawl.effects e USING unnest(p_receipts) q
+      WHERE e.tenant = ANY(ARRAY[q.tenant]) AND e.key = q.hash AND e.run = q.run
+        AND CASE WHEN q.place = ANY(v_out) THEN e.xmin = v_xid
+                 ELSE q.status <> ALL('{0,1,3}')
+                   AND NOT EXISTS (SELECT FROM unnest(p_receipts) o
+                                   WHERE o.place = q.place AND o.hash = q.hash AND o.status = ANY('{0,1,3}')) END;
+    INSERT INTO pawl.receipts(tenant, id, run, status, key)
+      SELECT q.tenant, q.id, q.run, q.status, q.key FROM unnest(p_receipts) q WHERE q.place <> ALL(v_out)
+      ON CONFLICT (tenant, id) DO UPDATE SET status = excluded.status;
   END IF;
   IF cardinality(p_starts) > 0 THEN
     INSERT INTO pawl.starts(tenant, at, run, workflow)

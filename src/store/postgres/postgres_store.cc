@@ -77,6 +77,13 @@ ApprovalRow read_approval(TenantId tenant, const Rows& rows, int row) {
           .expires_at = rows.at(row, 6)};
 }
 
+std::vector<ReceiptRow> read_receipts(TenantId tenant, const Rows& rows) {
+  std::vector<ReceiptRow> out;
+  for (int row = 0; row < rows.size(); ++row)
+    out.push_back({tenant, {rows.id(row, 0)}, {rows.id(row, 1)}, rows.enumerator<ReceiptStatus>(row, 2), rows.text(row, 3)});
+  return out;
+}
+
 // As pawl.take_ready gives it: the columns of a run, then the step's.
 TakenStep read_taken(const Rows& rows, int row) {
   RunRow run = read_run(rows, row, true);
@@ -323,6 +330,25 @@ std::vector<RunRow> PostgresStore::list_runs(TenantId tenant, const RunFilter& f
 std::optional<ApprovalRow> PostgresStore::find_approval(TenantId tenant, ApprovalId approval) {
   Rows rows = list(tenant, postgres::find_approval, Values().id(tenant.bits).id(approval.bits));
   return rows.empty() ? std::nullopt : std::optional(read_approval(tenant, rows, 0));
+}
+
+std::optional<ReceiptRow> PostgresStore::find_receipt(TenantId tenant, ReceiptId receipt) {
+  auto found = read_receipts(tenant, list(tenant, postgres::find_receipt, Values().id(tenant.bits).id(receipt.bits)));
+  return found.empty() ? std::nullopt : std::optional(std::move(found[0]));
+}
+
+std::vector<ReceiptRow> PostgresStore::find_effects(TenantId tenant, const std::string& key) {
+  return read_receipts(tenant, look(tenant, postgres::find_effects,
+                                    Values().id(tenant.bits).bytes(sha256(key).view()).text(key)));
+}
+
+std::vector<ReceiptRow> PostgresStore::list_receipts(TenantId tenant, const ReceiptFilter& filter) {
+  Values values;
+  values.id(tenant.bits).id(filter.before ? filter.before->bits : IdBits{UINT64_MAX, UINT64_MAX});
+  if (filter.status == ReceiptStatus::in_doubt)
+    return read_receipts(tenant, list(tenant, postgres::list_receipts_in_doubt, values.limit(filter.limit)));
+  values.i16(filter.status ? std::optional(static_cast<int>(*filter.status)) : std::nullopt).limit(filter.limit);
+  return read_receipts(tenant, list(tenant, postgres::list_receipts, values));
 }
 
 std::optional<WorkflowRow> PostgresStore::find_workflow(TenantId tenant, const WorkflowName& name, int version) {

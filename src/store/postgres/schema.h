@@ -11,6 +11,7 @@
 
 #include <array>
 
+#include "core/receipt_lifecycle.h"
 #include "core/run_lifecycle.h"
 
 namespace pawl::postgres {
@@ -163,7 +164,47 @@ END
 $$;
 )sql";
 
-inline constexpr std::array migrations{migration_1};
+// The functions only: their joins.
+inline constexpr const char* migration_2 = "";
+
+inline constexpr const char* migration_3 = R"sql(
+-- Where a receipt is found by its id; what it says stands in its run.
+CREATE TABLE pawl.receipts(
+  tenant uuid NOT NULL,
+  id     uuid NOT NULL,
+  run    uuid NOT NULL,
+  status smallint NOT NULL,
+  key    text NOT NULL,
+  PRIMARY KEY(tenant, id)
+);
+CREATE INDEX receipts_of_run ON pawl.receipts(tenant, run);
+CREATE INDEX receipts_in_doubt ON pawl.receipts(tenant, id) WHERE status = 3;
+
+-- Which run's receipt holds an idempotency key (its SHA-256). One effect under a key, whoever has it.
+CREATE TABLE pawl.effects(
+  tenant uuid NOT NULL,
+  key    bytea NOT NULL,
+  run    uuid NOT NULL,
+  PRIMARY KEY(tenant, key)
+);
+
+DO $$
+DECLARE
+  name text;
+BEGIN
+  FOREACH name IN ARRAY ARRAY['receipts', 'effects'] LOOP
+    EXECUTE format('ALTER TABLE pawl.%I ENABLE ROW LEVEL SECURITY', name);
+    EXECUTE format('ALTER TABLE pawl.%I FORCE ROW LEVEL SECURITY', name);
+    EXECUTE format('CREATE POLICY one_tenant ON pawl.%I USING ((SELECT current_setting(''pawl.tenant'', true)) = ''*'' '
+                   'OR tenant::text = (SELECT current_setting(''pawl.tenant'', true)))', name);
+  END LOOP;
+END
+$$;
+)sql";
+static_assert(static_cast<int>(ReceiptStatus::intended) == 0 && static_cast<int>(ReceiptStatus::succeeded) == 1 &&
+              static_cast<int>(ReceiptStatus::in_doubt) == 3 && enum_count<ReceiptStatus> == 5);
+
+inline constexpr std::array migrations{migration_1, migration_2, migration_3};
 inline constexpr int schema_version = static_cast<int>(migrations.size());
 
 }  // namespace pawl::postgres

@@ -74,6 +74,16 @@ inline constexpr const char* ready_after =
     "AND (run, step) > ($3, $4) ORDER BY run, step LIMIT $5";
 
 // Approvals.
+inline constexpr const char* find_receipt =
+    "SELECT id, run, status, key FROM pawl.receipts WHERE tenant = $1 AND id = $2";
+inline constexpr const char* find_effects =
+    "SELECT r.id, r.run, r.status, r.key FROM pawl.effects e JOIN pawl.receipts r ON r.tenant = e.tenant AND r.run = e.run "
+    "WHERE e.tenant = $1 AND e.key = $2 AND r.key = $3 AND r.status = ANY('{0,1,3}')";
+inline constexpr const char* list_receipts =
+    "SELECT id, run, status, key FROM pawl.receipts WHERE tenant = $1 AND id < $2 AND ($3::smallint IS NULL OR status = $3) "
+    "ORDER BY id DESC LIMIT $4";
+inline constexpr const char* list_receipts_in_doubt =
+    "SELECT id, run, status, key FROM pawl.receipts WHERE tenant = $1 AND id < $2 AND status = 3 ORDER BY id DESC LIMIT $3";
 inline constexpr const char* find_approval =
     "SELECT id, run, step, status, tier, requested_at, expires_at FROM pawl.approvals WHERE tenant = $1 AND id = $2";
 inline constexpr const char* list_approvals =

@@ -83,6 +83,7 @@ void migrate(Connection& connection, int version) {
     connection.execute(create_version_3);
     note_phases(connection);
   }
+  if (version < 4) connection.execute(create_version_4);
   transaction.commit();
 }
 

@@ -38,6 +38,7 @@ RunRow read_run(TenantId tenant, const Cursor& rows) {
 
 Reader::Reader(Connection& connection, int version)
     : connection_(connection),
+      has_receipts_(version >= 4),
       begin_(connection, "BEGIN"),
       end_(connection, "COMMIT"),
       last_frame_(connection, sqlite::last_frame),
@@ -50,6 +51,11 @@ Reader::Reader(Connection& connection, int version)
                            version < 3 ? sqlite::list_runs_by_status_before_3 : sqlite::list_runs_by_status),
       list_approvals_(connection, sqlite::list_approvals),
       find_approval_(connection, sqlite::find_approval),
+      find_receipt_(connection, sqlite::find_receipt),
+      find_effects_(connection, sqlite::find_effects),
+      list_receipts_(connection, sqlite::list_receipts),
+      list_receipts_by_status_(connection, sqlite::list_receipts_by_status),
+      list_receipts_in_doubt_(connection, sqlite::list_receipts_in_doubt),
       leased_runs_(connection, sqlite::leased_runs),
       due_runs_(connection, sqlite::due_runs),
       find_run_stream_(connection, sqlite::find_run_stream),
@@ -193,6 +199,44 @@ std::vector<ApprovalRow> Reader::list_approvals(TenantId tenant, const ApprovalF
   std::vector<ApprovalRow> approvals;
   while (rows.next()) approvals.push_back(read_approval(tenant, rows));
   return approvals;
+}
+
+namespace {
+
+std::vector<ReceiptRow> read_receipts(TenantId tenant, Cursor rows) {
+  std::vector<ReceiptRow> out;
+  while (rows.next())
+    out.push_back({tenant, ReceiptId{rows.id(0)}, RunId{rows.id(1)}, rows.enumerator<ReceiptStatus>(2), rows.text(3)});
+  return out;
+}
+
+}  // namespace
+
+std::optional<ReceiptRow> Reader::find_receipt(TenantId tenant, ReceiptId receipt) {
+  if (!has_receipts_) return std::nullopt;
+  IdBytes tenant_key(tenant.bits), receipt_key(receipt.bits);
+  auto found = read_receipts(tenant, find_receipt_.query(tenant_key, receipt_key));
+  return found.empty() ? std::nullopt : std::optional(std::move(found[0]));
+}
+
+std::vector<ReceiptRow> Reader::find_effects(TenantId tenant, const std::string& key) {
+  if (!has_receipts_) return {};
+  IdBytes tenant_key(tenant.bits);
+  return read_receipts(tenant, find_effects_.query(tenant_key, std::string_view(key)));
+}
+
+std::vector<ReceiptRow> Reader::list_receipts(TenantId tenant, const ReceiptFilter& filter) {
+  if (!has_receipts_) return {};
+  IdBytes tenant_key(tenant.bits);
+  std::optional<IdBytes> cursor;
+  if (filter.before) cursor.emplace(filter.before->bits);
+  Blob before = cursor ? cursor->blob() : Blob{behind_all_ids};
+  auto limit = as_limit(filter.limit);
+  if (!filter.status) return read_receipts(tenant, list_receipts_.query(tenant_key, before, limit));
+  if (*filter.status == ReceiptStatus::in_doubt)
+    return read_receipts(tenant, list_receipts_in_doubt_.query(tenant_key, before, limit));
+  return read_receipts(tenant,
+                       list_receipts_by_status_.query(tenant_key, before, limit, static_cast<int>(*filter.status)));
 }
 
 std::vector<DueRun> Reader::leased_runs() {

@@ -33,6 +33,9 @@ class Reader {
   std::optional<ApprovalRow> find_approval(TenantId tenant, ApprovalId approval);
   std::optional<WorkflowRow> find_workflow(TenantId tenant, const WorkflowName& name, int version);
   std::vector<ApprovalRow> list_approvals(TenantId tenant, const ApprovalFilter& filter);
+  std::optional<ReceiptRow> find_receipt(TenantId tenant, ReceiptId receipt);
+  std::vector<ReceiptRow> find_effects(TenantId tenant, const std::string& key);
+  std::vector<ReceiptRow> list_receipts(TenantId tenant, const ReceiptFilter& filter);
   std::vector<DueRun> leased_runs();
   std::vector<DueRun> due_runs(Instant until, std::size_t limit, std::optional<DueRun> after);
   Store::Stream history(StreamKey key);
@@ -62,12 +65,14 @@ class Reader {
  private:
 
   Connection& connection_;
+  const bool has_receipts_;
   bool view_open_ = false;
   std::uint64_t view_commits_ = 0;
 
   Statement begin_, end_;
   Statement last_frame_, next_frame_;
   Statement all_tenants_, load_runs_, find_request_, list_runs_, list_runs_by_status_, list_approvals_, find_approval_;
+  Statement find_receipt_, find_effects_, list_receipts_, list_receipts_by_status_, list_receipts_in_doubt_;
   Statement leased_runs_, due_runs_;
   Statement find_run_stream_, find_tenant_stream_, find_history_, run_streams_, tenant_streams_;
   Statement ready_after_, workflows_after_, find_workflow_, starts_after_;

@@ -6,14 +6,15 @@
 // alive or ended otherwise than in success.
 #pragma once
 
+#include "core/receipt_lifecycle.h"
 #include "core/run_lifecycle.h"
 #include "core/vocabulary.h"
 
 namespace pawl::sqlite {
 
 inline constexpr int application_id = 0x7061776c;  // "pawl"
-inline constexpr int schema_version = 3;
-// Looking needs no migration from here on: version 2 only adds a table that looking never asks for, and of version 3
+inline constexpr int schema_version = 4;
+// Looking needs no migration from here on: versions 2 and 4 only add tables that are empty until then, and of version 3
 // there are statements without the column that it adds.
 inline constexpr int schema_version_readable = 1;
 
@@ -124,6 +125,25 @@ PRAGMA user_version = 3;
 )sql";
 static_assert(static_cast<int>(RunPhase::plain) == 0);
 
+inline constexpr const char* create_version_4 = R"sql(
+-- Where a receipt is found by its id, and an effect by its idempotency key; what it says stands in its run.
+CREATE TABLE receipts(
+  tenant BLOB NOT NULL,
+  id     BLOB NOT NULL,
+  run    BLOB NOT NULL,
+  status INTEGER NOT NULL,
+  key    TEXT NOT NULL,
+  PRIMARY KEY(tenant, id)
+) WITHOUT ROWID;
+-- Those that neither failed nor were undone: intended, succeeded, in doubt.
+CREATE INDEX receipts_by_key ON receipts(tenant, key) WHERE status IN (0, 1, 3);
+CREATE INDEX receipts_in_doubt ON receipts(tenant, id) WHERE status = 3;
+
+PRAGMA user_version = 4;
+)sql";
+static_assert(static_cast<int>(ReceiptStatus::intended) == 0 && static_cast<int>(ReceiptStatus::succeeded) == 1 &&
+              static_cast<int>(ReceiptStatus::in_doubt) == 3 && enum_count<ReceiptStatus> == 5);
+
 // Frames.
 inline constexpr const char* insert_frame = "INSERT INTO frames(position, folded_before, parts) VALUES(?1, ?2, ?3)";
 inline constexpr const char* prune_frames = "DELETE FROM frames WHERE position < ?1";
@@ -208,6 +228,20 @@ inline constexpr const char* find_approval =
 inline constexpr const char* list_approvals =
     "SELECT id, run, step, status, tier, requested_at, expires_at FROM approvals "
     "WHERE tenant = ?1 AND status = ?2 AND (requested_at, id) < (?3, ?4) ORDER BY requested_at DESC, id DESC LIMIT ?5";
+
+// Receipts.
+inline constexpr const char* put_receipt =
+    "INSERT INTO receipts(tenant, id, run, status, key) VALUES(?1, ?2, ?3, ?4, ?5) "
+    "ON CONFLICT(tenant, id) DO UPDATE SET status = excluded.status";
+inline constexpr const char* find_receipt = "SELECT id, run, status, key FROM receipts WHERE tenant = ?1 AND id = ?2";
+inline constexpr const char* find_effects =
+    "SELECT id, run, status, key FROM receipts WHERE tenant = ?1 AND key = ?2 AND status IN (0, 1, 3)";
+inline constexpr const char* list_receipts =
+    "SELECT id, run, status, key FROM receipts WHERE tenant = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3";
+inline constexpr const char* list_receipts_by_status =
+    "SELECT id, run, status, key FROM receipts WHERE tenant = ?1 AND id < ?2 AND status = ?4 ORDER BY id DESC LIMIT ?3";
+inline constexpr const char* list_receipts_in_doubt =
+    "SELECT id, run, status, key FROM receipts WHERE tenant = ?1 AND id < ?2 AND status = 3 ORDER BY id DESC LIMIT ?3";
 
 // Tenants and their workflows.
 inline constexpr const char* put_tenant =

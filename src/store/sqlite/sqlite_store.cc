@@ -313,6 +313,18 @@ std::optional<WorkflowRow> SqliteStore::find_workflow(TenantId tenant, const Wor
   return read([&](auto& reader) { return reader.find_workflow(tenant, name, version); });
 }
 
+std::optional<ReceiptRow> SqliteStore::find_receipt(TenantId tenant, ReceiptId receipt) {
+  return read([&](auto& reader) { return reader.find_receipt(tenant, receipt); });
+}
+
+std::vector<ReceiptRow> SqliteStore::find_effects(TenantId tenant, const std::string& key) {
+  return read([&](auto& reader) { return reader.find_effects(tenant, key); });
+}
+
+std::vector<ReceiptRow> SqliteStore::list_receipts(TenantId tenant, const ReceiptFilter& filter) {
+  return read([&](auto& reader) { return reader.list_receipts(tenant, filter); });
+}
+
 std::vector<ApprovalRow> SqliteStore::list_approvals(TenantId tenant, const ApprovalFilter& filter) {
   return read([&](auto& reader) { return reader.list_approvals(tenant, filter); });
 }

@@ -68,6 +68,9 @@ class SqliteStore final : public Store {
   std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) override;
   std::optional<ApprovalRow> find_approval(TenantId tenant, ApprovalId approval) override;
   std::optional<WorkflowRow> find_workflow(TenantId tenant, const WorkflowName& name, int version) override;
+  std::optional<ReceiptRow> find_receipt(TenantId tenant, ReceiptId receipt) override;
+  std::vector<ReceiptRow> find_effects(TenantId tenant, const std::string& key) override;
+  std::vector<ReceiptRow> list_receipts(TenantId tenant, const ReceiptFilter& filter) override;
   std::vector<ApprovalRow> list_approvals(TenantId tenant, const ApprovalFilter& filter) override;
   Stream history(StreamKey key) override;
   void for_each_stream(const std::function<void(StreamKey)>& visit) override;

@@ -38,6 +38,7 @@ Writer::Writer(Connection& connection, WriterLimits limits)
       update_run_(connection, sqlite::update_run),
       insert_request_(connection, sqlite::insert_request),
       put_approval_(connection, sqlite::put_approval),
+      put_receipt_(connection, sqlite::put_receipt),
       put_tenant_(connection, sqlite::put_tenant),
       put_workflow_(connection, sqlite::put_workflow),
       insert_start_(connection, sqlite::insert_start),
@@ -140,6 +141,7 @@ void Writer::fold(const RunFold& fold) {
                     Blob{row.snapshot}, stored_ready, phase);
   for (const std::string& key : fold.request_keys) insert_request_.run(tenant, std::string_view(key), id);
   for (const ApprovalRow& approval : fold.approvals) put(approval);
+  for (const ReceiptRow& receipt : fold.receipts) put(receipt);
 }
 
 void Writer::fold(const TenantFold& fold) {
@@ -187,6 +189,11 @@ void Writer::put(const ApprovalRow& row) {
   put_approval_.run(IdBytes(row.tenant.bits), IdBytes(row.id.bits), IdBytes(row.run.bits),
                     std::string_view(row.step.text), static_cast<int>(row.status), static_cast<int>(row.tier),
                     row.requested_at, row.expires_at);
+}
+
+void Writer::put(const ReceiptRow& row) {
+  put_receipt_.run(IdBytes(row.tenant.bits), IdBytes(row.id.bits), IdBytes(row.run.bits), static_cast<int>(row.status),
+                   std::string_view(row.key));
 }
 
 void Writer::put_starts(const Frame& frame) {

@@ -1,11 +1,10 @@
-// Events to canonical JSON and back. The fields below are written in the order RFC 8785 sorts them in, by hand: this
+// Events to canonical JSON. The fields below are written in the order RFC 8785 sorts them in, by hand: this
 // is the hottest code of the engine, and a test compares every kind of event with the generic canonical writer.
 #include <algorithm>
 #include <charconv>
 #include <cstring>
 
-#include "core/event.h"
-#include "core/invariant.h"
+#include "core/event_names.h"
 
 namespace pawl {
 namespace {
@@ -102,6 +101,12 @@ class ObjectWriter {
   }
   // JSON that is stored as text is a string here: hashing must not depend on how someone else spells a number.
   void json(const Key& key, const JsonText& value) { text(key, value); }
+
+  // JSON that is canonical already stands as what it is.
+  void canonical_json(const Key& key, std::string_view value) {
+    open(key);
+    out_.put(value);
+  }
 
   void text_unless_empty(const Key& key, std::string_view value) {
     if (!value.empty()) text(key, value);
@@ -214,6 +219,7 @@ class EventWriter {
 
   void operator()(const StepAsked& event) {
     object_.number("at", at_.ms);
+    if (event.doubt) object_.word("doubt", event.doubt->str());
     object_.json("question", event.question);
     object_.word("step", event.step.text);
     end();
@@ -229,11 +235,20 @@ class EventWriter {
   }
 
   void operator()(const ApprovalRequested& event) {
+    if (event.proposal) action(event.proposal->action);
     object_.word("approval", event.approval.str());
     object_.number("at", at_.ms);
-    object_.number("expires_at", event.expires_at.ms);
+    if (event.proposal) {
+      proposal_up_to_expires(*event.proposal);
+      object_.number("expires_at", event.expires_at.ms);
+      object_.flag("idempotent", event.proposal->idempotent);
+      object_.number("policy_version", event.grounds.policy_version);
+    } else {
+      object_.number("expires_at", event.expires_at.ms);
+    }
     object_.text_unless_empty("prompt", event.terms.prompt);
     object_.number("quorum", event.terms.quorum);
+    if (event.proposal) grounds_after_quorum(*event.proposal, event.grounds);
     object_.word("step", event.step.text);
     object_.word("tier", to_string(event.terms.tier));
     if (event.terms.two_person) object_.flag("two_person", true);
@@ -244,7 +259,7 @@ class EventWriter {
     object_.word("approval", event.approval.str());
     object_.number("at", at_.ms);
     object_.text("by", event.by.text);
-    end();
+    end_via(event.via);
   }
 
   void operator()(const ApprovalMoved& event) {
@@ -252,6 +267,55 @@ class EventWriter {
     object_.number("at", at_.ms);
     object_.text_unless_empty("by", event.by.text);
     object_.text_unless_empty("reason", event.reason);
+    end_via(event.via);
+  }
+
+  void operator()(const ReceiptIntended& event) {
+    action(event.proposal->action);
+    if (event.approval) object_.word("approval", event.approval->str());
+    object_.number("at", at_.ms);
+    judged(*event.proposal, event.grounds, &event.receipt, nullptr);
+    object_.word("step", event.step.text);
+    end();
+  }
+
+  void operator()(const ReceiptRepeated& event) {
+    if (event.approval) object_.word("approval", event.approval->str());
+    object_.number("at", at_.ms);
+    object_.number("policy_version", event.grounds.policy_version);
+    object_.text_unless_empty("reason", event.grounds.reason);
+    object_.word("receipt", event.receipt.str());
+    object_.text_unless_empty("rule", event.grounds.rule);
+    end();
+  }
+
+  void operator()(const ReceiptMoved& event) {
+    object_.number("at", at_.ms);
+    object_.text_unless_empty("by", event.by.text);
+    object_.text_unless_empty("error_code", event.error_code);
+    object_.text_unless_empty("message", event.message);
+    object_.word("receipt", event.receipt.str());
+    if (!event.response.empty()) object_.json("response", event.response);
+    if (event.reversed_by) object_.word("reversed_by", event.reversed_by->str());
+    object_.word("type", type_);
+    if (event.undo) object_.canonical_json("undo", print_action(*event.undo));
+    object_.number("v", event_format_version);
+    object_.close();
+  }
+
+  void operator()(const ActionDenied& event) {
+    action(event.proposal->action);
+    object_.number("at", at_.ms);
+    judged(*event.proposal, event.grounds, nullptr, nullptr);
+    object_.word("step", event.step.text);
+    end();
+  }
+
+  void operator()(const ActionFound& event) {
+    action(event.proposal->action);
+    object_.number("at", at_.ms);
+    judged(*event.proposal, {}, &event.receipt, &event.run);
+    object_.word("step", event.step.text);
     end();
   }
 
@@ -270,48 +334,38 @@ class EventWriter {
     object_.number("v", event_format_version);
     object_.close();
   }
+  void end_via(const Actor& via) {
+    object_.word("type", type_);
+    object_.number("v", event_format_version);
+    object_.text_unless_empty("via", via.text);
+    object_.close();
+  }
+
+  void action(const Action& value) { object_.canonical_json("action", print_action(value)); }
+  void proposal_up_to_expires(const Proposal& proposal) {
+    if (!proposal.before.empty()) object_.json("before", proposal.before);
+    object_.word("digest", proposal.digest.hex());
+  }
+  void grounds_after_quorum(const Proposal& proposal, const Grounds& grounds) {
+    object_.text_unless_empty("reason", grounds.reason);
+    if (proposal.reverses) object_.word("reverses", proposal.reverses->str());
+    object_.text_unless_empty("rule", grounds.rule);
+  }
+  void judged(const Proposal& proposal, const Grounds& grounds, const ReceiptId* receipt, const RunId* run) {
+    proposal_up_to_expires(proposal);
+    object_.flag("idempotent", proposal.idempotent);
+    object_.number("policy_version", grounds.policy_version);
+    object_.text_unless_empty("reason", grounds.reason);
+    if (receipt) object_.word("receipt", receipt->str());
+    if (proposal.reverses) object_.word("reverses", proposal.reverses->str());
+    object_.text_unless_empty("rule", grounds.rule);
+    if (run) object_.word("run", run->str());
+  }
 
   ObjectWriter object_;
   Instant at_;
   std::string_view type_;
 };
-
-constexpr std::array run_event_names{
-    std::string_view("run.started"),   std::string_view("run.paused"), std::string_view("run.resumed"),
-    std::string_view("run.succeeded"), std::string_view("run.failed"), std::string_view("run.denied"),
-    std::string_view("run.timed_out"), std::string_view("run.canceled")};
-
-constexpr std::array step_event_names{std::string_view("step.unblocked"),
-                                      std::string_view("step.gate_opened"),
-                                      std::string_view("step.claimed"),
-                                      std::string_view("step.reclaimed"),
-                                      std::string_view("step.released"),
-                                      std::string_view("step.completed"),
-                                      std::string_view("step.gated"),
-                                      std::string_view("step.asked"),
-                                      std::string_view("step.failed_retryable"),
-                                      std::string_view("step.failed_terminal"),
-                                      std::string_view("step.due"),
-                                      std::string_view("step.action_approved"),
-                                      std::string_view("step.gate_approved"),
-                                      std::string_view("step.refused"),
-                                      std::string_view("step.answered"),
-                                      std::string_view("step.given_up"),
-                                      std::string_view("step.canceled")};
-
-constexpr std::array approval_event_names{std::string_view("approval.approved"), std::string_view("approval.rejected"),
-                                          std::string_view("approval.expired"), std::string_view("approval.canceled")};
-
-static_assert(run_event_names.size() == enum_count<RunTrigger>);
-static_assert(step_event_names.size() == enum_count<StepTrigger>);
-static_assert(approval_event_names.size() == enum_count<ApprovalTrigger>);
-
-template <class Trigger, std::size_t N>
-std::optional<Trigger> trigger_named(const std::array<std::string_view, N>& names, std::string_view type) {
-  for (std::size_t i = 0; i < N; ++i)
-    if (names[i] == type) return static_cast<Trigger>(i);
-  return std::nullopt;
-}
 
 struct TypeOf {
   std::string_view operator()(const RunCreated&) const { return "run.created"; }
@@ -325,204 +379,25 @@ struct TypeOf {
   std::string_view operator()(const ApprovalRequested&) const { return "approval.requested"; }
   std::string_view operator()(const ApprovalVoted&) const { return "approval.voted"; }
   std::string_view operator()(const ApprovalMoved& event) const { return event_name(event.trigger); }
+  std::string_view operator()(const ReceiptIntended&) const { return "receipt.intended"; }
+  std::string_view operator()(const ReceiptRepeated&) const { return "receipt.repeated"; }
+  std::string_view operator()(const ReceiptMoved& event) const { return event_name(event.trigger); }
+  std::string_view operator()(const ActionDenied&) const { return "action.denied"; }
+  std::string_view operator()(const ActionFound&) const { return "action.found"; }
   std::string_view operator()(const TransitionRefused&) const { return "transition.refused"; }
 };
-
-// Thrown and caught in this file only: a text that is not an event has many ways to be wrong and one to say so.
-struct BadEvent {
-  std::string reason;
-};
-
-class ObjectReader {
- public:
-  explicit ObjectReader(const Json& value) {
-    if (!value.is_object()) throw BadEvent{"not an object"};
-    object_ = &value.get_object();
-  }
-
-  std::string text(std::string_view key) const {
-    const Json* value = object_->if_contains(key);
-    if (!value || !value->is_string()) throw BadEvent{"\"" + std::string(key) + "\" must be a string"};
-    return std::string(value->get_string());
-  }
-  std::string text_or_empty(std::string_view key) const { return has(key) ? text(key) : std::string(); }
-  std::int64_t number(std::string_view key) const {
-    const Json* value = object_->if_contains(key);
-    if (!value || !value->is_int64()) throw BadEvent{"\"" + std::string(key) + "\" must be a whole number"};
-    return value->get_int64();
-  }
-  int small_number(std::string_view key) const {
-    std::int64_t value = number(key);
-    if (value != static_cast<int>(value)) throw BadEvent{"\"" + std::string(key) + "\" is out of range"};
-    return static_cast<int>(value);
-  }
-  StepId step() const {
-    StepId out{text("step")};
-    if (!is_valid_name(out.text)) throw BadEvent{"\"step\" is not a step's name"};
-    return out;
-  }
-  bool flag(std::string_view key) const {
-    const Json* value = object_->if_contains(key);
-    return value && value->is_bool() && value->get_bool();
-  }
-  bool has(std::string_view key) const { return object_->contains(key); }
-  const Json& at(std::string_view key) const {
-    const Json* value = object_->if_contains(key);
-    if (!value) throw BadEvent{"\"" + std::string(key) + "\" is missing"};
-    return *value;
-  }
-  std::int64_t milliseconds(std::string_view key) const {
-    std::int64_t value = number(key);
-    if (!is_possible_time(value)) throw BadEvent{"\"" + std::string(key) + "\" is out of range"};
-    return value;
-  }
-  Instant instant(std::string_view key) const { return {milliseconds(key)}; }
-  Money money(std::string_view key) const {
-    if (!has(key)) return {};
-    auto value = parse_money(text(key));
-    if (!value) throw BadEvent{"\"" + std::string(key) + "\" is not an amount"};
-    return *value;
-  }
-  template <class Enum>
-  Enum word(std::string_view key) const {
-    auto value = parse_enum<Enum>(text(key));
-    if (!value) throw BadEvent{"\"" + std::string(key) + "\" has no known word"};
-    return *value;
-  }
-  template <class AnyId>
-  AnyId id(std::string_view key) const {
-    auto value = AnyId::parse(text(key));
-    if (!value) throw BadEvent{"\"" + std::string(key) + "\" is not an id"};
-    return *value;
-  }
-  std::shared_ptr<const Diagnostic> diagnostic(std::string_view key, int depth = 0) const {
-    if (!has(key)) return nullptr;
-    if (depth > diagnostic_depth_max) throw BadEvent{"causes nest too deeply"};
-    ObjectReader in(at(key));
-    auto out = std::make_shared<Diagnostic>();
-    out->error_code = in.text("error_code");
-    out->category = in.word<Category>("category");
-    out->message = in.text("message");
-    out->likely_cause = in.text("likely_cause");
-    out->suggested_fix = in.text("suggested_fix");
-    out->retryable = in.flag("retryable");
-    out->severity = in.word<Severity>("severity");
-    out->step = StepId{in.text_or_empty("step")};
-    out->attempt = in.has("attempt") ? in.small_number("attempt") : 0;
-    out->occurred_at = in.instant("occurred_at");
-    out->cause = in.diagnostic("cause", depth + 1);
-    return out;
-  }
-
- private:
-  const boost::json::object* object_;
-};
-
-RunPayload read_created(const ObjectReader& in) {
-  RunCreated out;
-  out.workflow = WorkflowName{in.text("workflow")};
-  out.version = in.small_number("version");
-  out.workflow_digest = in.text("workflow_digest");
-  out.workspace = WorkspaceName{in.text("workspace")};
-  out.provider = in.word<Provider>("provider");
-  out.input = in.text("input");
-  out.by = Actor{in.text("by")};
-  out.trigger_type = in.text("trigger_type");
-  out.trigger_ref = in.text_or_empty("trigger_ref");
-  if (in.has("idempotency_key"))
-    out.idempotency = std::make_shared<const Idempotency>(
-        Idempotency{in.text("idempotency_scope"), in.text("idempotency_key"), in.text("request_digest")});
-  if (in.has("retry_of")) out.retry_of = in.id<RunId>("retry_of");
-  if (in.has("budget_usd")) out.budget = in.money("budget_usd");
-  if (in.has("timeout_ms")) out.timeout = Duration(in.milliseconds("timeout_ms"));
-  return out;
-}
-
-RunPayload read_step(const ObjectReader& in, StepTrigger trigger) {
-  StepId step = in.step();
-  switch (trigger) {
-    case StepTrigger::claim:
-    case StepTrigger::reclaim:
-      return StepClaimed{step,
-                         trigger,
-                         WorkerName{in.text("worker")},
-                         static_cast<std::uint64_t>(in.number("token")),
-                         in.instant("lease_expires_at"),
-                         in.flag("writes")};
-    case StepTrigger::complete:
-      return StepCompleted{step, in.text("output"), in.money("cost_usd")};
-    case StepTrigger::fail_retryable:
-    case StepTrigger::fail_terminal:
-    case StepTrigger::refuse:
-    case StepTrigger::give_up:
-      in.at("diagnostic");  // always there
-      return StepFailed{step, trigger, in.diagnostic("diagnostic"),
-                        in.has("next_eligible_at") ? in.instant("next_eligible_at") : Instant{}, in.money("cost_usd")};
-    case StepTrigger::ask:
-      return StepAsked{step, in.text("question")};
-    case StepTrigger::answer:
-      return StepAnswered{step, in.text("answer"), Actor{in.text_or_empty("by")}, in.flag("early")};
-    case StepTrigger::unblock:
-    case StepTrigger::open_gate:
-    case StepTrigger::release:
-    case StepTrigger::gate:
-    case StepTrigger::due:
-    case StepTrigger::approve_action:
-    case StepTrigger::approve_gate:
-    case StepTrigger::cancel:
-      return StepMoved{step, trigger};
-  }
-  throw BadEvent{"unknown step trigger"};
-}
-
-RunPayload read_payload(const ObjectReader& in) {
-  std::string type = in.text("type");
-  if (auto trigger = trigger_named<StepTrigger>(step_event_names, type)) return read_step(in, *trigger);
-  if (auto trigger = trigger_named<RunTrigger>(run_event_names, type))
-    return RunMoved{*trigger, Actor{in.text_or_empty("by")}, in.text_or_empty("reason"), in.diagnostic("diagnostic")};
-  if (auto trigger = trigger_named<ApprovalTrigger>(approval_event_names, type))
-    return ApprovalMoved{in.id<ApprovalId>("approval"), *trigger, Actor{in.text_or_empty("by")},
-                         in.text_or_empty("reason")};
-  if (type == "run.created") return read_created(in);
-  if (type == "approval.requested") {
-    ApprovalTerms terms;
-    terms.tier = in.word<Tier>("tier");
-    terms.two_person = in.flag("two_person");
-    terms.quorum = in.small_number("quorum");
-    terms.prompt = in.text_or_empty("prompt");
-    Instant expires_at = in.instant("expires_at");
-    terms.expires = expires_at - in.instant("at");
-    return ApprovalRequested{in.id<ApprovalId>("approval"), in.step(), std::move(terms), expires_at};
-  }
-  if (type == "approval.voted") return ApprovalVoted{in.id<ApprovalId>("approval"), Actor{in.text("by")}};
-  if (type == "transition.refused")
-    return TransitionRefused{in.text("requested"), in.text("state"), in.text("code"), Actor{in.text_or_empty("by")}};
-  throw BadEvent{"unknown type \"" + type + "\""};
-}
 
 }  // namespace
 
 std::string_view event_name(RunTrigger trigger) { return run_event_names[static_cast<std::size_t>(trigger)]; }
 std::string_view event_name(StepTrigger trigger) { return step_event_names[static_cast<std::size_t>(trigger)]; }
 std::string_view event_name(ApprovalTrigger trigger) { return approval_event_names[static_cast<std::size_t>(trigger)]; }
+std::string_view event_name(ReceiptTrigger trigger) { return receipt_event_names[static_cast<std::size_t>(trigger)]; }
 std::string_view type_of(const RunPayload& payload) { return std::visit(TypeOf{}, payload); }
 
 void append_event(std::string& out, const RunEvent& event) {
   TextWriter text(out);
   std::visit(EventWriter(text, event), event.payload);
-}
-
-std::expected<RunEvent, std::string> parse_run_event(std::string_view text) {
-  auto value = parse_json(text);
-  if (!value) return std::unexpected(value.error());
-  try {
-    ObjectReader in(*value);
-    if (std::int64_t version = in.number("v"); version < 1 || version > event_format_version)
-      return std::unexpected("event format " + std::to_string(version) + " is newer than this pawl; upgrade it");
-    return RunEvent{in.instant("at"), read_payload(in)};
-  } catch (const BadEvent& bad) {
-    return std::unexpected(bad.reason);
-  }
 }
 
 }  // namespace pawl

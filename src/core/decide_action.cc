@@ -1,0 +1,238 @@
+// The gate, as far as it is a decision: what becomes of an action that a worker proposes, and of its receipt.
+//
+//   look-up by key -> cap -> policy -> approval -> durable intent -> (the worker executes) -> durable outcome
+#include <boost/json/object.hpp>
+
+#include "core/draft.h"
+
+namespace pawl {
+namespace {
+
+// The worker of the present attempt was allowed to call, and has not said what came of it.
+bool has_open_call(const Run& run, const Receipt& receipt) {
+  const Step& step = run.steps[receipt.step];
+  bool unsettled = receipt.status == ReceiptStatus::intended || receipt.status == ReceiptStatus::in_doubt;
+  return unsettled && step.status == StepStatus::running && receipt.token == step.lease_token;
+}
+
+void deny(Draft& draft, const ProposeAction& command, std::string_view code, Grounds grounds) {
+  std::string message = command.proposal->action.connector + " " + command.proposal->action.operation + " on " +
+                        command.proposal->action.target + ": " + grounds.reason;
+  draft.emit(ActionDenied{draft.run().definition(command.step).id, command.proposal, std::move(grounds)});
+  Diagnostic diagnostic = diagnose(code, std::move(message), draft.now());
+  diagnostic.retryable = false;
+  fail_for_good(draft, command.step, std::move(diagnostic), {});
+}
+
+void intend(Draft& draft, const ProposeAction& command, std::optional<ApprovalId> approval) {
+  draft.emit(ReceiptIntended{ReceiptId{draft.next_id()}, draft.run().definition(command.step).id, command.proposal,
+                             grounds_of(command.verdict), approval});
+}
+
+// A person is asked whether an effect happened that nobody can repeat safely.
+void ask_about(Draft& draft, StepIndex step, const Receipt& receipt) {
+  const Action& action = receipt.proposal->action;
+  boost::json::object question{
+      {"kind", "effect_in_doubt"},
+      {"receipt", receipt.id.str()},
+      {"text", "Did this happen? " + action.connector + " " + action.operation + " on " + action.target +
+                   " was begun and its worker was lost before it could say. Look there, then answer "
+                   "{\"happened\": true} or {\"happened\": false}."}};
+  draft.move_step(step, StepTrigger::ask,
+                  StepAsked{draft.run().definition(step).id, canonical(question), receipt.id});
+  settle(draft);
+}
+
+// An approval of exactly this action under exactly this policy.
+const Approval* approval_of(const Run& run, const ProposeAction& command) {
+  for (const Approval& approval : run.approvals) {
+    if (!approval.proposal || approval.step != command.step || approval.status != ApprovalStatus::approved) continue;
+    bool same_digest = approval.proposal->digest == command.proposal->digest || planted(Bug::skip_digest);
+    bool same_policy = approval.grounds.policy_version == command.verdict.policy_version || planted(Bug::skip_policy_version);
+    if (same_digest && same_policy) return &approval;
+  }
+  return nullptr;
+}
+
+// People said yes to an action under this key, and this is another one.
+bool is_changed(const Run& run, const ProposeAction& command) {
+  return std::ranges::any_of(run.approvals, [&](const Approval& approval) {
+    return approval.proposal && approval.step == command.step && approval.status == ApprovalStatus::approved &&
+           approval.proposal->action.idempotency_key == command.proposal->action.idempotency_key &&
+           approval.proposal->digest != command.proposal->digest && !planted(Bug::skip_digest);
+  });
+}
+
+bool is_over_cap(const Run& run, const ProposeAction& command) {
+  if (!command.writes_max || planted(Bug::ignore_write_cap)) return false;
+  int effects = 1;  // this one, and the step's others
+  for (const std::string_view key : effect_keys(run, command.step))
+    if (key != command.proposal->action.idempotency_key) ++effects;
+  return run.writes - writes_of(run, command.step) + std::max(effects, writes_of(run, command.step)) > *command.writes_max;
+}
+
+// What the policy says, once nothing that happened before answers for the action. `doubted` is to be called again.
+Decision judge(Draft draft, const ProposeAction& command, const Receipt* doubted) {
+  const Run& run = draft.run();
+  auto allow = [&](std::optional<ApprovalId> approval) {
+    if (doubted)
+      draft.emit(ReceiptRepeated{doubted->id, grounds_of(command.verdict), approval});
+    else
+      intend(draft, command, approval);
+  };
+  if (is_over_cap(run, command)) {
+    deny(draft, command, "WRITE_CAP_EXCEEDED",
+         {command.verdict.policy_version, "max_writes_per_run",
+          "the run may write " + std::to_string(*command.writes_max) + " times and already has"});
+    return std::move(draft).done();
+  }
+  if (is_changed(run, command)) {
+    deny(draft, command, "ACTION_CHANGED",
+         {command.verdict.policy_version, "approved_digest", "this is not the action that was approved"});
+    return std::move(draft).done();
+  }
+  switch (command.verdict.effect) {
+    case Effect::deny:
+      if (planted(Bug::allow_denied)) allow({});
+      else deny(draft, command, "POLICY_DENIED", grounds_of(command.verdict));
+      break;
+    case Effect::allow:
+      allow({});
+      break;
+    case Effect::needs_approval:
+      if (const Approval* approval = approval_of(run, command)) {
+        allow(approval->id);
+        break;
+      }
+      draft.move_step(command.step, StepTrigger::gate);
+      draft.request_approval(run.definition(command.step), command.verdict.terms, command.proposal,
+                             grounds_of(command.verdict));
+      settle(draft);
+      break;
+  }
+  return std::move(draft).done();
+}
+
+Refusal key_reused(const Proposal& proposal, const std::string& where) {
+  return {RefusalCode::idempotency_conflict,
+          "the idempotency key \"" + proposal.action.idempotency_key + "\" was used for another action, " + where};
+}
+
+// Another run holds the key.
+Decision meet_holder(Draft draft, const ProposeAction& command) {
+  const auto& [run, receipt] = *command.holder;
+  std::string where = receipt.id.str() + " of " + run.str();
+  if (receipt.proposal->digest != command.proposal->digest)
+    return std::move(draft).refused(RefusalCode::idempotency_conflict, key_reused(*command.proposal, where).message);
+  if (receipt.status != ReceiptStatus::succeeded)
+    return std::move(draft).refused(RefusalCode::effect_in_progress,
+                                    "the same action is " + std::string(to_string(receipt.status)) + " in " + where +
+                                        "; propose it again later");
+  draft.emit(ActionFound{draft.run().definition(command.step).id, command.proposal, receipt.id, run});
+  return std::move(draft).done();
+}
+
+}  // namespace
+
+Decision decide_command(const Run& run, const ProposeAction& command, Instant now, Draws) {
+  if (auto problem = lease_problem(run, command.step, command.token)) return {{}, problem};
+  Draft draft(run, now);
+  const Receipt* earlier = find_effect(run, command.proposal->action.idempotency_key);
+  if (planted(Bug::forget_receipts)) earlier = nullptr;
+  if (!earlier) return command.holder ? meet_holder(std::move(draft), command) : judge(std::move(draft), command, nullptr);
+  if (earlier->proposal->digest != command.proposal->digest)
+    return {{}, key_reused(*command.proposal, earlier->id.str() + " of this run")};
+  if (earlier->status == ReceiptStatus::succeeded) {
+    if (earlier->step != command.step)
+      draft.emit(ActionFound{run.definition(command.step).id, command.proposal, earlier->id, run.id});
+    return std::move(draft).done();
+  }
+  if (has_open_call(run, *earlier)) return std::move(draft).done();  // the same worker asks again: the same answer
+  if (earlier->status == ReceiptStatus::intended)
+    return {{}, Refusal{RefusalCode::effect_in_progress, "step " + run.definition(earlier->step).id.text +
+                                                             " of this run is at it; propose it again later"}};
+  if (command.happened) {
+    draft.emit(ReceiptMoved{.receipt = earlier->id,
+                            .trigger = *command.happened ? ReceiptTrigger::succeed : ReceiptTrigger::fail,
+                            .message = "its connector looked",
+                            .response = *command.happened ? "null" : ""});
+    return *command.happened ? std::move(draft).done() : judge(std::move(draft), command, nullptr);
+  }
+  if (earlier->proposal->idempotent || planted(Bug::repeat_doubtful))
+    return judge(std::move(draft), command, earlier);
+  ask_about(draft, command.step, *earlier);
+  return std::move(draft).refused(RefusalCode::effect_in_doubt,
+                                  "nobody knows whether this happened, and it cannot be repeated safely: a person is asked");
+}
+
+Decision decide_command(const Run& run, const RecordOutcome& command, Instant now, Draws) {
+  if (auto problem = lease_problem(run, command.step, command.token)) return {{}, problem};
+  const Receipt* receipt = find_receipt(run, command.receipt);
+  if (!receipt || receipt->step != command.step)
+    return refuse(RefusalCode::unknown_receipt, "this step has no such receipt");
+  auto wanted = command.succeeded ? ReceiptStatus::succeeded : ReceiptStatus::failed;
+  if (receipt->status == wanted) return {};  // a repeat
+  if (!has_open_call(run, *receipt))
+    return refuse(RefusalCode::already_resolved, "the receipt is " + std::string(to_string(receipt->status)));
+  Draft draft(run, now);
+  draft.emit(ReceiptMoved{.receipt = receipt->id,
+                          .trigger = command.succeeded ? ReceiptTrigger::succeed : ReceiptTrigger::fail,
+                          .by = {},
+                          .error_code = command.error_code,
+                          .message = diagnostic_message(command.message),
+                          .response = command.response,
+                          .undo = command.undo});
+  return std::move(draft).done();
+}
+
+std::optional<Refusal> outcome_problem(const Run& run, StepIndex step) {
+  for (const Receipt& receipt : run.receipts)
+    if (receipt.step == step && has_open_call(run, receipt) && !planted(Bug::complete_without_outcome))
+      return Refusal{RefusalCode::outcome_missing, "record what became of " + receipt.id.str() + " first"};
+  return std::nullopt;
+}
+
+void settle_doubt(Draft& draft, const Receipt& receipt, bool happened, const Actor& by) {
+  draft.emit(ReceiptMoved{.receipt = receipt.id,
+                          .trigger = happened ? ReceiptTrigger::succeed : ReceiptTrigger::fail,
+                          .by = by,
+                          .error_code = happened ? "" : "EFFECT_ABSENT",
+                          .message = happened ? "" : "it did not happen",
+                          .response = happened ? "null" : ""});
+}
+
+Decision decide_command(const Run& run, const SettleReceipt& command, Instant now, Draws) {
+  const Receipt* receipt = find_receipt(run, command.receipt);
+  if (!receipt) return refuse(RefusalCode::unknown_receipt, "this run has no such receipt");
+  auto wanted = command.happened ? ReceiptStatus::succeeded : ReceiptStatus::failed;
+  if (receipt->status == wanted && receipt->resolved_by == command.by) return {};  // a repeat
+  if (receipt->status != ReceiptStatus::in_doubt)
+    return refuse(RefusalCode::already_resolved,
+                  "the receipt is " + std::string(to_string(receipt->status)) + "; only one in doubt can be settled");
+  if (has_open_call(run, *receipt))
+    return refuse(RefusalCode::effect_in_progress, "it is being called again at this moment");
+  Draft draft(run, now);
+  settle_doubt(draft, *receipt, command.happened, command.by);
+  const Step& step = run.steps[receipt->step];
+  if (step.status == StepStatus::waiting_input && step.doubt == receipt->id) {
+    draft.move_step(receipt->step, StepTrigger::answer,
+                    StepAnswered{run.definition(receipt->step).id,
+                                 command.happened ? R"({"happened":true})" : R"({"happened":false})", command.by, false});
+    settle(draft);
+  }
+  return std::move(draft).done();
+}
+
+Decision decide_command(const Run& run, const ReverseReceipt& command, Instant now, Draws) {
+  const Receipt* receipt = find_receipt(run, command.receipt);
+  if (!receipt) return refuse(RefusalCode::unknown_receipt, "this run has no such receipt");
+  if (receipt->status == ReceiptStatus::reversed && receipt->reversed_by == command.by) return {};  // a repeat
+  if (receipt->status != ReceiptStatus::succeeded)
+    return refuse(RefusalCode::already_resolved,
+                  "the receipt is " + std::string(to_string(receipt->status)) + "; only what succeeded can be undone");
+  Draft draft(run, now);
+  draft.emit(ReceiptMoved{.receipt = receipt->id, .trigger = ReceiptTrigger::reverse, .reversed_by = command.by});
+  return std::move(draft).done();
+}
+
+}  // namespace pawl

@@ -1,0 +1,103 @@
+#include "core/draft.h"
+
+namespace pawl {
+
+Decision refuse(RefusalCode code, std::string message) { return {{}, Refusal{code, std::move(message)}}; }
+
+Decision refuse_audited(const Run& run, Instant now, std::string_view requested, RefusalCode code, const Actor& by,
+                        std::string message) {
+  Decision out = refuse(code, std::move(message));
+  if (!is_terminal(run.status))
+    out.events.push_back({now, TransitionRefused{std::string(requested), std::string(to_string(run.status)),
+                                                 std::string(to_string(code)), by}});
+  return out;
+}
+
+namespace {
+
+bool needs_met(const Draft& draft, StepIndex index) {
+  const auto& needs = draft.run().definition(index).needs;
+  if (planted(Bug::unblock_before_needs) && needs.size() > 1) return draft.step(needs[0]) == StepStatus::succeeded;
+  return std::all_of(needs.begin(), needs.end(),
+                     [&](StepIndex need) { return draft.step(need) == StepStatus::succeeded; });
+}
+
+void open_gate(Draft& draft, StepIndex index) {
+  draft.move_step(index, StepTrigger::open_gate);
+  const StepDefinition& definition = draft.run().definition(index);
+  draft.request_approval(definition, definition.approval);
+}
+
+}  // namespace
+
+void settle(Draft& draft) {
+  bool all_succeeded = true;
+  bool any_active = false;
+  for (StepIndex i = 0; i < draft.size(); ++i) {
+    if (draft.step(i) == StepStatus::pending && needs_met(draft, i)) {
+      // A gate waits for the run's start: what has not begun cannot be waiting for a person.
+      if (!draft.run().definition(i).is_gate() || planted(Bug::gate_as_work))
+        draft.move_step(i, StepTrigger::unblock);
+      else if (draft.status() != RunStatus::created)
+        open_gate(draft, i);
+    }
+    StepStatus status = draft.step(i);
+    all_succeeded = all_succeeded && status == StepStatus::succeeded;
+    any_active = any_active || status == StepStatus::ready || status == StepStatus::running ||
+                 status == StepStatus::failed_retryable;
+  }
+  if (draft.status() == RunStatus::created) return;
+  if ((all_succeeded || any_active) && draft.status() == RunStatus::waiting) draft.move_run(RunTrigger::resume);
+  if (all_succeeded)
+    draft.move_run(RunTrigger::succeed);
+  else if (!any_active && draft.status() == RunStatus::running)
+    draft.move_run(RunTrigger::pause);
+}
+
+void start(Draft& draft) { draft.move_run(RunTrigger::start); }
+
+void cancel_unfinished(Draft& draft) {
+  if (planted(Bug::forget_siblings)) return;
+  for (ApprovalId approval : draft.open_approvals()) draft.resolve(approval, ApprovalTrigger::cancel);
+  for (StepIndex i = 0; i < draft.size(); ++i)
+    if (!is_terminal(draft.step(i))) draft.move_step(i, StepTrigger::cancel);
+}
+
+void end_badly(Draft& draft, RunTrigger trigger, std::shared_ptr<const Diagnostic> diagnostic) {
+  cancel_unfinished(draft);
+  if (draft.status() == RunStatus::created) start(draft);
+  if (draft.status() == RunStatus::waiting) draft.move_run(RunTrigger::resume);
+  draft.move_run(RunMoved{.trigger = trigger, .by = {}, .reason = {}, .diagnostic = std::move(diagnostic)});
+}
+
+std::shared_ptr<const Diagnostic> diagnostic_of_step(const Draft& draft, StepIndex index, Diagnostic diagnostic) {
+  diagnostic.step = draft.run().definition(index).id;
+  diagnostic.attempt = draft.run().steps[index].attempts;
+  return std::make_shared<const Diagnostic>(std::move(diagnostic));
+}
+
+void fail_run_for(Draft& draft, StepIndex index, const std::shared_ptr<const Diagnostic>& why) {
+  Diagnostic diagnostic = *why;
+  // The step's name makes a message that just fitted too long; its end is still there to read, in the cause.
+  diagnostic.message = diagnostic_message("step " + draft.run().definition(index).id.text + ": " + why->message);
+  diagnostic.cause = why;
+  bool denied = why->category == Category::policy || why->category == Category::approval;
+  end_badly(draft, denied ? RunTrigger::deny : RunTrigger::fail,
+            std::make_shared<const Diagnostic>(std::move(diagnostic)));
+}
+
+void fail_for_good(Draft& draft, StepIndex index, Diagnostic diagnostic, Money cost) {
+  auto why = diagnostic_of_step(draft, index, std::move(diagnostic));
+  draft.move_step(index, StepTrigger::fail_terminal,
+                  StepFailed{draft.run().definition(index).id, StepTrigger::fail_terminal, why, {}, cost});
+  fail_run_for(draft, index, why);
+}
+
+std::optional<Refusal> lease_problem(const Run& run, StepIndex index, std::uint64_t token) {
+  if (index < run.steps.size() && run.steps[index].status == StepStatus::running &&
+      (run.steps[index].lease_token == token || planted(Bug::drop_token_check)))
+    return std::nullopt;
+  return Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"};
+}
+
+}  // namespace pawl

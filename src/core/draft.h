@@ -1,0 +1,138 @@
+// A decision in the making, and the moves that several commands share. For decide*.cc only.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/decide.h"
+#include "core/invariant.h"
+#include "core/planted.h"
+
+namespace pawl {
+
+// The run as the events drafted so far leave it. Only statuses are kept: that is all that rules look at, and it
+// makes a decision cost a few bytes a step instead of a copy of the run.
+class Draft {
+ public:
+  Draft(const Run& run, Instant now) : run_(run), now_(now), status_(run.status) {
+    steps_.reserve(run.steps.size());
+    events_.reserve(4);
+    for (const auto& step : run.steps) steps_.push_back(step.status);
+    for (const auto& approval : run.approvals)
+      if (approval.status == ApprovalStatus::requested) open_.push_back(approval.id);
+  }
+
+  const Run& run() const { return run_; }
+  Instant now() const { return now_; }
+  RunStatus status() const { return status_; }
+  StepStatus step(StepIndex index) const { return steps_[index]; }
+  StepIndex size() const { return static_cast<StepIndex>(steps_.size()); }
+
+  void emit(RunPayload payload) { events_.push_back({now_, std::move(payload)}); }
+
+  void move_run(RunMoved moved) {
+    auto to = next(run_table, status_, moved.trigger);
+    invariant(to.has_value(), "decide drafted an illegal run transition");
+    status_ = *to;
+    emit(std::move(moved));
+  }
+  void move_run(RunTrigger trigger) { move_run(RunMoved{.trigger = trigger, .by = {}, .reason = {}, .diagnostic = {}}); }
+
+  // Every step event passes here, so the overlay cannot drift from the table.
+  void move_step(StepIndex index, StepTrigger trigger, RunPayload payload) {
+    auto to = next(step_table, steps_[index], trigger);
+    invariant(to.has_value(), "decide drafted an illegal step transition");
+    if (steps_[index] == StepStatus::running && trigger != StepTrigger::complete) doubt_calls(index);
+    steps_[index] = *to;
+    emit(std::move(payload));
+  }
+  void move_step(StepIndex index, StepTrigger trigger) {
+    move_step(index, trigger, StepMoved{run_.definition(index).id, trigger});
+  }
+
+  void request_approval(const StepDefinition& step, const ApprovalTerms& terms,
+                        std::shared_ptr<const Proposal> proposal = {}, Grounds grounds = {}) {
+    ApprovalId id{next_id()};
+    open_.push_back(id);
+    emit(ApprovalRequested{id, step.id, terms, now_ + terms.expires, std::move(proposal), std::move(grounds)});
+  }
+  void resolve(ApprovalId approval, ApprovalTrigger trigger, Actor by = {}, std::string reason = {}, Actor via = {}) {
+    invariant(is_open(approval), "decide resolved an approval twice");
+    std::erase(open_, approval);
+    emit(ApprovalMoved{approval, trigger, std::move(by), std::move(reason), std::move(via)});
+  }
+  bool is_open(ApprovalId approval) const { return std::find(open_.begin(), open_.end(), approval) != open_.end(); }
+  // Those that this very decision asked for are among them.
+  std::vector<ApprovalId> open_approvals() const { return open_; }
+
+  // Names what the next event creates.
+  IdBits next_id() const { return derive_id(run_.id.bits, run_.seq + events_.size()); }
+
+  Decision done() && { return {std::move(events_), std::nullopt}; }
+  Decision refused(RefusalCode code, std::string message) && {
+    return {std::move(events_), Refusal{code, std::move(message)}};
+  }
+
+ private:
+  // The worker is gone, or has let go, without a word on what became of its calls. Once each: what is doubted stays so.
+  void doubt_calls(StepIndex index) {
+    if (planted(Bug::forget_doubt)) return;
+    for (const Receipt& receipt : run_.receipts) {
+      if (receipt.status != ReceiptStatus::intended || receipt.step != index) continue;
+      if (std::find(doubted_.begin(), doubted_.end(), receipt.id) != doubted_.end()) continue;
+      doubted_.push_back(receipt.id);
+      emit(ReceiptMoved{.receipt = receipt.id, .trigger = ReceiptTrigger::doubt});
+    }
+  }
+
+  const Run& run_;
+  Instant now_;
+  RunStatus status_;
+  std::vector<StepStatus> steps_;
+  std::vector<RunEvent> events_;
+  std::vector<ApprovalId> open_;
+  std::vector<ReceiptId> doubted_;  // by this very decision
+};
+
+Decision refuse(RefusalCode code, std::string message);
+// A caller's request that does not fit is audited in the run's own stream while that is open. A finished stream is
+// sealed: the engine puts the audit of such a request into the tenant's stream.
+Decision refuse_audited(const Run& run, Instant now, std::string_view requested, RefusalCode code, const Actor& by,
+                        std::string message);
+
+// Unblocks what can go on, and ends, pauses or resumes the run accordingly. Called after every step's progress.
+void settle(Draft& draft);
+void start(Draft& draft);
+// What is unfinished ends with the run, in the same commit.
+void cancel_unfinished(Draft& draft);
+// Ends the run badly from wherever it is, by a path of legal transitions.
+void end_badly(Draft& draft, RunTrigger trigger, std::shared_ptr<const Diagnostic> diagnostic);
+
+std::shared_ptr<const Diagnostic> diagnostic_of_step(const Draft& draft, StepIndex index, Diagnostic diagnostic);
+// A step failed for good: the run follows. Policy and people deny; everything else fails.
+void fail_run_for(Draft& draft, StepIndex index, const std::shared_ptr<const Diagnostic>& why);
+void fail_for_good(Draft& draft, StepIndex index, Diagnostic diagnostic, Money cost);
+
+// An approval that nobody gave in time, or that somebody refused.
+void deny_approval(Draft& draft, const Approval& approval, ApprovalTrigger trigger, const Actor& by,
+                   const std::string& reason, const Actor& via = {});
+
+// Nothing for a worker to complain about when its token is the live one.
+std::optional<Refusal> lease_problem(const Run& run, StepIndex index, std::uint64_t token);
+
+// A worker that was allowed to call must say what came of it before it completes the step.
+std::optional<Refusal> outcome_problem(const Run& run, StepIndex step);
+// A person said whether the effect that is in doubt happened.
+void settle_doubt(Draft& draft, const Receipt& receipt, bool happened, const Actor& by);
+
+// decide_approval.cc
+Decision decide_command(const Run& run, const ResolveApproval& command, Instant now, Draws draws);
+// decide_action.cc
+Decision decide_command(const Run& run, const ProposeAction& command, Instant now, Draws draws);
+Decision decide_command(const Run& run, const RecordOutcome& command, Instant now, Draws draws);
+Decision decide_command(const Run& run, const SettleReceipt& command, Instant now, Draws draws);
+Decision decide_command(const Run& run, const ReverseReceipt& command, Instant now, Draws draws);
+
+}  // namespace pawl

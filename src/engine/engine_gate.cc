@@ -1,0 +1,118 @@
+// Engine, the gate: finds what has happened under a key, asks core, and says what the worker may do.
+#include <utility>
+
+#include "core/invariant.h"
+#include "core/planted.h"
+#include "engine/answering.h"
+#include "engine/engine.h"
+#include "engine/resident.h"
+
+namespace pawl {
+
+std::optional<int> Engine::writes_max_of(const Run& run) const {
+  const auto& own = run.workflow->caps.max_writes_per_run;
+  return own ? own : tenants_.at(run.tenant).tenant.caps.max_writes_per_run;
+}
+
+void Engine::remember_effect(const Run& run, const Proposal& proposal) {
+  effects_[{run.tenant, proposal.action.idempotency_key}] = run.id;
+}
+
+void Engine::remember_effects(const Resident& resident) {
+  for (const Receipt& receipt : resident.run.receipts)
+    if (holds_key(receipt.status)) remember_effect(resident.run, *receipt.proposal);
+}
+
+void Engine::forget_effects(const Run& run) {
+  for (const Receipt& receipt : run.receipts) {
+    auto found = effects_.find({run.tenant, receipt.proposal->action.idempotency_key});
+    if (found != effects_.end() && found->second == run.id) effects_.erase(found);
+  }
+}
+
+// What another run holds under the key. Tables may be behind, so each that they name is looked at as it is now; what they
+// cannot know yet is remembered.
+std::optional<ProposeAction::Holder> Engine::find_holder(TenantId tenant, RunId own, const std::string& key) {
+  std::vector<RunId> runs;
+  if (auto found = effects_.find({tenant, key}); found != effects_.end()) runs.push_back(found->second);
+  if (planted(Bug::forget_tenant_of_effect))
+    for (const auto& [of, run] : effects_)
+      if (of.second == key) runs.push_back(run);
+  for (const ReceiptRow& row : store_.find_effects(tenant, key)) runs.push_back(row.run);
+  for (RunId run : runs) {
+    if (run == own) continue;
+    auto resident = residents_.find(run);
+    Resident* holder = resident != residents_.end() ? resident->second.get() : find_verified(tenant, run);
+    const Receipt* receipt = holder ? find_effect(holder->run, key) : nullptr;
+    if (receipt) return ProposeAction::Holder{run, *receipt};
+  }
+  return std::nullopt;
+}
+
+void Engine::propose(ActionRequest request, Reply<GateAnswer> reply) {
+  Resident* resident = find_leased(request.tenant, request.run);
+  auto index = resident ? resident->run.workflow->find(request.step) : std::nullopt;
+  if (!index)
+    return answer_with<GateAnswer>(
+        reply, std::unexpected(Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"}));
+  if (request.verdict.policy_version != tenants_.at(request.tenant).tenant.policy_version())
+    return answer_with<GateAnswer>(
+        reply, std::unexpected(Refusal{RefusalCode::policy_changed, "the policy has changed meanwhile"}));
+  ProposeAction command{.step = *index,
+                        .token = request.token,
+                        .proposal = request.proposal,
+                        .verdict = request.verdict,
+                        .writes_max = writes_max_of(resident->run),
+                        .happened = request.happened,
+                        .holder = find_holder(request.tenant, request.run, request.proposal->action.idempotency_key)};
+  // The worker that proposes is told by its answer what became of its lease.
+  StepReport own{request.tenant, request.run, request.step, request.token, Released{}};
+  Decision decision = decide_on(*resident, command);
+  apply(*resident, decision.events, &own);
+  std::expected<GateAnswer, Refusal> answer = gate_answer(resident->run, command, decision);
+  if (decision.refusal) answer = std::unexpected(*decision.refusal);
+  answer_on<GateAnswer>(basis_of(*resident), reply, std::move(answer), [&] {
+    return [request](Engine& engine, Reply<GateAnswer> again) { engine.propose(request, std::move(again)); };
+  });
+}
+
+GateAnswer Engine::gate_answer(const Run& run, const ProposeAction& command, const Decision& decision) const {
+  GateAnswer out{.grounds = grounds_of(command.verdict)};
+  for (const RunEvent& event : decision.events) {
+    if (const auto* denied = std::get_if<ActionDenied>(&event.payload)) {
+      out.grounds = denied->grounds;
+      return out;
+    }
+    if (const auto* requested = std::get_if<ApprovalRequested>(&event.payload)) {
+      out.effect = Effect::needs_approval;
+      out.approval = requested->approval;
+      return out;
+    }
+  }
+  const Receipt* receipt = find_effect(run, command.proposal->action.idempotency_key);
+  if (!receipt && command.holder) receipt = &command.holder->receipt;
+  if (!receipt) return out;
+  out.effect = Effect::allow;
+  out.receipt = receipt->id;
+  out.grounds = receipt->grounds;
+  out.is_done = receipt->status == ReceiptStatus::succeeded;
+  if (out.is_done) out.response = receipt->response;
+  return out;
+}
+
+void Engine::record_outcome(TenantId tenant, RunId run, const StepId& step, std::uint64_t token, EffectOutcome outcome,
+                            Reply<RunAnswer> reply) {
+  Resident* resident = find_leased(tenant, run);
+  auto index = resident ? resident->run.workflow->find(step) : std::nullopt;
+  if (!index)
+    return answer_with<RunAnswer>(
+        reply, std::unexpected(Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"}));
+  auto refusal = decide_and_apply(*resident, outcome_command(*index, token, outcome), nullptr);
+  answer_on<RunAnswer>(basis_of(*resident), reply, answer_or(std::move(refusal), *resident), [&] {
+    return [=](Engine& engine, Reply<RunAnswer> again) {
+      engine.record_outcome(tenant, run, step, token, outcome, std::move(again));
+    };
+  });
+}
+
+}  // namespace pawl

@@ -1,0 +1,420 @@
+// The gate: what becomes of an action that a worker proposes, and of its receipt.
+#include "core/decide.h"
+#include "core/invariants.h"
+#include "core/run_builder.h"
+#include "core/snapshot.h"
+
+namespace pawl::tests {
+namespace {
+
+using namespace std::chrono_literals;
+
+const RunBuilder one_step = RunBuilder().step("a");
+
+History running(const RunBuilder& builder = one_step) {
+  History h = builder.create();
+  h.claim("a");
+  return h;
+}
+
+void expect_sound(const History& h) {
+  EXPECT_EQ(check_run(h.run()), std::vector<std::string>{});
+  EXPECT_TRUE(same_fold(h.refolded(), h.run()));
+  auto read = read_snapshot(write_snapshot(h.run()), h.workflow());
+  ASSERT_TRUE(read);
+  EXPECT_TRUE(same_fold(*read, h.run()));
+  for (const Commit& commit : h.commits())
+    for (const RunEvent& event : commit.events) {
+      std::string text;
+      append_event(text, event);
+      auto value = parse_json(text);
+      ASSERT_TRUE(value) << text;
+      EXPECT_EQ(canonical(*value), text);
+      auto parsed = parse_run_event(text);
+      ASSERT_TRUE(parsed) << text << ": " << parsed.error();
+      std::string again;
+      append_event(again, *parsed);
+      EXPECT_EQ(again, text);
+    }
+}
+
+// --- what the policy says ---
+
+TEST(Propose, what_is_allowed_is_intended_before_anything_happens) {
+  auto h = running();
+  EXPECT_EQ(h.propose("a", allowed).names(), Names{"receipt.intended"});
+  EXPECT_EQ(h.receipt().status, ReceiptStatus::intended);
+  EXPECT_EQ(h.receipt().grounds.rule, "fine");
+  EXPECT_EQ(h.outcome("a").names(), Names{"receipt.succeeded"});
+  EXPECT_EQ(h.complete("a").names(), (Names{"step.completed", "run.succeeded"}));
+  EXPECT_EQ(h.receipt().response, R"({"status":200})");
+  expect_sound(h);
+}
+
+TEST(Propose, what_is_denied_ends_the_run_and_has_no_receipt) {
+  auto h = running();
+  EXPECT_EQ(h.propose("a", denied).names(), (Names{"action.denied", "step.failed_terminal", "run.denied"}));
+  EXPECT_EQ(h.last().ending()->error_code, "POLICY_DENIED");
+  EXPECT_EQ(h.status(), RunStatus::denied);
+  EXPECT_TRUE(h.run().receipts.empty());
+  expect_sound(h);
+}
+
+TEST(Propose, what_needs_approval_waits_for_it_and_is_proposed_again) {
+  auto h = running();
+  EXPECT_EQ(h.propose("a", ask_first).names(), (Names{"step.gated", "approval.requested", "run.paused"}));
+  EXPECT_EQ(h.approval().proposal->action, an_action());
+  EXPECT_TRUE(h.propose("a", ask_first).refused_as(RefusalCode::lease_lost)) << "the lease is over";
+  EXPECT_EQ(h.approve().names(), (Names{"approval.approved", "step.action_approved", "run.resumed"}));
+  h.claim("a");
+  EXPECT_EQ(h.propose("a", ask_first).names(), Names{"receipt.intended"});
+  EXPECT_EQ(h.receipt().approval, h.approval().id);
+  h.outcome("a");
+  h.complete("a");
+  EXPECT_EQ(h.status(), RunStatus::success);
+  expect_sound(h);
+}
+
+TEST(Propose, a_rejected_action_never_happens) {
+  auto h = running();
+  h.propose("a", ask_first);
+  h.reject();
+  EXPECT_EQ(h.status(), RunStatus::denied);
+  EXPECT_TRUE(h.run().receipts.empty());
+  expect_sound(h);
+}
+
+TEST(Propose, an_expired_approval_never_executes) {
+  auto h = running();
+  h.propose("a", {.effect = Effect::needs_approval, .policy_version = 1, .terms = {.expires = 1h}});
+  h.pass(1h);
+  EXPECT_EQ(h.status(), RunStatus::denied);
+  EXPECT_EQ(h.run().diagnostic->error_code, "APPROVAL_EXPIRED");
+  expect_sound(h);
+}
+
+// --- exactly this action, under exactly this policy ---
+
+TEST(Propose, each_field_changed_after_the_approval_is_no_approved_action) {
+  std::vector<std::pair<const char*, std::function<void(Action&)>>> changes{
+      {"connector", [](Action& a) { a.connector = "other"; }},
+      {"operation", [](Action& a) { a.operation = "ticket.delete"; }},
+      {"target", [](Action& a) { a.target = "desk/ticket/2"; }},
+      {"fields", [](Action& a) { a.fields = R"({"group":"root"})"; }},
+      {"risk", [](Action& a) { a.risk = Tier::low; }},
+  };
+  for (auto& [field, change] : changes) {
+    auto h = running();
+    h.propose("a", ask_first);
+    h.approve();
+    h.claim("a");
+    Action other = an_action();
+    change(other);
+    EXPECT_EQ(h.propose("a", ask_first, a_proposal(other)).names(),
+              (Names{"action.denied", "step.failed_terminal", "run.denied"}))
+        << field;
+    EXPECT_EQ(h.last().ending()->error_code, "ACTION_CHANGED") << field;
+    EXPECT_TRUE(h.run().receipts.empty()) << field;
+    expect_sound(h);
+  }
+  auto h = running();
+  h.propose("a", ask_first);
+  h.approve();
+  h.claim("a");
+  Action other = an_action();
+  other.idempotency_key = "another";
+  h.propose("a", ask_first, a_proposal(other));
+  EXPECT_TRUE(h.run().receipts.empty()) << "an action of its own, which nobody has approved";
+  EXPECT_EQ(h.step("a").status, StepStatus::waiting_approval);
+  expect_sound(h);
+}
+
+TEST(Propose, an_approval_under_another_policy_counts_for_nothing) {
+  auto h = running();
+  h.propose("a", ask_first);
+  h.approve();
+  h.claim("a");
+  Verdict later = ask_first;
+  later.policy_version = 2;
+  h.propose("a", later);
+  EXPECT_EQ(h.step("a").status, StepStatus::waiting_approval) << "asked again";
+  EXPECT_EQ(h.run().approvals.size(), 2u);
+  expect_sound(h);
+}
+
+TEST(Propose, parallel_branches_are_approved_separately) {
+  auto h = RunBuilder().step("a").step("b").needs({}).create();
+  h.claim("a");
+  h.claim("b");
+  Action other = an_action();
+  other.idempotency_key = "b";
+  h.propose("a", ask_first);
+  h.propose("b", ask_first, a_proposal(other));
+  h.approve("person:ada", h.approval(0).id);
+  EXPECT_EQ(h.step("a").status, StepStatus::ready);
+  EXPECT_EQ(h.step("b").status, StepStatus::waiting_approval);
+  h.claim("a");
+  EXPECT_EQ(h.propose("a", ask_first).names(), Names{"receipt.intended"});
+  expect_sound(h);
+}
+
+// --- once under one key ---
+
+TEST(Propose, the_same_worker_asking_again_gets_the_same_receipt) {
+  auto h = running();
+  h.propose("a", allowed);
+  EXPECT_EQ(h.propose("a", allowed).names(), Names{});
+  EXPECT_EQ(h.run().receipts.size(), 1u);
+}
+
+TEST(Propose, a_succeeded_receipt_answers_for_a_repeat) {
+  auto h = running();
+  h.propose("a", allowed);
+  h.outcome("a");
+  h.fail("a");
+  h.pass(1h);
+  h.claim("a");
+  EXPECT_EQ(h.propose("a", denied).names(), Names{}) << "it has happened, whatever the policy says by now";
+  EXPECT_EQ(h.run().receipts.size(), 1u);
+  h.complete("a");
+  expect_sound(h);
+}
+
+TEST(Propose, a_failed_receipt_frees_the_key) {
+  auto h = running();
+  h.propose("a", allowed);
+  h.outcome("a", false);
+  h.fail("a");
+  h.pass(1h);
+  h.claim("a");
+  EXPECT_EQ(h.propose("a", allowed).names(), Names{"receipt.intended"});
+  EXPECT_EQ(h.run().writes, 1) << "the same effect, tried again, counts once";
+  h.outcome("a", true, 1);
+  h.complete("a");
+  expect_sound(h);
+}
+
+TEST(Propose, the_same_key_with_another_digest_is_refused) {
+  auto h = running();
+  h.propose("a", allowed);
+  Action other = an_action();
+  other.fields = R"({"group":"other"})";
+  EXPECT_TRUE(h.propose("a", allowed, a_proposal(other)).refused_as(RefusalCode::idempotency_conflict));
+  h.outcome("a");
+  EXPECT_TRUE(h.propose("a", allowed, a_proposal(other)).refused_as(RefusalCode::idempotency_conflict));
+  EXPECT_EQ(h.run().receipts.size(), 1u);
+}
+
+ProposeAction::Holder held(ReceiptStatus status, const Proposal& proposal = a_proposal()) {
+  Receipt receipt{.id = {{7, 7}}, .status = status, .proposal = std::make_shared<const Proposal>(proposal)};
+  return {RunId{{1, 2}}, receipt};
+}
+
+TEST(Propose, another_runs_success_answers_for_this_one) {
+  auto h = running();
+  EXPECT_EQ(h.propose("a", allowed, a_proposal(), held(ReceiptStatus::succeeded)).names(), Names{"action.found"});
+  EXPECT_TRUE(h.run().receipts.empty());
+  h.complete("a");
+  expect_sound(h);
+}
+
+TEST(Propose, another_runs_effect_under_way_or_in_doubt_keeps_this_one_from_it) {
+  for (auto status : {ReceiptStatus::intended, ReceiptStatus::in_doubt}) {
+    auto h = running();
+    EXPECT_TRUE(h.propose("a", allowed, a_proposal(), held(status)).refused_as(RefusalCode::effect_in_progress));
+    EXPECT_TRUE(h.run().receipts.empty());
+  }
+  auto h = running();
+  Action other = an_action();
+  other.target = "elsewhere";
+  EXPECT_TRUE(h.propose("a", allowed, a_proposal(), held(ReceiptStatus::succeeded, a_proposal(other)))
+                  .refused_as(RefusalCode::idempotency_conflict));
+}
+
+TEST(Propose, the_cap_counts_effects) {
+  auto h = RunBuilder().step("a").step("b").create();
+  h.writes_max = 2;
+  h.claim("a");
+  for (const char* key : {"one", "two"}) {
+    Action action = an_action();
+    action.idempotency_key = key;
+    EXPECT_EQ(h.propose("a", allowed, a_proposal(action)).names(), Names{"receipt.intended"});
+    h.outcome("a", true, h.run().receipts.size() - 1);
+  }
+  h.complete("a");
+  EXPECT_EQ(h.run().writes, 2);
+  h.claim("b");
+  Action third = an_action();
+  third.idempotency_key = "three";
+  h.propose("b", allowed, a_proposal(third));
+  EXPECT_EQ(h.status(), RunStatus::denied);
+  EXPECT_EQ(h.run().diagnostic->error_code, "WRITE_CAP_EXCEEDED");
+  EXPECT_EQ(h.run().receipts.size(), 2u);
+  expect_sound(h);
+}
+
+// --- doubt ---
+
+// Every way in which a worker can be lost between intent and outcome.
+const std::vector<std::pair<const char*, Play>> losses{
+    {"its lease runs out and another takes over", [](History& h) { h.wait(31s); h.claim("a", "worker-2"); }},
+    {"it fails without a word", [](History& h) { h.fail("a"); }},
+    {"it lets go", [](History& h) { h.release("a"); }},
+    {"it asks instead", [](History& h) { h.ask("a"); }},
+    {"the step's time is up", [](History& h) { h.pass(11min); }},
+    {"the run is canceled", [](History& h) { h.cancel(); }},
+};
+
+TEST(Doubt, is_what_every_loss_between_intent_and_outcome_leaves) {
+  for (auto& [name, lose] : losses) {
+    auto h = running(RunBuilder().step("a").attempts(2));
+    h.propose("a", allowed);
+    lose(h);
+    EXPECT_EQ(h.receipt().status, ReceiptStatus::in_doubt) << name;
+    expect_sound(h);
+  }
+}
+
+TEST(Doubt, an_idempotent_connector_calls_again_under_the_same_receipt) {
+  auto h = running();
+  h.propose("a", allowed, a_proposal(an_action(), true));
+  h.wait(31s);
+  h.claim("a", "worker-2");
+  EXPECT_EQ(h.propose("a", allowed, a_proposal(an_action(), true)).names(), Names{"receipt.repeated"});
+  EXPECT_EQ(h.receipt().calls, 2);
+  EXPECT_TRUE(h.complete("a").refused_as(RefusalCode::outcome_missing));
+  EXPECT_EQ(h.outcome("a").names(), Names{"receipt.succeeded"});
+  h.complete("a");
+  expect_sound(h);
+}
+
+TEST(Doubt, a_call_again_needs_its_allow_again) {
+  auto h = running();
+  h.propose("a", allowed, a_proposal(an_action(), true));
+  h.wait(31s);
+  h.claim("a", "worker-2");
+  h.propose("a", denied, a_proposal(an_action(), true));
+  EXPECT_EQ(h.status(), RunStatus::denied);
+  EXPECT_EQ(h.receipt().status, ReceiptStatus::in_doubt);
+  EXPECT_EQ(h.receipt().calls, 1);
+  expect_sound(h);
+}
+
+TEST(Doubt, for_any_other_a_person_is_asked_and_what_they_say_holds) {
+  for (bool happened : {true, false}) {
+    auto h = running();
+    h.propose("a", allowed);
+    h.wait(31s);
+    h.claim("a", "worker-2");
+    EXPECT_TRUE(h.propose("a", allowed).refused_as(RefusalCode::effect_in_doubt));
+    EXPECT_EQ(h.last().names(), (Names{"step.asked", "run.paused"}));
+    EXPECT_EQ(h.step("a").status, StepStatus::waiting_input);
+    EXPECT_TRUE(h.answer("a", R"("perhaps")").refused_as(RefusalCode::invalid));
+    EXPECT_EQ(h.answer("a", happened ? R"({"happened":true})" : R"({"happened":false})").names(),
+              (Names{happened ? "receipt.succeeded" : "receipt.failed", "step.answered", "run.resumed"}));
+    EXPECT_EQ(h.receipt().resolved_by, Actor{"person:ada"});
+    h.claim("a");
+    EXPECT_EQ(h.propose("a", allowed).names(), happened ? Names{} : Names{"receipt.intended"});
+    if (!happened) h.outcome("a", true, 1);
+    h.complete("a");
+    EXPECT_EQ(h.status(), RunStatus::success);
+    expect_sound(h);
+  }
+}
+
+TEST(Doubt, may_be_settled_after_the_run_is_over_and_nothing_else_changes_then) {
+  auto h = running();
+  h.propose("a", allowed);
+  h.cancel();
+  ASSERT_EQ(h.receipt().status, ReceiptStatus::in_doubt);
+  SettleReceipt settle{h.receipt().id, true, Actor{"person:ada"}};
+  EXPECT_EQ(h.act(settle).names(), Names{"receipt.succeeded"});
+  EXPECT_EQ(h.act(settle).names(), Names{}) << "a repeat";
+  settle.happened = false;
+  EXPECT_TRUE(h.act(settle).refused_as(RefusalCode::already_resolved));
+  EXPECT_EQ(h.status(), RunStatus::canceled);
+  expect_sound(h);
+}
+
+TEST(Doubt, a_connector_that_can_look_settles_it_by_itself) {
+  for (bool happened : {true, false}) {
+    auto h = running();
+    h.propose("a", allowed);
+    h.wait(31s);
+    h.claim("a", "worker-2");
+    ProposeAction looked{.step = 0,
+                         .token = h.step("a").lease_token,
+                         .proposal = std::make_shared<const Proposal>(a_proposal()),
+                         .verdict = allowed,
+                         .happened = happened};
+    EXPECT_EQ(h.act(looked).names(),
+              happened ? Names{"receipt.succeeded"} : (Names{"receipt.failed", "receipt.intended"}));
+    if (!happened) h.outcome("a", true, 1);
+    h.complete("a");
+    expect_sound(h);
+  }
+}
+
+// --- outcomes ---
+
+TEST(Outcome, is_recorded_once_and_by_the_one_who_may_call) {
+  auto h = running();
+  h.propose("a", allowed);
+  std::uint64_t token = h.step("a").lease_token;
+  h.outcome("a");
+  EXPECT_EQ(h.outcome("a").names(), Names{}) << "a repeat";
+  EXPECT_TRUE(h.outcome("a", false).refused_as(RefusalCode::already_resolved));
+  h.fail("a");
+  h.pass(1h);
+  h.claim("a");
+  EXPECT_TRUE(h.act(RecordOutcome{.step = 0, .token = token, .receipt = h.receipt().id}).refused_as(RefusalCode::lease_lost));
+  EXPECT_TRUE(h.act(RecordOutcome{.step = 0, .token = h.step("a").lease_token, .receipt = {{9, 9}}})
+                  .refused_as(RefusalCode::unknown_receipt));
+}
+
+TEST(Outcome, must_be_said_before_the_step_completes) {
+  auto h = running();
+  h.propose("a", allowed);
+  EXPECT_TRUE(h.complete("a").refused_as(RefusalCode::outcome_missing));
+  h.outcome("a");
+  EXPECT_FALSE(h.complete("a").refused());
+}
+
+// --- undone ---
+
+TEST(Reverse, moves_what_succeeded_once_also_after_the_end) {
+  auto h = running();
+  h.propose("a", allowed);
+  h.outcome("a");
+  h.complete("a");
+  ReverseReceipt reverse{h.receipt().id, ReceiptId{{5, 5}}};
+  EXPECT_EQ(h.act(reverse).names(), Names{"receipt.reversed"});
+  EXPECT_EQ(h.act(reverse).names(), Names{}) << "a repeat";
+  EXPECT_TRUE(h.act(ReverseReceipt{h.receipt().id, ReceiptId{{6, 6}}}).refused_as(RefusalCode::already_resolved));
+  EXPECT_EQ(h.receipt().reversed_by, (ReceiptId{{5, 5}}));
+  expect_sound(h);
+}
+
+// --- two people ---
+
+TEST(TwoPerson, the_identity_matrix) {
+  struct Row {
+    const char* name;
+    bool is_person, has_asked;
+    std::optional<RefusalCode> refused;
+  };
+  for (const Row& row : {Row{"somebody else", true, false, std::nullopt},
+                         Row{"the one who asked, by another identity", true, true, RefusalCode::self_approval},
+                         Row{"a key that is nobody's", false, false, RefusalCode::not_a_person},
+                         Row{"a key that the one who asked made", false, true, RefusalCode::self_approval}})
+    for (bool approve : {true, false}) {
+      auto h = running();
+      h.propose("a", {.effect = Effect::needs_approval, .policy_version = 1, .terms = {.two_person = true, .quorum = 2}});
+      h.act(ResolveApproval{.approve = approve, .by = {"person:eve"}, .is_person = row.is_person, .has_asked = row.has_asked});
+      EXPECT_EQ(h.last().refusal ? std::optional(h.last().refusal->code) : std::nullopt, row.refused) << row.name;
+      expect_sound(h);
+    }
+}
+
+}  // namespace
+}  // namespace pawl::tests
