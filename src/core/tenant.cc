@@ -44,6 +44,9 @@ struct ToObject {
   Object operator()(const KeyRevoked& event) const {
     return {{"key", event.key.str()}, {"from", event.from.ms}, {"type", "key.revoked"}};
   }
+  Object operator()(const PolicyPublished& event) const {
+    return {{"version", event.version}, {"digest", event.digest}, {"source", event.source}, {"type", "policy.published"}};
+  }
 };
 
 struct Bad {
@@ -106,6 +109,7 @@ TenantPayload read_payload(const Object& in) {
                       in.contains("expires_at") ? moment(in, "expires_at") : end_of_time};
   }
   if (type == "key.revoked") return KeyRevoked{id<KeyId>(in, "key"), moment(in, "from")};
+  if (type == "policy.published") return PolicyPublished{number(in, "version"), text(in, "digest"), text(in, "source")};
   throw Bad{"unknown type \"" + type + "\""};
 }
 
@@ -149,6 +153,11 @@ struct Fold {
     if (found == tenant.keys.end()) return std::unexpected("a key was revoked that is not there");
     found->second.expires_at = std::min(found->second.expires_at, event.from);
     found->second.revoked = true;
+    return {};
+  }
+  Checked operator()(const PolicyPublished& event) const {
+    if (event.version != tenant.policy.version + 1) return std::unexpected("a policy's versions must grow by one");
+    tenant.policy = {event.version, event.digest, event.source};
     return {};
   }
 };

@@ -1,5 +1,5 @@
-// A tenant's own stream: what it is called, what it may use, which workflows it has published. Configuration is
-// journaled like everything else, so that "who allowed this, when" has an answer.
+// A tenant's own stream: what it is called, what it may use, which workflows and policies it has published.
+// Configuration is journaled like everything else, so that "who allowed this, when" has an answer.
 #pragma once
 
 #include <expected>
@@ -40,6 +40,13 @@ struct WorkflowPublished {
   std::string source;
 };
 
+// Versions are the tenant's, whatever names its policies bear.
+struct PolicyPublished {
+  int version = 0;
+  std::string digest;
+  std::string source;
+};
+
 // What the holder of an API key may do.
 enum class Role {
   admin,      // everything, keys and limits included
@@ -75,7 +82,7 @@ struct RequestRefused {
 };
 
 using TenantPayload = std::variant<TenantCreated, LimitsSet, WorkspaceSet, WorkflowPublished, RequestRefused, KeyCreated,
-                                   KeyRevoked>;
+                                   KeyRevoked, PolicyPublished>;
 
 struct TenantEvent {
   Instant at;
@@ -106,6 +113,13 @@ struct Tenant {
     friend bool operator==(const Key&, const Key&) = default;
   };
   std::map<KeyId, Key> keys;
+  struct Policy {
+    int version = 0;  // 0: none was published, and the one that pawl brings along holds
+    std::string digest;
+    std::string source;
+    friend bool operator==(const Policy&, const Policy&) = default;
+  };
+  Policy policy;  // the latest version
   std::uint64_t seq = 0;
 
   friend bool operator==(const Tenant&, const Tenant&) = default;

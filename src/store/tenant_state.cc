@@ -10,7 +10,7 @@
 namespace pawl {
 namespace {
 
-constexpr std::uint64_t format_version = 3;
+constexpr std::uint64_t format_version = 4;
 
 void write_cap(ByteWriter& out, const std::optional<int>& cap) {
   out.u64(cap ? 1 : 0);
@@ -55,6 +55,9 @@ std::string write_tenant(const Tenant& tenant) {
     out.i64(key.expires_at.ms);
     out.u64(key.revoked ? 1 : 0);
   }
+  out.i64(tenant.policy.version);
+  out.text(tenant.policy.digest);
+  out.text(tenant.policy.source);
   out.u64(tenant.seq);
   return bytes;
 }
@@ -89,6 +92,9 @@ std::optional<Tenant> read_tenant(TenantId id, std::string_view bytes) {
     key.expires_at.ms = in.i64();
     key.revoked = in.u64() != 0;
   }
+  tenant.policy.version = in.i32();
+  tenant.policy.digest = in.text();
+  tenant.policy.source = in.text();
   tenant.seq = in.u64();
   if (in.bad() || !in.at_end()) return std::nullopt;
   return tenant;
