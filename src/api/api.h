@@ -61,6 +61,7 @@ struct Route {
 std::vector<Route> all_routes();
 std::vector<Route> run_routes();
 std::vector<Route> workflow_routes();
+std::vector<Route> policy_routes();
 std::vector<Route> approval_routes();
 std::vector<Route> lease_routes();
 std::vector<Route> tenant_routes();

@@ -198,6 +198,51 @@ std::vector<ExampleDoc> run_examples() {
 std::vector<ExampleDoc> answer_examples() {
   return {
       {"PublishedVersion", R"({"name": "ship-order", "version": 1})"},
+      {"PolicyVersion",
+       R"({"version": 1, "digest": "8d29a1b1eb9a13fec1dd1459cdfd0f004f04498644d533f268837dd4c63f4565"})"},
+      {"Policy",
+       R"({
+  "version": 1, "digest": "8d29a1b1eb9a13fec1dd1459cdfd0f004f04498644d533f268837dd4c63f4565",
+  "published_at": "2026-11-16T07:29:28.681Z", "published_by": "key:01m7hm5hw6f0a8f126pnfvmmbp",
+  "source": "policy: production\nrules:\n- {id: low-risk, effect: allow, when: risk = 'low'}\n"
+})"},
+      {"PolicyPage",
+       R"({
+  "items": [
+    {
+      "version": 1, "digest": "8d29a1b1eb9a13fec1dd1459cdfd0f004f04498644d533f268837dd4c63f4565",
+      "published_at": "2026-11-16T07:29:28.681Z", "published_by": "key:01m7hm5hw6f0a8f126pnfvmmbp"
+    }
+  ],
+  "next_cursor": null
+})"},
+      {"PolicyTrialResult",
+       R"({
+  "items": [
+    {
+      "action": {
+        "connector": "servicenow", "fields": {"state": "closed"}, "idempotency_key": "close-17",
+        "operation": "incident.update", "risk": "med", "target": "acme/incident/17"
+      },
+      "workspace": "default", "workflow": "triage",
+      "record": {
+        "run_id": "run_01m7hm5kk9e00a16va1g5nvbxh", "seq": 7, "effect": "needs_approval", "policy_version": 0,
+        "rule": "everything-else"
+      },
+      "now": {
+        "effect": "needs_approval", "rule": "everything-else", "reason": "more than low risk needs approval",
+        "approval": {"tier": "med", "two_person": false, "quorum": 1, "expires": "1d"}
+      },
+      "draft": {"effect": "deny", "rule": "", "reason": "no rule speaks about it"},
+      "changes": true
+    }
+  ],
+  "summary": {
+    "policy_version": 0, "actions": 1, "changed": 1,
+    "changes": [{"from": "needs_approval", "to": "deny", "actions": 1}]
+  },
+  "is_all": true
+})"},
       {"WorkflowPage",
        R"({
   "items": [
@@ -401,6 +446,29 @@ std::vector<ExampleDoc> request_examples() {
 })"},
       {"Definition",
        R"("workflow: ship-order\ntimeout: 4h\nsteps:\n  - id: pack\n    tool: warehouse.pack\n    with: {order: \"${{ input.order }}\"}\n  - id: sign-off\n    tool: approval\n    tier: med\n    expires: 1h\n    prompt: Ship order ${{ input.order }}?\n")"},
+      {"PolicyDefinition",
+       R"({
+  "policy": "production",
+  "rules": [
+    {"id": "no-deletes", "effect": "deny", "when": "operation LIKE '%.delete'", "reason": "nothing is deleted by a run"},
+    {"id": "low-risk", "effect": "allow", "when": "risk = 'low'"},
+    {"id": "the-rest", "effect": "needs_approval", "two_person": true, "expires": "4h"}
+  ]
+})"},
+      {"PolicyText", R"("policy: production\nrules:\n- {id: low-risk, effect: allow, when: risk = 'low'}\n")"},
+      {"PolicyTrial",
+       R"({
+  "policy": "policy: production\nrules:\n- {id: low-risk, effect: allow, when: risk = 'low'}\n",
+  "actions": [
+    {
+      "action": {
+        "connector": "servicenow", "operation": "incident.update", "target": "acme/incident/17",
+        "fields": {"state": "closed"}, "risk": "med", "idempotency_key": "close-17"
+      },
+      "workflow": "triage"
+    }
+  ]
+})"},
       {"Limits", R"({"weight": 2, "max_concurrency": 20})"},
       {"LimitsChange", R"({"max_concurrency": 40, "max_runs_per_min": null})"},
       {"WorkspaceWeight", R"({"weight": 3})"},
@@ -464,6 +532,12 @@ std::vector<ProblemDoc> problem_docs() {
        {422,
         "INVALID_WORKFLOW",
         "ship-order:3:5: this step has no `tool`; add one, such as `tool: http.request`",
+        "",
+        {}}},
+      {"INVALID_POLICY",
+       {422,
+        "INVALID_POLICY",
+        "policy:5:9: the condition of rule `no-deletes`: no such column: opertion; did you mean `operation`?",
         "",
         {}}},
       {"IDEMPOTENCY_KEY_REUSED",

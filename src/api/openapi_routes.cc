@@ -194,6 +194,45 @@ std::vector<RouteDoc> workflows() {
   };
 }
 
+std::vector<RouteDoc> policies() {
+  return {
+      {.method = put,
+       .pattern = "/policy",
+       .operation_id = "publish_policy",
+       .tag = "policy",
+       .says = "The body is the policy, in YAML or JSON, whatever Content-Type says; docs/policy.md explains it. Every "
+               "condition is compiled before it is taken. The same text again is the same version. It holds for what is "
+               "proposed from now on.",
+       .bodies = {{"PolicyDefinition"}, {"PolicyText", "PolicyText", "application/yaml"}},
+       .answers = {{201, "A new version.", {{"PolicyVersion"}}},
+                   {200, "The version that there is already.", {{"PolicyVersion"}}}},
+       .problems = {"INVALID_POLICY"}},
+      {.method = get,
+       .pattern = "/policy",
+       .operation_id = "get_policy",
+       .tag = "policy",
+       .says = "Version 0 is the one that pawl brings along, for tenants that have published none.",
+       .query = {{"version", "count", "The one that holds unless told."}},
+       .answers = {{200, "The policy.", {{"Policy"}}}},
+       .problems = {"NOT_FOUND"}},
+      {.method = get,
+       .pattern = "/policy/history",
+       .operation_id = "list_policy_versions",
+       .tag = "policy",
+       .says = "",
+       .answers = {{200, "All of them.", {{"PolicyPage"}}}}},
+      {.method = post,
+       .pattern = "/policy/test",
+       .operation_id = "test_policy",
+       .tag = "policy",
+       .says = "Nothing is changed and nobody is asked. Without `actions`, those are tried that the tenant's newest runs "
+               "proposed, each once a run.",
+       .bodies = {{"PolicyTrial"}},
+       .answers = {{200, "What the policy that holds and the draft say to each.", {{"PolicyTrialResult"}}}},
+       .problems = {"INVALID_POLICY"}},
+  };
+}
+
 std::vector<RouteDoc> approvals() {
   return {
       {.method = get,
@@ -431,6 +470,7 @@ std::vector<RouteDoc> operations() {
 std::vector<TagDoc> tag_docs() {
   return {{"runs", "Start runs, look at them, decide what they wait for."},
           {"workflows", "Publish definitions. Every version stays."},
+          {"policy", "What actions may become of, and who is asked."},
           {"approvals", "The inbox of those who decide."},
           {"leases", "For workers: take steps, report on them, keep them."},
           {"tenants", "Whom everything belongs to, and what they may use."},
@@ -441,7 +481,7 @@ std::vector<TagDoc> tag_docs() {
 
 std::vector<RouteDoc> route_docs() {
   std::vector<RouteDoc> all;
-  for (auto part : {runs(), workflows(), approvals(), leases(), tenants(), keys(), operations()})
+  for (auto part : {runs(), workflows(), policies(), approvals(), leases(), tenants(), keys(), operations()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }

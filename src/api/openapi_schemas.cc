@@ -4,6 +4,7 @@
 #include <string>
 
 #include "api/openapi_parts.h"
+#include "core/action.h"
 #include "core/event.h"
 #include "core/invariant.h"
 #include "core/tenant.h"
@@ -58,7 +59,7 @@ object event_type_schema() {
   append_event_names<ApprovalTrigger>(names);
   return {{"type", "string"},
           {"description", "What kind of event: " + names +
-                              ", transition.refused; of the tenant itself tenant.*, workspace.*, workflow.* and key.*. "
+                              ", transition.refused; of the tenant itself tenant.*, workspace.*, workflow.*, policy.* and key.*. "
                               "More may come in time."}};
 }
 
@@ -73,6 +74,7 @@ void add_words(object& out) {
   out["SubState"] = words_schema(sub_states, "");
   out["ApprovalStatus"] = words_schema(enum_names<ApprovalStatus>, "");
   out["Tier"] = words_schema(enum_names<Tier>, "");
+  out["Effect"] = words_schema(enum_names<Effect>, "What a policy says to an action.");
   out["Category"] = words_schema(enum_names<Category>, "");
   out["Severity"] = words_schema(enum_names<Severity>, "");
   out["Provider"] = words_schema(enum_names<Provider>, "");
@@ -103,6 +105,8 @@ void add_texts(object& out) {
       object{{"type", "integer"}, {"minimum", 1}, {"maximum", weight_max}, {"description", "A share of turns."}};
   out["Definition"] =
       object{{"type", "string"}, {"description", "A workflow in YAML; the keys are those of WorkflowDefinition."}};
+  out["PolicyText"] =
+      object{{"type", "string"}, {"description", "A policy in YAML; the keys are those of PolicyDefinition."}};
   out["Figures"] = object{{"type", "string"}, {"description", "Prometheus's text format."}};
   out["OpenApi"] = object{{"type", "object"}, {"description", "An OpenAPI 3.1 document."}};
   out["FeedStream"] = object{{"type", "string"},

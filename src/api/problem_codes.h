@@ -50,6 +50,8 @@ inline constexpr std::array problem_codes{
                 "Publish it first: `PUT /workflows/{name}`."},
     ProblemCode{"INVALID_WORKFLOW", 422, "The definition does not validate.",
                 "Correct it; the detail names the place."},
+    ProblemCode{"INVALID_POLICY", 422, "The policy does not validate, or one of its conditions does not compile.",
+                "Correct it; the detail names the place and the rule."},
     ProblemCode{"WEBSOCKET_VERSION_UNKNOWN", 426, "The WebSocket's version is not 13.",
                 "Use a client of this century."},
     ProblemCode{"HEADERS_TOO_LARGE", 431, "The headers have more than 16 KiB, or there are more than 128.",

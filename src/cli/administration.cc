@@ -9,6 +9,7 @@
 #include "cli/recorded_run.h"
 #include "cli/remote.h"
 #include "cli/session.h"
+#include "cli/table.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
 #include "engine/workflows.h"
@@ -17,37 +18,6 @@ namespace pawl {
 namespace {
 
 using boost::json::object;
-
-std::string text_of(const Json& item, std::string_view key) {
-  const Json& value = item.at(key);
-  return value.is_null() ? "-" : value.is_string() ? printable(value.as_string()) : boost::json::serialize(value);
-}
-
-void print_json(const Json& value) { fmt::print("{}\n", boost::json::serialize(value)); }
-
-// Columns as wide as their widest, one JSON object a line when that is asked for.
-void print_table(const Json& list, bool json, const std::vector<std::string>& columns, std::string_view nothing) {
-  const auto& items = list.at("items").as_array();
-  if (json) {
-    for (const Json& item : items) print_json(item);
-    return;
-  }
-  std::vector<std::size_t> widths;
-  for (const auto& column : columns) {
-    std::size_t width = column.size();
-    for (const Json& item : items) width = std::max(width, text_of(item, column).size());
-    widths.push_back(width);
-  }
-  auto row = [&](auto cell) {
-    std::string line;
-    for (std::size_t i = 0; i < columns.size(); ++i) line += fmt::format("{:<{}}  ", cell(columns[i]), widths[i]);
-    while (line.ends_with(' ')) line.pop_back();
-    fmt::print("{}\n", line);
-  };
-  if (items.empty()) return fmt::print("{}\n", nothing);
-  row([](const std::string& column) { return column; });
-  for (const Json& item : items) row([&](const std::string& column) { return text_of(item, column); });
-}
 
 object publish_on_server(const Remote& remote, const std::string& source, const std::string& file) {
   // Its name stands in it; what else is wrong the server says, with line and column.

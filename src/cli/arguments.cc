@@ -101,6 +101,7 @@ class VerbTable {
     add_retry();
     add_events();
     add_workflows();
+    add_policy();
     add_keys();
     add_tenants();
     add_worker();
@@ -295,6 +296,38 @@ class VerbTable {
               ->check(CLI::Range(1, INT32_MAX))
               ->needs(name);
           verb.add_option("--publish", options.publish, "a new version, from this file")->type_name("FILE")->excludes(name);
+          add_data(verb, options.data);
+          add_server(verb, options.server);
+          verb.add_flag("--json", options.json, "as JSON");
+        });
+  }
+
+  void add_policy() {
+    add<PolicyOptions>(
+        "policy", "Show, check, test and publish the policy that every side effect passes",
+        "Examples:\n  pawl policy\n  pawl policy check production.yaml\n"
+        "  pawl policy test production.yaml          what it would change, tried on actions that runs recorded\n"
+        "  pawl policy put production.yaml\n  pawl policy history\n  pawl policy show --version 3\n"
+        "docs/policy.md says how one is written. Version 0 is the one that pawl brings along.",
+        manage_policy, [](CLI::App& verb, PolicyOptions& options) {
+          verb.add_option_function<std::string>(
+                  "ACTION",
+                  [&options](const std::string& word) {
+                    auto found = parse_enum<PolicyAction>(word);
+                    if (!found)
+                      throw CLI::ValidationError("ACTION", printable(word) + " is none of: show, put, test, history, check");
+                    options.what = *found;
+                  },
+                  "show (default), put, test, history or check")
+              ->type_name("");
+          verb.add_option("FILE", options.file, "the policy (YAML or JSON; - is stdin), for put, test and check");
+          verb.add_option("--version", options.version, "show this version, not the one that holds")
+              ->type_name("N")
+              ->check(CLI::Range(0, INT32_MAX));
+          verb.add_option("--limit", options.limit, "test on so many recorded actions at most")
+              ->type_name("N")
+              ->check(CLI::Range(1, 1000))
+              ->capture_default_str();
           add_data(verb, options.data);
           add_server(verb, options.server);
           verb.add_flag("--json", options.json, "as JSON");

@@ -129,7 +129,7 @@ class Completion {
         Row{"WORKFLOW", &Completion::offer_workflows},
         Row{"WHAT", &Completion::offer_graphs},
         Row{"KEY", &Completion::offer_keys},
-        Row{"ACTION", &Completion::offer_key_actions},
+        Row{"ACTION", &Completion::offer_actions},
         Row{"STATUS", &Completion::offer_words<RunStatus>},
         Row{"VOCABULARY", &Completion::offer_words<Vocabulary>},
         Row{"FORMAT", &Completion::offer_words<DiagramFormat>},
@@ -147,7 +147,8 @@ class Completion {
     offer_verbs();
     offer("exit-codes", "what each exit code means");
   }
-  void offer_key_actions() const {
+  void offer_actions() const {
+    if (verb_->name == "policy") return offer_words<PolicyAction>();
     for (std::string_view word : {"list", "create", "revoke", "rotate"}) offer(word);
   }
   void offer_graphs() const {

@@ -149,6 +149,23 @@ struct TenantsOptions {
 };
 ExitCode manage_tenants(const TenantsOptions& options);
 
+enum class PolicyAction { show, put, test, history, check };
+template <>
+inline constexpr std::array enum_names<PolicyAction>{std::string_view("show"), std::string_view("put"),
+                                                     std::string_view("test"), std::string_view("history"),
+                                                     std::string_view("check")};
+
+struct PolicyOptions {
+  std::string data;
+  std::string server;
+  PolicyAction what = PolicyAction::show;
+  std::string file;
+  std::optional<int> version;
+  std::size_t limit = 200;
+  bool json = false;
+};
+ExitCode manage_policy(const PolicyOptions& options);
+
 struct WorkerOptions {
   std::string data;
   std::string server;

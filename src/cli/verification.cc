@@ -95,6 +95,9 @@ void Verification::check_tenant(const Tenant& tenant) {
       if (sha256(published->source).hex() != published->digest)
         report(tenant.id.str(), line.seq, "a workflow's digest is not that of its source");
     }
+    if (const auto* published = std::get_if<PolicyPublished>(&event->payload))
+      if (sha256(published->source).hex() != published->digest)
+        report(tenant.id.str(), line.seq, "a policy's digest is not that of its source");
     if (auto evolved = evolve_checked(folded, *event); !evolved)
       return report(tenant.id.str(), line.seq, evolved.error());
   }

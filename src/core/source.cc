@@ -13,4 +13,13 @@ std::string print_error(std::string_view file, const SourceError& error) {
   return out;
 }
 
+std::string print_errors(std::string_view file, const std::vector<SourceError>& errors) {
+  std::string lines;
+  for (const auto& error : errors) {
+    if (!lines.empty()) lines += '\n';
+    lines += print_error(file, error);
+  }
+  return lines;
+}
+
 }  // namespace pawl

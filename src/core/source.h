@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,5 +41,7 @@ struct SourceError {
 
 // workflow.yaml:7:12: reason
 std::string print_error(std::string_view file, const SourceError& error);
+// The same, one a line.
+std::string print_errors(std::string_view file, const std::vector<SourceError>& errors);
 
 }  // namespace pawl

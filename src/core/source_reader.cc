@@ -147,6 +147,12 @@ const SourceNode::Entry* find_entry(const SourceNode& map, std::string_view key)
   return at == map.entries.end() ? nullptr : &*at;
 }
 
+Place place_inside(const SourceNode& node, std::size_t offset) {
+  if (!node.verbatim) return node.place;
+  const std::size_t before = count_characters(std::string_view(node.scalar).substr(0, offset));
+  return {node.place.line, node.place.column + (node.quoted ? 1 : 0) + static_cast<int>(before)};
+}
+
 void SourceReader::refuse(Place place, std::string reason) {
   if (!is_full()) errors_.push_back({place, std::move(reason)});
 }
@@ -197,6 +203,14 @@ void SourceReader::only_keys(const SourceNode& map, const KnownKeys& known) {
           "; " + std::string(known.owner) + " takes " + (known.here.empty() ? "none" : list_words(known.here, "and"));
     refuse(entry.place, "unknown key " + quote(entry.key) + hint);
   }
+}
+
+const SourceNode::Entry* SourceReader::required(const SourceNode& map, std::string_view key, std::string_view owner,
+                                                std::string_view example) {
+  const auto* entry = find_entry(map, key);
+  if (!entry)
+    refuse(map.place, std::string(owner) + " has no " + quote(key) + "; add one, such as " + quote(example));
+  return entry;
 }
 
 std::optional<std::string> SourceReader::text_template(const SourceNode& node, std::string_view name) {

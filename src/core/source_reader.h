@@ -24,6 +24,8 @@ std::string list_words(std::span<const std::string_view> words, std::string_view
 std::string suggest(std::string_view word, std::span<const std::string_view> candidates);
 
 const SourceNode::Entry* find_entry(const SourceNode& map, std::string_view key);
+// Where the character at `offset` of a scalar stands, as near as can be told.
+Place place_inside(const SourceNode& node, std::size_t offset);
 
 struct IntegerRange {
   int min = 0;
@@ -54,6 +56,9 @@ class SourceReader {
   bool is_map(const SourceNode& node, std::string_view name);
   bool is_list(const SourceNode& node, std::string_view name);
   void only_keys(const SourceNode& map, const KnownKeys& known);
+  // "this step has no `id`; add one, such as `id: fetch`"
+  const SourceNode::Entry* required(const SourceNode& map, std::string_view key, std::string_view owner,
+                                    std::string_view example);
 
   // May hold expressions; the other functions refuse them.
   std::optional<std::string> text_template(const SourceNode& node, std::string_view name);

@@ -52,6 +52,9 @@ struct ToObject {
     return {{"name", event.name}, {"keys", std::move(keys)}, {"accounts", std::move(accounts)}, {"type", "person.set"}};
   }
   Object operator()(const PersonRemoved& event) const { return {{"name", event.name}, {"type", "person.removed"}}; }
+  Object operator()(const PolicyPublished& event) const {
+    return {{"version", event.version}, {"digest", event.digest}, {"source", event.source}, {"type", "policy.published"}};
+  }
 };
 
 struct Bad {
@@ -138,6 +141,7 @@ TenantPayload read_payload(const Object& in) {
   if (type == "key.revoked") return KeyRevoked{id<KeyId>(in, "key"), moment(in, "from")};
   if (type == "person.set") return read_person(in);
   if (type == "person.removed") return PersonRemoved{text(in, "name")};
+  if (type == "policy.published") return PolicyPublished{number(in, "version"), text(in, "digest"), text(in, "source")};
   throw Bad{"unknown type \"" + type + "\""};
 }
 
@@ -190,6 +194,11 @@ struct Fold {
   }
   Checked operator()(const PersonRemoved& event) const {
     if (tenant.people.erase(event.name) == 0) return std::unexpected("a person was removed who is not there");
+    return {};
+  }
+  Checked operator()(const PolicyPublished& event) const {
+    if (event.version != tenant.policy.version + 1) return std::unexpected("a policy's versions must grow by one");
+    tenant.policy = {event.version, event.digest, event.source};
     return {};
   }
 };

@@ -1,5 +1,5 @@
-// A tenant's own stream: what it is called, what it may use, which workflows it has published. Configuration is
-// journaled like everything else, so that "who allowed this, when" has an answer.
+// A tenant's own stream: what it is called, what it may use, which workflows and policies it has published.
+// Configuration is journaled like everything else, so that "who allowed this, when" has an answer.
 #pragma once
 
 #include <expected>
@@ -36,6 +36,13 @@ struct WorkspaceSet {
 
 struct WorkflowPublished {
   WorkflowName workflow;
+  int version = 0;
+  std::string digest;
+  std::string source;
+};
+
+// Versions are the tenant's, whatever names its policies bear.
+struct PolicyPublished {
   int version = 0;
   std::string digest;
   std::string source;
@@ -87,7 +94,7 @@ struct RequestRefused {
 };
 
 using TenantPayload = std::variant<TenantCreated, LimitsSet, WorkspaceSet, WorkflowPublished, RequestRefused, KeyCreated,
-                                   KeyRevoked, PersonSet, PersonRemoved>;
+                                   KeyRevoked, PersonSet, PersonRemoved, PolicyPublished>;
 
 struct TenantEvent {
   Instant at;
@@ -124,9 +131,14 @@ struct Tenant {
     friend bool operator==(const Person&, const Person&) = default;
   };
   std::map<std::string, Person> people;
+  struct Policy {
+    int version = 0;  // 0: none was published, and the one that pawl brings along holds
+    std::string digest;
+    std::string source;
+    friend bool operator==(const Policy&, const Policy&) = default;
+  };
+  Policy policy;  // the latest version
   std::uint64_t seq = 0;
-
-  int policy_version() const { return 0; }
 
   friend bool operator==(const Tenant&, const Tenant&) = default;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/approval_terms.h"
 #include "core/characters.h"
 #include "core/workflow_needs.h"
 #include "core/workflow_with.h"
@@ -21,7 +22,6 @@ constexpr std::array<std::string_view, 9> gate_keys{"id",         "tool",   "des
                                                     "two_person", "quorum", "expires",     "prompt"};
 
 constexpr int cap_max = 1'000'000;
-constexpr int quorum_max = 20;
 constexpr Duration shortest = Duration(1);
 
 // A `retry` as written: what is absent is inherited.
@@ -62,7 +62,7 @@ class WorkflowReader {
  private:
   void read_head() {
     reader_.only_keys(document_, {.owner = "a workflow", .here = workflow_keys});
-    if (const auto* entry = required(document_, "workflow", "this document", "workflow: triage-incident"))
+    if (const auto* entry = reader_.required(document_, "workflow", "this document", "workflow: triage-incident"))
       out_.name.text = reader_.valid_name(entry->value, "workflow").value_or("");
     out_.description = read_description(document_);
     if (const auto* entry = find_entry(document_, "timeout"))
@@ -150,7 +150,7 @@ class WorkflowReader {
   }
 
   void read_steps() {
-    const auto* entry = required(document_, "steps", "this workflow", "steps: [{id: first, tool: ...}]");
+    const auto* entry = reader_.required(document_, "steps", "this workflow", "steps: [{id: first, tool: ...}]");
     if (!entry || !reader_.is_list(entry->value, "steps")) return;
     const auto& items = entry->value.items;
     if (items.empty()) reader_.refuse(entry->value.place, "`steps` is empty; a workflow has at least one step");
@@ -198,10 +198,10 @@ class WorkflowReader {
 
   StepDefinition read_step(const SourceNode& node) {
     StepDefinition out;
-    if (const auto* entry = required(node, "id", "this step", "id: fetch"))
+    if (const auto* entry = reader_.required(node, "id", "this step", "id: fetch"))
       out.id.text = reader_.valid_name(entry->value, "id").value_or("");
     out.description = read_description(node);
-    const auto* tool = required(node, "tool", "this step", "tool: http.request");
+    const auto* tool = reader_.required(node, "tool", "this step", "tool: http.request");
     const auto word = tool ? reader_.text(tool->value, "tool", "the name of a tool") : std::nullopt;
     if (!word) return out;
     out.tool.text = *word;
@@ -257,29 +257,9 @@ class WorkflowReader {
                              .why_elsewhere = "has no meaning on an approval, which people decide and no worker runs; "
                                               "remove it"});
     ApprovalTerms& terms = out.approval;
-    if (const auto* entry = find_entry(node, "tier"))
-      terms.tier = reader_.word<Tier>(entry->value, "tier").value_or(terms.tier);
-    if (const auto* entry = find_entry(node, "two_person"))
-      terms.two_person = reader_.boolean(entry->value, "two_person").value_or(false);
-    if (terms.two_person) terms.quorum = 2;
-    if (const auto* entry = find_entry(node, "quorum")) {
-      const auto quorum = reader_.integer(entry->value, "quorum", {.min = 1, .max = quorum_max});
-      if (terms.two_person && quorum.value_or(2) != 2)
-        reader_.refuse(entry->value.place, "`two_person` means a quorum of 2; remove `quorum`, or set it to 2");
-      terms.quorum = quorum.value_or(terms.quorum);
-    }
-    if (const auto* entry = find_entry(node, "expires"))
-      terms.expires = reader_.duration(entry->value, "expires", shortest).value_or(terms.expires);
+    read_approval_terms(reader_, node, terms);
     if (const auto* entry = find_entry(node, "prompt"))
       terms.prompt = reader_.text_template(entry->value, "prompt").value_or("");
-  }
-
-  const SourceNode::Entry* required(const SourceNode& map, std::string_view key, std::string_view owner,
-                                    std::string_view example) {
-    const auto* entry = find_entry(map, key);
-    if (!entry)
-      reader_.refuse(map.place, std::string(owner) + " has no " + quote(key) + "; add one, such as " + quote(example));
-    return entry;
   }
 
   const SourceNode& document_;

@@ -104,13 +104,6 @@ class CycleFinder {
   std::vector<StepIndex> order_;
 };
 
-// Where the character at `offset` of a scalar stands, as near as can be told.
-Place place_inside(const SourceNode& node, std::size_t offset) {
-  if (!node.verbatim) return node.place;
-  const std::size_t before = count_characters(std::string_view(node.scalar).substr(0, offset));
-  return {node.place.line, node.place.column + (node.quoted ? 1 : 0) + static_cast<int>(before)};
-}
-
 // Why step `reading` cannot read the output of `id`; empty when it can.
 std::string refuse_reference(const std::string& id, StepIndex reading, const StepNames& names, const Needs& needs) {
   const auto found = names.index.find(id);

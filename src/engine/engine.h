@@ -39,6 +39,7 @@
 #include "engine/lease.h"
 #include "engine/scheduler.h"
 #include "engine/workflows.h"
+#include "govern/policies.h"
 #include "store/shared_store.h"
 
 namespace pawl {
@@ -93,6 +94,12 @@ struct GateAnswer {
 struct WorkflowRef {
   WorkflowName name;
   int version = 0;
+  bool is_new = false;
+};
+
+struct PolicyRef {
+  int version = 0;
+  std::string digest;
   bool is_new = false;
 };
 
@@ -203,6 +210,9 @@ class Engine {
   void publish(TenantId tenant, std::string source, std::string file, Actor by, Reply<WorkflowRef> reply);
   // Refused unless the definition bears this name.
   void publish_as(TenantId tenant, const WorkflowName& name, std::string source, Actor by, Reply<WorkflowRef> reply);
+
+  // The same content as the latest version's gives that version.
+  void publish_policy(TenantId tenant, PolicySource source, Actor by, Reply<PolicyRef> reply);
 
   // Runs.
   // Gives the run that the answer will name, so that the same turn can ask for more of it.

@@ -55,7 +55,7 @@ void Engine::propose(ActionRequest request, Reply<GateAnswer> reply) {
   if (!index)
     return answer_with<GateAnswer>(
         reply, std::unexpected(Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"}));
-  if (request.verdict.policy_version != tenants_.at(request.tenant).tenant.policy_version())
+  if (request.verdict.policy_version != tenants_.at(request.tenant).tenant.policy.version)
     return answer_with<GateAnswer>(
         reply, std::unexpected(Refusal{RefusalCode::policy_changed, "the policy has changed meanwhile"}));
   ProposeAction command{.step = *index,

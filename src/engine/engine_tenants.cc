@@ -174,6 +174,21 @@ void Engine::publish_compiled(TenantId tenant, Workflow workflow, const Actor& b
   if (!shared_) add_workflow(tenant, std::move(workflow));
 }
 
+void Engine::publish_policy(TenantId tenant, PolicySource source, Actor by, Reply<PolicyRef> reply) {
+  TenantEntry* entry = find_entry(tenant);
+  if (!entry) return answer_with<PolicyRef>(reply, no_such("tenant"));
+  if (shared_) learn(tenant);
+  const Tenant::Policy& latest = entry->tenant.policy;
+  PolicyRef ref{latest.version, sha256(source.text()).hex(), latest.version == 0};
+  ref.is_new = ref.is_new || ref.digest != latest.digest;
+  if (ref.is_new) append_tenant_event(*entry, PolicyPublished{++ref.version, ref.digest, source.text()}, by);
+  answer_on<PolicyRef>(basis_of(*entry), reply, ref, [&] {
+    return [tenant, source, by](Engine& engine, Reply<PolicyRef> again) {
+      engine.publish_policy(tenant, source, by, std::move(again));
+    };
+  });
+}
+
 void Engine::add_workflow(TenantId tenant, Workflow workflow) {
   const Workflow& added = workflows_.add(tenant, std::move(workflow));
   if (workflows_.latest(tenant, added.name) == &added && !shared_)

@@ -13,14 +13,7 @@ std::expected<Workflow, std::string> compile_workflow(std::string_view source, s
   auto document = read_yaml(source);
   if (!document) return std::unexpected(print_error(file, document.error()));
   auto workflow = read_workflow(*document, tools);
-  if (!workflow) {
-    std::string lines;
-    for (const auto& error : workflow.error()) {
-      if (!lines.empty()) lines += '\n';
-      lines += print_error(file, error);
-    }
-    return std::unexpected(std::move(lines));
-  }
+  if (!workflow) return std::unexpected(print_errors(file, workflow.error()));
   workflow->source = source;
   workflow->digest = sha256(source).hex();
   return std::move(*workflow);

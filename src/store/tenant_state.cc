@@ -63,6 +63,9 @@ std::string write_tenant(const Tenant& tenant) {
     out.u64(person.accounts.size());
     for (const std::string& account : person.accounts) out.text(account);
   }
+  out.i64(tenant.policy.version);
+  out.text(tenant.policy.digest);
+  out.text(tenant.policy.source);
   out.u64(tenant.seq);
   return bytes;
 }
@@ -103,6 +106,9 @@ std::optional<Tenant> read_tenant(TenantId id, std::string_view bytes) {
     for (std::uint64_t accounts = in.u64(); accounts > 0 && !in.bad(); --accounts)
       person.accounts.insert(std::string(in.text()));
   }
+  tenant.policy.version = in.i32();
+  tenant.policy.digest = in.text();
+  tenant.policy.source = in.text();
   tenant.seq = in.u64();
   if (in.bad() || !in.at_end()) return std::nullopt;
   return tenant;

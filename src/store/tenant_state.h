@@ -1,7 +1,8 @@
 // A tenant as bytes: its row's `state`. A cache of the tenant's own stream, like a run's snapshot.
 //
-//   state := version(1 byte) name weight cap*3 workspaces workflows seq
-//   cap   := 0, or 1 + its value                      workspaces, workflows := count, then that many entries
+//   state  := version(1 byte) name weight cap*3 workspaces workflows keys policy seq
+//   cap    := 0, or 1 + its value                     workspaces, workflows, keys := count, then that many entries
+//   policy := version digest source
 #pragma once
 
 #include <optional>

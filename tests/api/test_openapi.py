@@ -81,7 +81,8 @@ class Answers(OpenApiCase):
 
     def test_every_operation_answers_as_described(self):
         self.called = set()
-        for part in (self.publish, self.carry_a_run, self.refuse_and_retry, self.report, self.make_many, self.administer,
+        for part in (self.publish, self.carry_a_run, self.refuse_and_retry, self.report, self.make_many, self.govern,
+                     self.administer,
                      self.operate, self.follow):
             part()
         self.assertEqual(set(self.operations), self.called)
@@ -94,6 +95,18 @@ class Answers(OpenApiCase):
         self.call("list_workflows")
         self.call("get_workflow", name="ship-order", query="?version=1", expect=200)
         self.call("get_workflow", name="nobody", expect=404)
+
+    def govern(self):
+        self.call("get_policy", expect=200)
+        self.call("publish_policy", self.example("PolicyText"), expect=201)
+        self.call("publish_policy", self.example("PolicyDefinition"), expect=201)
+        self.call("publish_policy", self.example("PolicyDefinition"), expect=200)
+        self.call("publish_policy", "policy: p", expect=422)
+        self.call("get_policy", query="?version=1", expect=200)
+        self.call("get_policy", query="?version=9", expect=404)
+        self.call("list_policy_versions", expect=200)
+        self.call("test_policy", self.example("PolicyTrial"), expect=200)
+        self.call("test_policy", {"policy": "policy: p"}, expect=422)
 
     def start(self, **more):
         return self.call("create_run", {**self.example("NewRun"), **more}, expect=201)["id"]

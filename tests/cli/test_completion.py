@@ -7,7 +7,7 @@ import unittest
 from pawl_case import GATED, PAWL, SOURCE, TWO_STEPS, TIMEOUT_S, PawlCase
 from server_case import ServerCase
 
-VERBS = {"run", "resume", "serve", "runs", "show", "approve", "reject", "cancel", "retry", "events", "workflows", "keys",
+VERBS = {"run", "resume", "serve", "runs", "show", "approve", "reject", "cancel", "retry", "events", "workflows", "policy", "keys",
          "tenants", "worker", "verify", "graph", "check", "bench", "completion", "version", "help"}
 
 
@@ -42,6 +42,8 @@ class Offers(ServerCase):
         self.assertEqual(self.offered("show", "x", "--vocabulary", ""), ["contract-v1", "state-machine", "runtime"])
         self.assertEqual(self.offered("keys", "create", "--role", "w"), ["worker"])
         self.assertEqual(self.offered("keys", "ro"), ["rotate"])
+        self.assertEqual(self.offered("policy", ""), ["show", "put", "test", "history", "check"])
+        self.assertEqual(self.offered("policy", "put", "exam"), [":files"])
         self.assertEqual(self.offered("graph", "run", "--format", ""), ["mermaid", "dot"])
         self.assertEqual(self.offered("completion", ""), ["bash", "zsh", "fish"])
         self.assertEqual(self.offered("help", "exit"), ["exit-codes"])

@@ -49,7 +49,20 @@ TEST(EventText, a_tenants_event_that_does_not_fit_leaves_no_trace) {
   evolve(tenant, {{1}, {}, TenantCreated{"t"}});
   const Tenant before = tenant;
   EXPECT_FALSE(evolve_checked(tenant, {{2}, {}, WorkflowPublished{{"w"}, 2, "digest", "source"}}));
+  EXPECT_FALSE(evolve_checked(tenant, {{2}, {}, PolicyPublished{2, "digest", "source"}}));
   EXPECT_EQ(tenant, before);
+}
+
+TEST(EventText, a_policy_that_was_published_can_be_read_again) {
+  std::string line;
+  append_event(line, TenantEvent{{7}, Actor{"key:1"}, PolicyPublished{1, "abc", "policy: p\n# é\n"}});
+  EXPECT_EQ(line,
+            R"({"at":7,"by":"key:1","digest":"abc","source":"policy: p\n# é\n","type":"policy.published","v":1,"version":1})");
+  Tenant tenant;
+  evolve(tenant, {{1}, {}, TenantCreated{"t"}});
+  evolve(tenant, parse_tenant_event(line).value());
+  EXPECT_EQ(tenant.policy, (Tenant::Policy{1, "abc", "policy: p\n# é\n"}));
+  EXPECT_EQ(tenant.seq, 2u);
 }
 
 }  // namespace

@@ -139,6 +139,37 @@ TEST(Publish, a_definition_that_does_not_validate_is_refused) {
   EXPECT_NE((*answer.slot)->error().message.find("w.yaml:2"), std::string::npos);
 }
 
+// ---- Policies
+
+constexpr const char* allow_all = "policy: p\nrules: [{id: all, effect: allow}]";
+constexpr const char* deny_all = "policy: p\nrules: [{id: all, effect: deny}]";
+
+TEST(PublishPolicy, the_same_content_is_the_same_version) {
+  House house;
+  EXPECT_EQ(house.engine().find_tenant(house.tenant)->policy.version, 0);
+  PolicyRef first = house.publish_policy(allow_all);
+  EXPECT_EQ(first.version, 1);
+  EXPECT_TRUE(first.is_new);
+  PolicyRef again = house.publish_policy(allow_all);
+  EXPECT_EQ(again.version, 1);
+  EXPECT_EQ(again.digest, first.digest);
+  EXPECT_FALSE(again.is_new);
+  house.restart();
+  EXPECT_FALSE(house.publish_policy(allow_all).is_new);
+  EXPECT_EQ(house.publish_policy(deny_all).version, 2);
+  EXPECT_EQ(house.publish_policy(allow_all).version, 3);
+  house.restart();
+  EXPECT_EQ(house.engine().find_tenant(house.tenant)->policy, (Tenant::Policy{3, first.digest, allow_all}));
+}
+
+TEST(PublishPolicy, a_tenant_that_is_not_there_has_none) {
+  House house;
+  Answer<PolicyRef> answer;
+  house.engine().publish_policy(TenantId{}, PolicySource::read(allow_all, "p").value(), Actor{"a"}, answer.reply());
+  house.turn();
+  EXPECT_TRUE(answer.refused_as(RefusalCode::not_found));
+}
+
 // ---- Gates
 
 TEST(Gate, a_run_that_begins_with_one_starts_without_a_worker) {

@@ -97,6 +97,12 @@ class House {
     if (!answer.accepted()) throw std::runtime_error((*answer.slot)->error().message);
     return answer.value();
   }
+  PolicyRef publish_policy(const std::string& source) {
+    Answer<PolicyRef> answer;
+    engine_->publish_policy(tenant, PolicySource::read(source, "test").value(), Actor{"admin"}, answer.reply());
+    turn();
+    return answer.value();
+  }
   void limit(Caps caps, int weight = 1) {
     engine_->set_limits(tenant, {weight, caps}, Actor{"admin"}, {});
     turn();

@@ -334,6 +334,28 @@ TEST(Shared, two_servers_that_publish_at_once_make_two_versions) {
   town.check();
 }
 
+TEST(Shared, two_servers_that_publish_policies_at_once_make_two_versions) {
+  Town town(2);
+  auto source = [](const char* effect) {
+    return PolicySource::read(std::string("policy: p\nrules: [{id: all, effect: ") + effect + "}]", "p").value();
+  };
+  Answer<PolicyRef> first, second, same;
+  town.at(0).engine().publish_policy(town.tenant, source("allow"), Actor{"a"}, first.reply());
+  town.at(1).engine().publish_policy(town.tenant, source("deny"), Actor{"b"}, second.reply());
+  town.at(0).decide();
+  town.at(1).decide();
+  town.at(0).commit();
+  town.at(1).commit();
+  town.at(1).turn();
+  EXPECT_EQ(first.value().version, 1);
+  EXPECT_EQ(second.value().version, 2);
+  town.at(0).engine().publish_policy(town.tenant, source("deny"), Actor{"a"}, same.reply());
+  town.at(0).turn();
+  EXPECT_EQ(same.value().version, 2);
+  EXPECT_FALSE(same.value().is_new);
+  town.check();
+}
+
 TEST(Shared, one_name_is_one_tenant) {
   Town town(2);
   Answer<TenantId> first, second;

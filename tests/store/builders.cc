@@ -111,6 +111,7 @@ Tenant tenant_named(TenantId id, const std::string& name, std::uint64_t seq) {
   tenant.workspaces[{"default"}] = 1;
   tenant.workspaces[{"slow"}] = 3;
   tenant.workflows[{"triage"}] = {2, "digest of 2"};
+  tenant.policy = {3, "digest of 3", "policy: p\nrules: [{id: all, effect: deny}]\n"};
   tenant.seq = seq;
   return tenant;
 }

@@ -1,0 +1,79 @@
+#include "govern/condition_functions.h"
+
+#include <optional>
+#include <span>
+
+#include "core/characters.h"
+#include "core/invariant.h"
+
+namespace pawl {
+namespace {
+
+std::string_view text_of(sqlite3_value* value) {
+  const auto* text = reinterpret_cast<const char*>(sqlite3_value_text(value));
+  return text ? std::string_view(text, static_cast<std::size_t>(sqlite3_value_bytes(value))) : std::string_view();
+}
+
+bool any_null(std::span<sqlite3_value*> values) {
+  return std::ranges::any_of(values, [](sqlite3_value* value) { return sqlite3_value_type(value) == SQLITE_NULL; });
+}
+
+bool spend(sqlite3_context* context, std::string_view a, std::string_view b) {
+  auto& budget = *static_cast<ComparisonBudget*>(sqlite3_user_data(context));
+  const std::uint64_t cost = (std::uint64_t{a.size()} + 1) * (std::uint64_t{b.size()} + 1);
+  budget.exceeded = budget.exceeded || cost > budget.left;
+  if (budget.exceeded) {
+    sqlite3_result_error(context, "compares too much", -1);
+    return false;
+  }
+  budget.left -= cost;
+  return true;
+}
+
+// X LIKE Y is like(Y, X); with ESCAPE Z it is like(Y, X, Z).
+void like(sqlite3_context* context, int count, sqlite3_value** values) {
+  std::span arguments(values, static_cast<std::size_t>(count));
+  if (any_null(arguments)) return sqlite3_result_null(context);
+  unsigned int escape = 0;
+  if (count == 3) {
+    const std::string_view given = text_of(values[2]);
+    if (given.size() != 1) return sqlite3_result_error(context, "ESCAPE expression must be a single character", -1);
+    escape = static_cast<unsigned char>(given[0]);
+  }
+  const std::string_view pattern = text_of(values[0]), text = text_of(values[1]);
+  if (spend(context, pattern, text))
+    sqlite3_result_int(context, sqlite3_strlike(pattern.data(), text.data(), escape) == 0);
+}
+
+void glob(sqlite3_context* context, int count, sqlite3_value** values) {
+  if (any_null({values, static_cast<std::size_t>(count)})) return sqlite3_result_null(context);
+  const std::string_view pattern = text_of(values[0]), text = text_of(values[1]);
+  if (spend(context, pattern, text)) sqlite3_result_int(context, sqlite3_strglob(pattern.data(), text.data()) == 0);
+}
+
+// The position of the second in the first, in characters from 1; 0 when it is not there.
+void instr(sqlite3_context* context, int count, sqlite3_value** values) {
+  if (any_null({values, static_cast<std::size_t>(count)})) return sqlite3_result_null(context);
+  const std::string_view text = text_of(values[0]), part = text_of(values[1]);
+  if (!spend(context, text, part)) return;
+  const std::size_t at = text.find(part);
+  sqlite3_result_int64(context,
+                       at == text.npos ? 0 : static_cast<sqlite3_int64>(count_characters(text.substr(0, at))) + 1);
+}
+
+}  // namespace
+
+void use_bounded_functions(sqlite3* connection, ComparisonBudget& budget) {
+  struct Row {
+    const char* name;
+    int arguments;
+    void (*call)(sqlite3_context*, int, sqlite3_value**);
+  };
+  for (const Row& row : {Row{"like", 2, like}, Row{"like", 3, like}, Row{"glob", 2, glob}, Row{"instr", 2, instr}})
+    invariant(sqlite3_create_function_v2(connection, row.name, row.arguments,
+                                         SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, &budget, row.call,
+                                         nullptr, nullptr, nullptr) == SQLITE_OK,
+              "SQLite takes no function");
+}
+
+}  // namespace pawl

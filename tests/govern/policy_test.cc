@@ -1,0 +1,149 @@
+// What a policy says to an action.
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "govern/builders.h"
+
+namespace pawl {
+namespace {
+
+Verdict judge(const std::string& rules, const Action& action = some_action()) {
+  return policy_of(rules).evaluate(action, somewhere);
+}
+
+Effect effect_of(const std::string& condition, const Action& action = some_action()) {
+  return judge(rule("r", "allow", condition), action).effect;
+}
+
+TEST(Policy, the_first_rule_that_is_met_speaks) {
+  auto rules = rule("a", "deny", "connector = 'slack'") + rule("b", "allow", "operation = 'incident.update'") +
+               always("c", "needs_approval");
+  EXPECT_EQ(judge(rules).rule, "b");
+  EXPECT_EQ(judge(rules).effect, Effect::allow);
+  EXPECT_EQ(judge(always("z", "deny") + rules).rule, "z");
+  Action other = some_action();
+  other.operation = "incident.delete";
+  EXPECT_EQ(judge(rules, other).rule, "c");
+  other.connector = "slack";
+  EXPECT_EQ(judge(rules, other).effect, Effect::deny);
+}
+
+TEST(Policy, conditions_see_every_column) {
+  Action action = some_action(R"({"amount":150,"labels":["prod","eu"],"note":"it's","urgent":true})", Tier::high);
+  for (const char* condition : {"connector = 'servicenow'",
+                                "operation LIKE 'incident.%'",
+                                "target GLOB 'acme/*/42'",
+                                "risk = 'high'",
+                                "risk_level >= 2",
+                                "tenant = 'acme'",
+                                "workspace = 'ops'",
+                                "workflow = 'triage'",
+                                "fields ->> 'amount' > 100",
+                                "fields ->> '$.labels[1]' = 'eu'",
+                                "json_array_length(fields, '$.labels') = 2",
+                                "fields ->> 'urgent'",
+                                "fields ->> 'note' = 'it''s'",
+                                "fields ->> 'missing' IS NULL",
+                                "json_type(fields, '$.amount') = 'integer'",
+                                "EXISTS (SELECT 1 FROM json_each(fields, '$.labels') WHERE value = 'prod')",
+                                "'prod' IN (SELECT value FROM json_each(fields -> 'labels'))",
+                                "(SELECT count(*) FROM json_tree(fields)) > 4",
+                                "instr(target, 'incident') = 6",
+                                "lower(upper(connector)) = 'servicenow'",
+                                "action.target = 'acme/incident/42'",
+                                "target LIKE '%50!%%' ESCAPE '!' OR 1 -- a comment",
+                                "/* one */ true",
+                                "risk IN ('med', 'high')",
+                                "CASE risk WHEN 'high' THEN 1 ELSE 0 END",
+                                "risk_level BETWEEN 1 AND 2",
+                                "1.0"})
+    EXPECT_EQ(effect_of(condition, action), Effect::allow) << condition;
+  for (const char* condition : {"connector = 'slack'", "fields ->> 'amount' > 200", "0", "false", "0.0",
+                                "fields ->> 'missing' = 1", "target LIKE 'x%'"})
+    EXPECT_EQ(judge(rule("r", "allow", condition), action).reason, "no rule speaks about it") << condition;
+}
+
+TEST(Policy, like_glob_and_instr_answer_as_those_of_sqlite) {
+  struct Row {
+    const char* condition;
+    bool holds;
+  };
+  for (const Row& row :
+       {Row{"'ABC' LIKE 'a_c'", true}, Row{"'abc' LIKE 'a'", false}, Row{"'a%c' LIKE 'a\\%c' ESCAPE '\\'", true},
+        Row{"'abc' LIKE 'a\\%c' ESCAPE '\\'", false}, Row{"'ABC' GLOB 'a*'", false}, Row{"'abc' GLOB 'a[b-d]c'", true},
+        Row{"instr('äöü', 'ü') = 3", true}, Row{"instr('abc', 'x') = 0", true}, Row{"instr('abc', '') = 1", true},
+        Row{"(NULL LIKE 'a') IS NULL", true}, Row{"('a' GLOB NULL) IS NULL", true},
+        Row{"instr(NULL, 'a') IS NULL", true}, Row{"12 LIKE '1%'", true}, Row{"'ab' NOT LIKE 'a%'", false}})
+    EXPECT_EQ(effect_of(row.condition) == Effect::allow, row.holds) << row.condition;
+}
+
+TEST(Policy, approval_takes_the_risk_of_the_action_for_its_tier) {
+  auto verdict = judge(always("a", "needs_approval"), some_action("{}", Tier::high));
+  EXPECT_EQ(verdict.effect, Effect::needs_approval);
+  EXPECT_EQ(verdict.terms, (ApprovalTerms{.tier = Tier::high, .prompt = ""}));
+  EXPECT_EQ(verdict.reason, "rule `a` asks for approval");
+}
+
+TEST(Policy, approval_terms_are_those_of_the_rule) {
+  auto verdict =
+      judge("- {id: a, effect: needs_approval, tier: med, two_person: true, expires: 2h, reason: ask twice}\n",
+            some_action("{}", Tier::high));
+  EXPECT_EQ(verdict.terms, (ApprovalTerms{.tier = Tier::med,
+                                          .two_person = true,
+                                          .quorum = 2,
+                                          .expires = std::chrono::hours(2),
+                                          .prompt = "ask twice"}));
+  EXPECT_EQ(verdict.reason, "ask twice");
+  EXPECT_EQ(judge("- {id: a, effect: needs_approval, quorum: 3}\n").terms.quorum, 3);
+}
+
+TEST(Policy, a_verdict_names_the_version_it_was_compiled_as) {
+  auto policy = Policy::compile("policy: p\nrules: [{id: a, effect: allow, when: risk = 'low'}]", "p", 7);
+  EXPECT_EQ(policy->evaluate(some_action(), somewhere).policy_version, 7);
+  EXPECT_EQ(policy->evaluate(some_action("{}", Tier::high), somewhere).policy_version, 7);
+}
+
+TEST(Policy, the_one_that_comes_along_allows_low_risk_only) {
+  Policy policy = default_policy();
+  EXPECT_EQ(policy.evaluate(some_action("{}", Tier::low), somewhere).effect, Effect::allow);
+  auto med = policy.evaluate(some_action("{}", Tier::med), somewhere);
+  EXPECT_EQ(med.effect, Effect::needs_approval);
+  EXPECT_EQ(med.terms.tier, Tier::med);
+  EXPECT_FALSE(med.terms.two_person);
+  auto high = policy.evaluate(some_action("{}", Tier::high), somewhere);
+  EXPECT_EQ(high.effect, Effect::needs_approval);
+  EXPECT_EQ(high.terms.tier, Tier::high);
+  EXPECT_TRUE(high.terms.two_person);
+  EXPECT_EQ(high.terms.quorum, 2);
+  EXPECT_EQ(high.policy_version, 0);
+}
+
+TEST(Policy, each_thread_with_its_own_decides_alike) {
+  std::vector<std::thread> threads;
+  std::atomic<int> allowed = 0;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      Policy policy = policy_of(rule("a", "allow", "fields ->> 'n' % 2 = 0"));
+      for (int n = 0; n < 500; ++n)
+        allowed += policy.evaluate(some_action("{\"n\":" + std::to_string(n) + "}"), somewhere).effect == Effect::allow;
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(allowed, 1000);
+}
+
+TEST(Policy, examples_are_policies) {
+  namespace fs = std::filesystem;
+  int read = 0;
+  for (const auto& entry : fs::directory_iterator(fs::path(PAWL_SOURCE_DIR) / "examples/policies")) {
+    std::ostringstream text;
+    text << std::ifstream(entry.path()).rdbuf();
+    auto policy = Policy::compile(text.str(), entry.path().filename().string());
+    EXPECT_TRUE(policy.has_value()) << policy.error();
+    ++read;
+  }
+  EXPECT_GE(read, 2);
+}
+
+}  // namespace
+}  // namespace pawl
