@@ -14,6 +14,7 @@
 #include "bench/world.h"
 #include "measure.h"
 #include "store/forwarding_store.h"
+#include "store/sqlite/sqlite_store.h"
 
 namespace {
 

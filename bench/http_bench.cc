@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "child.h"
 #include "client.h"
@@ -81,29 +79,18 @@ void connect_many(Client& client, std::size_t count) {
 
 Post new_run(const std::string& workflow) { return {"/runs", fmt::format(R"({{"workflow":"{}"}})", workflow)}; }
 
-// What is measured in one round: the middle round's is told.
-struct Round {
-  double per_s = 0;
-  std::string meanwhile;
-};
-
-Round middle(std::vector<Round> rounds) {
-  std::ranges::sort(rounds, {}, &Round::per_s);
-  return rounds[rounds.size() / 2];
-}
-
-Round constant_round(const Bench& bench, std::size_t bytes) {
-  Child server({bench.self.string(), "--serve-constant", std::to_string(bytes)}, bench.parent / "errors");
+RoundFigure constant_round(const Bench& bench, std::size_t bytes) {
+  Child server({bench.self.string(), "--serve-constant", std::to_string(bytes)}, bench.parent / "constant.errors");
   Client client(static_cast<std::uint16_t>(std::stoi(server.read_line())), std::string(70, 'k'));
   connect_many(client, many_connections);
   auto request = [post = new_run("one")](std::uint64_t) { return post; };
   post_many(client, bench.scale.constants / 10, 201, request);
-  Cores cores(server);
+  Cores cores({&server});
   double took = post_many(client, bench.scale.constants, 201, request);
   return {static_cast<double>(bench.scale.constants) / took, cores.text()};
 }
 
-Round creation_round(const Bench& bench) {
+RoundFigure creation_round(const Bench& bench) {
   Served served(bench.pawl, bench.parent);
   Client client(served.port(), served.key());
   publish(client, "one", steps_workflow("one", 1));
@@ -111,7 +98,7 @@ Round creation_round(const Bench& bench) {
   auto request = [post = new_run("one")](std::uint64_t) { return post; };
   post_many(client, bench.scale.creations / 10, 201, request);
   settle_disk();
-  Meanwhile meanwhile(served, client);
+  Meanwhile meanwhile({&served});
   double took = post_many(client, bench.scale.creations, 201, request);
   return {static_cast<double>(bench.scale.creations) / took, meanwhile.text()};
 }
@@ -126,12 +113,12 @@ std::size_t creation_answer_bytes(const Bench& bench) {
 
 void creation(const Bench& bench) {
   std::size_t bytes = creation_answer_bytes(bench);
-  std::vector<Round> constant, created;
+  std::vector<RoundFigure> constant, created;
   for (int i = 0; i < bench.scale.rounds; ++i) {
     constant.push_back(constant_round(bench, bytes));
     created.push_back(creation_round(bench));
   }
-  Round ceiling = middle(constant), reached = middle(created);
+  RoundFigure ceiling = middle(constant), reached = middle(created);
   bench.report.add({fmt::format("a constant answer of {} bytes, {} connections", bytes, many_connections),
                     ceiling.per_s,
                     "requests/s",
@@ -156,27 +143,27 @@ double engine_steps_per_s(const Bench& bench, std::uint64_t steps, std::uint64_t
   return static_cast<double>(runs * steps) / world.run_many(workflow, runs, in_flight);
 }
 
-Round batch_round(const Bench& bench, std::uint64_t steps, std::uint64_t runs) {
+RoundFigure batch_round(const Bench& bench, std::uint64_t steps, std::uint64_t runs) {
   Served served(bench.pawl, bench.parent);
   Client client(served.port(), served.key());
   publish(client, "bench", steps_workflow("bench", static_cast<int>(steps)));
-  BatchWork work(client, "bench", steps);
+  BatchWork work(client, {served.port()}, "bench", steps);
   work.run(runs / 10);
   settle_disk();
-  Meanwhile meanwhile(served, client);
+  Meanwhile meanwhile({&served});
   double took = work.run(runs);
   return {static_cast<double>(runs * steps) / took, meanwhile.text()};
 }
 
 void batches(const Bench& bench, std::uint64_t steps, std::uint64_t runs, const char* unit) {
   std::vector<double> engine;
-  std::vector<Round> served;
+  std::vector<RoundFigure> served;
   for (int i = 0; i < bench.scale.rounds; ++i) {
     engine.push_back(engine_steps_per_s(bench, steps, runs));
     served.push_back(batch_round(bench, steps, runs));
   }
   double inside = percentile(engine, 0.5);
-  Round reached = middle(served);
+  RoundFigure reached = middle(served);
   bench.report.add(
       {fmt::format("{}-step runs, the engine alone, workers in its process", steps), inside, unit, {}, "", ""});
   bench.report.add({fmt::format("{}-step runs, four remote workers, batches of 500", steps), reached.per_s, unit,
@@ -188,7 +175,7 @@ void batches(const Bench& bench, std::uint64_t steps, std::uint64_t runs, const 
 
 void singles(const Bench& bench) {
   constexpr std::uint64_t steps = 5;
-  std::vector<Round> rounds;
+  std::vector<RoundFigure> rounds;
   for (int i = 0; i < bench.scale.rounds; ++i) {
     Served served(bench.pawl, bench.parent);
     Client client(served.port(), served.key());
@@ -196,11 +183,11 @@ void singles(const Bench& bench) {
     connect_many(client, singles_in_flight);
     run_singles(client, "five", steps, bench.scale.single_runs / 10);
     settle_disk();
-    Meanwhile meanwhile(served, client);
+    Meanwhile meanwhile({&served});
     double took = run_singles(client, "five", steps, bench.scale.single_runs);
     rounds.push_back({static_cast<double>(bench.scale.single_runs * steps) / took, meanwhile.text()});
   }
-  Round reached = middle(rounds);
+  RoundFigure reached = middle(rounds);
   bench.report.add({fmt::format("5-step runs, {} in flight, each lease and completion a request", singles_in_flight),
                     reached.per_s,
                     "steps/s",
@@ -211,7 +198,7 @@ void singles(const Bench& bench) {
 }
 
 void approvals(const Bench& bench) {
-  std::vector<Round> rounds;
+  std::vector<RoundFigure> rounds;
   for (int i = 0; i < bench.scale.rounds; ++i) {
     Served served(bench.pawl, bench.parent);
     Client client(served.port(), served.key());
@@ -219,13 +206,13 @@ void approvals(const Bench& bench) {
     connect_many(client, many_connections);
     auto waiting = create_many(client, "gate", bench.scale.approvals);
     settle_disk();
-    Meanwhile meanwhile(served, client);
+    Meanwhile meanwhile({&served});
     double took = post_many(client, waiting.size(), 200, [&](std::uint64_t run) {
       return Post{"/runs/" + waiting[run] + "/approve", ""};
     });
     rounds.push_back({static_cast<double>(waiting.size()) / took, meanwhile.text()});
   }
-  Round reached = middle(rounds);
+  RoundFigure reached = middle(rounds);
   bench.report.add(
       {fmt::format("`POST /runs/ID/approve`, {} connections, {} runs waiting", many_connections, bench.scale.approvals),
        reached.per_s,
@@ -317,9 +304,7 @@ int main(int argc, char** argv) {
       if (names.empty() || std::ranges::find(names, part.name) != names.end())
         part.measure({report, self, pawl, parent, scale});
   } catch (const std::exception& error) {
-    std::stringstream said;
-    said << std::ifstream(parent / "errors").rdbuf();
-    fmt::print(stderr, "http_bench: {}\nthe server said: {}\n", error.what(), said.str());
+    fmt::print(stderr, "http_bench: {}\n{}", error.what(), what_servers_said(parent));
     status = 1;
   }
   fs::remove_all(parent);

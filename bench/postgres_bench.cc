@@ -1,0 +1,177 @@
+// bench/run postgres: what one engine, and one, two and four `pawl serve` processes do on one PostgreSQL, beside what
+// pgbench makes of the same server. Everything shares the cores: PostgreSQL, servers, client. All figures of one call
+// belong together; compare the ratios.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include "bench/disk.h"
+#include "bench/figures.h"
+#include "bench/world.h"
+#include "database.h"
+#include "measure.h"
+#include "served.h"
+
+namespace {
+
+using namespace pawl;
+using namespace pawl::bench;
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t in_flight = 8192;
+constexpr std::uint64_t steps = 5;
+constexpr std::array pgbench_clients{16, 32};
+constexpr std::array server_counts{1, 2, 4};
+
+struct Scale {
+  int rounds = 3;
+  int pgbench_seconds = 5;
+  std::uint64_t runs = 20'000;  // a round
+};
+
+struct Bench {
+  DatabaseServer& database;
+  fs::path pawl;
+  fs::path parent;
+  Scale scale;
+};
+
+// What the rounds of one row gave.
+struct Series {
+  std::vector<RoundFigure> rounds;
+  std::string rows;  // that a run wrote
+};
+
+double per_s(const Bench& bench, double took) { return static_cast<double>(bench.scale.runs * steps) / took; }
+
+void engine_round(const Bench& bench, Series& out) {
+  FreshDatabase fresh(bench.database, "bench_engine");
+  {
+    World world({.database = fresh.url()});
+    WorkflowName five = world.publish(steps_workflow("five", steps));
+    world.run_many(five, bench.scale.runs / 10, in_flight);
+    settle_disk();
+    double cpu = cpu_seconds_now();
+    DatabaseMeanwhile meanwhile(bench.database);
+    double took = world.run_many(five, bench.scale.runs, in_flight);
+    double cores = (cpu_seconds_now() - cpu) / took;
+    out.rounds.push_back(
+        {per_s(bench, took), fmt::format("engine {:.2f}, {}", cores, meanwhile.text(bench.scale.runs))});
+  }
+  out.rows = fresh.rows_a_run();
+}
+
+void served_round(const Bench& bench, int count, Series& out) {
+  FreshDatabase fresh(bench.database, "bench_served");
+  {
+    std::vector<std::unique_ptr<Served>> servers;
+    std::vector<const Served*> all;
+    std::vector<std::uint16_t> ports;
+    for (int i = 0; i < count; ++i) {
+      ServedOptions options{fmt::format("served-{}", i), fresh.url(), i > 0 ? servers[0].get() : nullptr};
+      servers.push_back(std::make_unique<Served>(bench.pawl, bench.parent, options));
+      all.push_back(servers.back().get());
+      ports.push_back(servers.back()->port());
+    }
+    Client client(servers[0]->port(), servers[0]->key());
+    publish(client, "five", steps_workflow("five", steps));
+    BatchWork work(client, ports, "five", steps);
+    work.run(bench.scale.runs / 10);
+    settle_disk();
+    Meanwhile meanwhile(all);
+    DatabaseMeanwhile database(bench.database);
+    double took = work.run(bench.scale.runs);
+    std::string database_text = database.text(bench.scale.runs);
+    out.rounds.push_back({per_s(bench, took), fmt::format("{}; {}", meanwhile.text(), database_text)});
+  }
+  out.rows = fresh.rows_a_run();
+}
+
+struct Wanted {
+  bool engine = true, http = true;
+};
+
+void measure(const Bench& bench, const Report& report, Wanted wanted) {
+  std::array<std::vector<double>, pgbench_clients.size()> pgbench;
+  std::array<Series, server_counts.size()> served;
+  Series engine;
+  for (int round = 0; round < bench.scale.rounds; ++round) {
+    for (std::size_t i = 0; i < pgbench_clients.size(); ++i)
+      pgbench[i].push_back(bench.database.simple_updates_per_s(pgbench_clients[i], bench.scale.pgbench_seconds));
+    if (wanted.engine) engine_round(bench, engine);
+    for (std::size_t i = 0; wanted.http && i < server_counts.size(); ++i)
+      served_round(bench, server_counts[i], served[i]);
+  }
+  double best = 0;
+  for (std::size_t i = 0; i < pgbench_clients.size(); ++i) {
+    double updates = percentile(pgbench[i], 0.5);
+    best = std::max(best, updates);
+    report.add({fmt::format("pgbench's simple update, prepared, {} clients", pgbench_clients[i]), updates,
+                "transactions/s", {}, "", ""});
+  }
+  auto tell = [&](const std::string& name, const Series& series, const std::string& aim) {
+    if (series.rounds.empty()) return;
+    RoundFigure reached = middle(series.rounds);
+    report.add({name, reached.per_s, "steps/s", reached.per_s / best, "the better pgbench", aim});
+    report.note("meanwhile: cores busy", reached.meanwhile);
+    report.note("rows that a run writes", series.rows);
+  };
+  tell("5-step runs, one engine, workers in its process", engine, "15,000");
+  for (std::size_t i = 0; i < server_counts.size(); ++i)
+    tell(fmt::format("5-step runs, {} of `pawl serve`, four remote workers each, batches of 500", server_counts[i]),
+         served[i], i == 0 ? "15,000" : "no less than with one");
+}
+
+constexpr const char* usage =
+    "usage: tests/postgres/cluster postgres_bench [--json] [--quick] [--folder DIR] [--pawl FILE] [engine|http]...\n"
+    "Without names, all of them. --quick takes a quarter of the runs, once; its figures are for trying things out.\n";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool json = false;
+  fs::path self = fs::read_symlink("/proc/self/exe");
+  fs::path pawl = self.parent_path().parent_path() / "pawl";
+  fs::path parent = fs::temp_directory_path() / fmt::format("pawl-bench-{}", getpid());
+  Scale scale;
+  std::vector<std::string> names;
+  for (int i = 1; i < argc; ++i) {
+    std::string arg = argv[i];
+    bool has_value = i + 1 < argc;
+    if (arg == "--json") {
+      json = true;
+    } else if (arg == "--quick") {
+      scale = {1, 2, 5'000};
+    } else if (arg == "--folder" && has_value) {
+      parent = argv[++i];
+    } else if (arg == "--pawl" && has_value) {
+      pawl = argv[++i];
+    } else if (arg == "engine" || arg == "http") {
+      names.push_back(arg);
+    } else {
+      fmt::print(stderr, "{}", usage);
+      return 2;
+    }
+  }
+  auto wanted = [&](const char* name) { return names.empty() || std::ranges::find(names, name) != names.end(); };
+  fs::create_directories(parent);
+  Report report(json ? ReportStyle::json : ReportStyle::markdown);
+  int status = 0;
+  try {
+    DatabaseServer database;
+    report.heading(fmt::format(
+        "PostgreSQL {}, fsync={}, synchronous_commit={}, shared_buffers={}, max_wal_size={}, wal_compression={}, "
+        "servers, client and PostgreSQL on the same cores",
+        database.setting("server_version"), database.setting("fsync"), database.setting("synchronous_commit"),
+        database.setting("shared_buffers"), database.setting("max_wal_size"), database.setting("wal_compression")));
+    measure({database, pawl, parent, scale}, report, {wanted("engine"), wanted("http")});
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "postgres_bench: {}\n{}", error.what(), what_servers_said(parent));
+    status = 1;
+  }
+  fs::remove_all(parent);
+  return status;
+}
