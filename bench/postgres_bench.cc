@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <memory>
 
@@ -24,7 +25,6 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t in_flight = 8192;
 constexpr std::uint64_t steps = 5;
 constexpr std::array pgbench_clients{16, 32};
-constexpr std::array server_counts{1, 2, 4};
 
 struct Scale {
   int rounds = 3;
@@ -42,7 +42,7 @@ struct Bench {
 // What the rounds of one row gave.
 struct Series {
   std::vector<RoundFigure> rounds;
-  std::string rows;  // that a run wrote
+  std::string rows_a_run;
 };
 
 double per_s(const Bench& bench, double took) { return static_cast<double>(bench.scale.runs * steps) / took; }
@@ -61,7 +61,7 @@ void engine_round(const Bench& bench, Series& out) {
     out.rounds.push_back(
         {per_s(bench, took), fmt::format("engine {:.2f}, {}", cores, meanwhile.text(bench.scale.runs))});
   }
-  out.rows = fresh.rows_a_run();
+  out.rows_a_run = fresh.rows_a_run();
 }
 
 void served_round(const Bench& bench, int count, Series& out) {
@@ -87,23 +87,31 @@ void served_round(const Bench& bench, int count, Series& out) {
     std::string database_text = database.text(bench.scale.runs);
     out.rounds.push_back({per_s(bench, took), fmt::format("{}; {}", meanwhile.text(), database_text)});
   }
-  out.rows = fresh.rows_a_run();
+  out.rows_a_run = fresh.rows_a_run();
 }
 
-struct Wanted {
-  bool engine = true, http = true;
+struct Row {
+  std::string_view name;
+  int servers;  // 0: the engine in this process
+  const char* what;
+  const char* aim;
+};
+constexpr std::array rows{
+    Row{"engine", 0, "5-step runs, one engine, workers in its process", "15,000"},
+    Row{"one", 1, "5-step runs, one `pawl serve`, four remote workers, batches of 500", "15,000"},
+    Row{"two", 2, "the same, two of `pawl serve`, four workers each", "more than one's"},
+    Row{"four", 4, "the same, four of `pawl serve`, four workers each", "no less than two's"},
 };
 
-void measure(const Bench& bench, const Report& report, Wanted wanted) {
+// In turns, because what the machine gives changes from one minute to the next.
+void measure(const Bench& bench, const Report& report, const std::vector<const Row*>& wanted) {
   std::array<std::vector<double>, pgbench_clients.size()> pgbench;
-  std::array<Series, server_counts.size()> served;
-  Series engine;
+  std::vector<Series> series(wanted.size());
   for (int round = 0; round < bench.scale.rounds; ++round) {
     for (std::size_t i = 0; i < pgbench_clients.size(); ++i)
       pgbench[i].push_back(bench.database.simple_updates_per_s(pgbench_clients[i], bench.scale.pgbench_seconds));
-    if (wanted.engine) engine_round(bench, engine);
-    for (std::size_t i = 0; wanted.http && i < server_counts.size(); ++i)
-      served_round(bench, server_counts[i], served[i]);
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      wanted[i]->servers == 0 ? engine_round(bench, series[i]) : served_round(bench, wanted[i]->servers, series[i]);
   }
   double best = 0;
   for (std::size_t i = 0; i < pgbench_clients.size(); ++i) {
@@ -112,21 +120,16 @@ void measure(const Bench& bench, const Report& report, Wanted wanted) {
     report.add({fmt::format("pgbench's simple update, prepared, {} clients", pgbench_clients[i]), updates,
                 "transactions/s", {}, "", ""});
   }
-  auto tell = [&](const std::string& name, const Series& series, const std::string& aim) {
-    if (series.rounds.empty()) return;
-    RoundFigure reached = middle(series.rounds);
-    report.add({name, reached.per_s, "steps/s", reached.per_s / best, "the better pgbench", aim});
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    RoundFigure reached = middle(series[i].rounds);
+    report.add({wanted[i]->what, reached.per_s, "steps/s", reached.per_s / best, "the better pgbench", wanted[i]->aim});
     report.note("meanwhile: cores busy", reached.meanwhile);
-    report.note("rows that a run writes", series.rows);
-  };
-  tell("5-step runs, one engine, workers in its process", engine, "15,000");
-  for (std::size_t i = 0; i < server_counts.size(); ++i)
-    tell(fmt::format("5-step runs, {} of `pawl serve`, four remote workers each, batches of 500", server_counts[i]),
-         served[i], i == 0 ? "15,000" : "no less than with one");
+    report.note("rows that a run writes", series[i].rows_a_run);
+  }
 }
 
 constexpr const char* usage =
-    "usage: tests/postgres/cluster postgres_bench [--json] [--quick] [--folder DIR] [--pawl FILE] [engine|http]...\n"
+    "usage: tests/postgres/cluster postgres_bench [--json] [--quick] [--folder DIR] [--pawl FILE] [engine|one|two|four]...\n"
     "Without names, all of them. --quick takes a quarter of the runs, once; its figures are for trying things out.\n";
 
 }  // namespace
@@ -137,7 +140,7 @@ int main(int argc, char** argv) {
   fs::path pawl = self.parent_path().parent_path() / "pawl";
   fs::path parent = fs::temp_directory_path() / fmt::format("pawl-bench-{}", getpid());
   Scale scale;
-  std::vector<std::string> names;
+  std::vector<const Row*> wanted;
   for (int i = 1; i < argc; ++i) {
     std::string arg = argv[i];
     bool has_value = i + 1 < argc;
@@ -149,14 +152,15 @@ int main(int argc, char** argv) {
       parent = argv[++i];
     } else if (arg == "--pawl" && has_value) {
       pawl = argv[++i];
-    } else if (arg == "engine" || arg == "http") {
-      names.push_back(arg);
+    } else if (auto row = std::ranges::find(rows, arg, &Row::name); row != rows.end()) {
+      wanted.push_back(row);
     } else {
       fmt::print(stderr, "{}", usage);
       return 2;
     }
   }
-  auto wanted = [&](const char* name) { return names.empty() || std::ranges::find(names, name) != names.end(); };
+  if (wanted.empty())
+    for (const Row& row : rows) wanted.push_back(&row);
   fs::create_directories(parent);
   Report report(json ? ReportStyle::json : ReportStyle::markdown);
   int status = 0;
@@ -167,7 +171,7 @@ int main(int argc, char** argv) {
         "servers, client and PostgreSQL on the same cores",
         database.setting("server_version"), database.setting("fsync"), database.setting("synchronous_commit"),
         database.setting("shared_buffers"), database.setting("max_wal_size"), database.setting("wal_compression")));
-    measure({database, pawl, parent, scale}, report, {wanted("engine"), wanted("http")});
+    measure({database, pawl, parent, scale}, report, wanted);
   } catch (const std::exception& error) {
     fmt::print(stderr, "postgres_bench: {}\n{}", error.what(), what_servers_said(parent));
     status = 1;

@@ -241,6 +241,7 @@ void Runtime::settle(std::vector<Turn>& turns, std::vector<Lost> lost) {
     for (auto& [server, run] : turn.bereft) shared_->tell({.runs = {run}}, server);
   }
   if (!news.empty()) shared_->tell(news, {});
+  if (news.ready) post_urgent([](Engine& engine) { engine.ready_is_durable(); });
   if (news.events && options_.on_events) options_.on_events();
   if (lost.empty() && again.empty()) return;
   post_urgent([lost = std::move(lost), again = std::move(again)](Engine& engine) mutable {

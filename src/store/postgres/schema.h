@@ -163,7 +163,10 @@ END
 $$;
 )sql";
 
-inline constexpr std::array migrations{migration_1};
+// The functions only: their joins.
+inline constexpr const char* migration_2 = "";
+
+inline constexpr std::array migrations{migration_1, migration_2};
 inline constexpr int schema_version = static_cast<int>(migrations.size());
 
 }  // namespace pawl::postgres
