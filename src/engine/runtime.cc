@@ -295,10 +295,12 @@ void Runtime::write_loop() try {
       if (options_.on_durable)
         for (Frame& frame : frames) options_.on_durable(frame);
     }
-    if (shared_)
+    if (shared_) {
       settle(turns, std::move(lost));
-    else
+      store_.tidy();  // now and then; a server among others may never be idle
+    } else {
       for (Turn& turn : turns) turn.release();
+    }
     turns.clear();
   }
 } catch (const StoreFailure& failure) {

@@ -188,7 +188,8 @@ BEGIN
     WITH written AS (
       UPDATE pawl.runs r
       SET status = w.status, due_at = w.due_at, leased = w.leased, leases = w.leases, updated_at = w.updated_at,
-        check_at = CASE WHEN r.check_at BETWEEN w.due_at - 5000 AND w.due_at THEN r.check_at ELSE w.due_at END,
+        check_at = CASE WHEN w.due_at IS NULL AND w.status = 1 OR r.check_at BETWEEN w.due_at - 5000 AND w.due_at
+          THEN r.check_at ELSE w.due_at END,
         error_code = w.error_code, phase = w.phase, seq = w.seq, head = w.head, revision = w.revision, snapshot = w.snapshot
       FROM unnest(p_runs) WITH ORDINALITY w
       WHERE w.ordinality <= p_existing AND w.ordinality <> ALL(v_out) AND r.tenant = ANY(ARRAY[w.tenant]) AND r.id = w.id
