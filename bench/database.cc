@@ -92,6 +92,7 @@ double DatabaseServer::cpu_seconds() const {
 double DatabaseServer::simple_updates_per_s(int clients, int seconds) {
   std::string where = fmt::format("-h {} -p {} -U postgres pgbench", host_, port_);
   if (!std::exchange(has_pgbench_, true)) {
+    run("DROP DATABASE IF EXISTS pgbench");
     run("CREATE DATABASE pgbench");
     output_of(fmt::format("pgbench -i -q -s {} {}", pgbench_scale, where));
   }

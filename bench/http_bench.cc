@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "arguments.h"
 #include "child.h"
 #include "client.h"
 #include "bench/disk.h"
@@ -267,46 +268,28 @@ constexpr const char* usage =
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool json = false;
-  fs::path self = fs::read_symlink("/proc/self/exe");
-  fs::path pawl = self.parent_path().parent_path() / "pawl";
-  fs::path parent = fs::temp_directory_path() / fmt::format("pawl-bench-{}", getpid());
-  Scale scale;
-  std::vector<std::string> names;
-  for (int i = 1; i < argc; ++i) {
-    std::string arg = argv[i];
-    bool has_value = i + 1 < argc;
-    if (arg == "--serve-constant" && has_value) {
-      serve_constant(static_cast<std::size_t>(std::stoul(argv[i + 1])));
-      return 0;
-    }
-    if (arg == "--json") {
-      json = true;
-    } else if (arg == "--quick") {
-      scale = {1, 10'000, 4'000, 3'000, 6'000, 500, 2'000, 300};
-    } else if (arg == "--folder" && has_value) {
-      parent = argv[++i];
-    } else if (arg == "--pawl" && has_value) {
-      pawl = argv[++i];
-    } else if (std::ranges::find(parts, arg, &Part::name) != std::end(parts)) {
-      names.push_back(arg);
-    } else {
-      fmt::print(stderr, "{}", usage);
-      return 2;
-    }
+  if (argc == 3 && argv[1] == std::string_view("--serve-constant")) {
+    serve_constant(static_cast<std::size_t>(std::stoul(argv[2])));
+    return 0;
   }
-  fs::create_directories(parent);
-  Report report(json ? ReportStyle::json : ReportStyle::markdown);
+  std::vector<std::string_view> names;
+  for (const Part& part : parts) names.push_back(part.name);
+  auto arguments = read_arguments(argc, argv, names, usage);
+  if (!arguments) return 2;
+  Scale scale;
+  if (arguments->quick) scale = {1, 10'000, 4'000, 3'000, 6'000, 500, 2'000, 300};
+  fs::create_directories(arguments->parent);
+  Report report(arguments->style);
   report.heading("pawl serve, client and server on the same cores");
   int status = 0;
   try {
     for (const Part& part : parts)
-      if (names.empty() || std::ranges::find(names, part.name) != names.end())
-        part.measure({report, self, pawl, parent, scale});
+      if (arguments->wants(part.name))
+        part.measure({report, arguments->self, arguments->pawl, arguments->parent, scale});
   } catch (const std::exception& error) {
-    fmt::print(stderr, "http_bench: {}\n{}", error.what(), what_servers_said(parent));
+    fmt::print(stderr, "http_bench: {}\n{}", error.what(), what_servers_said(arguments->parent));
     status = 1;
   }
-  fs::remove_all(parent);
+  fs::remove_all(arguments->parent);
   return status;
 }

@@ -2,13 +2,13 @@
 // pgbench makes of the same server. Everything shares the cores: PostgreSQL, servers, client. All figures of one call
 // belong together; compare the ratios.
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <memory>
 
+#include "arguments.h"
 #include "bench/disk.h"
 #include "bench/figures.h"
 #include "bench/world.h"
@@ -128,6 +128,14 @@ void measure(const Bench& bench, const Report& report, const std::vector<const R
   }
 }
 
+std::string conditions(DatabaseServer& database) {
+  std::string out = "servers, client and PostgreSQL on the same cores; ";
+  for (const char* name : {"server_version", "fsync", "synchronous_commit", "full_page_writes", "shared_buffers",
+                           "max_wal_size", "wal_compression"})
+    out += fmt::format("{} {}, ", name, database.setting(name));
+  return out.substr(0, out.size() - 2);
+}
+
 constexpr const char* usage =
     "usage: tests/postgres/cluster postgres_bench [--json] [--quick] [--folder DIR] [--pawl FILE] [engine|one|two|four]...\n"
     "Without names, all of them. --quick takes a quarter of the runs, once; its figures are for trying things out.\n";
@@ -135,47 +143,26 @@ constexpr const char* usage =
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool json = false;
-  fs::path self = fs::read_symlink("/proc/self/exe");
-  fs::path pawl = self.parent_path().parent_path() / "pawl";
-  fs::path parent = fs::temp_directory_path() / fmt::format("pawl-bench-{}", getpid());
-  Scale scale;
+  std::vector<std::string_view> names;
+  for (const Row& row : rows) names.push_back(row.name);
+  auto arguments = read_arguments(argc, argv, names, usage);
+  if (!arguments) return 2;
   std::vector<const Row*> wanted;
-  for (int i = 1; i < argc; ++i) {
-    std::string arg = argv[i];
-    bool has_value = i + 1 < argc;
-    if (arg == "--json") {
-      json = true;
-    } else if (arg == "--quick") {
-      scale = {1, 2, 5'000};
-    } else if (arg == "--folder" && has_value) {
-      parent = argv[++i];
-    } else if (arg == "--pawl" && has_value) {
-      pawl = argv[++i];
-    } else if (auto row = std::ranges::find(rows, arg, &Row::name); row != rows.end()) {
-      wanted.push_back(row);
-    } else {
-      fmt::print(stderr, "{}", usage);
-      return 2;
-    }
-  }
-  if (wanted.empty())
-    for (const Row& row : rows) wanted.push_back(&row);
-  fs::create_directories(parent);
-  Report report(json ? ReportStyle::json : ReportStyle::markdown);
+  for (const Row& row : rows)
+    if (arguments->wants(row.name)) wanted.push_back(&row);
+  Scale scale;
+  if (arguments->quick) scale = {1, 2, 5'000};
+  fs::create_directories(arguments->parent);
+  Report report(arguments->style);
   int status = 0;
   try {
     DatabaseServer database;
-    report.heading(fmt::format(
-        "PostgreSQL {}, fsync={}, synchronous_commit={}, shared_buffers={}, max_wal_size={}, wal_compression={}, "
-        "servers, client and PostgreSQL on the same cores",
-        database.setting("server_version"), database.setting("fsync"), database.setting("synchronous_commit"),
-        database.setting("shared_buffers"), database.setting("max_wal_size"), database.setting("wal_compression")));
-    measure({database, pawl, parent, scale}, report, wanted);
+    report.heading(conditions(database));
+    measure({database, arguments->pawl, arguments->parent, scale}, report, wanted);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "postgres_bench: {}\n{}", error.what(), what_servers_said(parent));
+    fmt::print(stderr, "postgres_bench: {}\n{}", error.what(), what_servers_said(arguments->parent));
     status = 1;
   }
-  fs::remove_all(parent);
+  fs::remove_all(arguments->parent);
   return status;
 }
