@@ -69,13 +69,23 @@ std::map<std::string, double> Child::cpu_seconds() const {
   return out;
 }
 
-Cores::Cores(const Child& child)
-    : child_(child), before_(child.cpu_seconds()), client_before_(cpu_seconds_now()), begin_(seconds_now()) {}
+Cores::Cores(std::vector<const Child*> children)
+    : children_(std::move(children)),
+      before_(seconds_by_name()),
+      client_before_(cpu_seconds_now()),
+      begin_(seconds_now()) {}
+
+std::map<std::string, double> Cores::seconds_by_name() const {
+  std::map<std::string, double> out;
+  for (const Child* child : children_)
+    for (const auto& [name, seconds] : child->cpu_seconds()) out[name] += seconds;
+  return out;
+}
 
 std::string Cores::text() const {
   double took = seconds_now() - begin_;
   std::string out;
-  for (const auto& [name, seconds] : child_.cpu_seconds()) {
+  for (const auto& [name, seconds] : seconds_by_name()) {
     auto before = before_.find(name);
     double cores = (seconds - (before == before_.end() ? 0 : before->second)) / took;
     if (cores < cores_told_min) continue;

@@ -27,16 +27,17 @@ class Child {
   int output_ = -1;
 };
 
-// How many cores each thread of a child, and this process, kept busy since the object was made: "http 0.51, engine
-// 0.62,
-// ..., client 0.40".
+// How many cores the threads of some children, by their names, and this process kept busy since the object was made:
+// "http 0.51, engine 0.62, ..., client 0.40".
 class Cores {
  public:
-  explicit Cores(const Child& child);
+  explicit Cores(std::vector<const Child*> children);
   std::string text() const;
 
  private:
-  const Child& child_;
+  std::map<std::string, double> seconds_by_name() const;
+
+  std::vector<const Child*> children_;
   std::map<std::string, double> before_;
   double client_before_;
   double begin_;

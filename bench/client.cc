@@ -52,13 +52,13 @@ Client::~Client() {
   close(epoll_);
 }
 
-std::size_t Client::connect() {
+std::size_t Client::connect(std::uint16_t port) {
   auto connection = std::make_unique<Connection>();
   connection->socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (connection->socket < 0) fail("socket");
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_port = htons(port_);
+  address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   if (::connect(connection->socket, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) fail("connect");
   int on = 1;

@@ -1,4 +1,4 @@
-// A load generator: one thread, any number of keep-alive connections to one server on this machine, each with one
+// A load generator: one thread, any number of keep-alive connections to servers on this machine, each with one
 // request open at a time. It shares the cores with what it measures, so it does as little as a client can: plain
 // sockets, one write a request, one read an answer, no copy of either.
 #pragma once
@@ -25,7 +25,9 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   // The new connection's number, from 0.
-  std::size_t connect();
+  std::size_t connect() { return connect(port_); }
+  // To another server that takes the same key.
+  std::size_t connect(std::uint16_t port);
   std::size_t size() const { return connections_.size(); }
   void send(std::size_t connection, std::string_view method, std::string_view path, std::string_view body, Reply reply);
   // An answer without an end, such as the feed; `open` is called when its head has come.

@@ -4,16 +4,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
 
+#include "arguments.h"
 #include "bench/disk.h"
 #include "bench/figures.h"
 #include "bench/latency.h"
 #include "bench/world.h"
 #include "measure.h"
 #include "store/forwarding_store.h"
+#include "store/sqlite/sqlite_store.h"
 
 namespace {
 
@@ -230,40 +233,23 @@ constexpr const char* usage =
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool json = false;
-  Scale scale;
-  fs::path parent = fs::temp_directory_path() / fmt::format("pawl-bench-{}", getpid());
-  std::vector<std::string> names;
-  for (int i = 1; i < argc; ++i) {
-    std::string arg = argv[i];
-    if (arg == "--look-at-start" && i + 1 < argc) {
-      look_at_start(argv[i + 1], 1.0);
-      return 0;
-    }
-    if (arg == "--json") {
-      json = true;
-    } else if (arg == "--quick") {
-      scale = {10'000, 300, 100'000, 1'000, 100'000, 100'000};
-    } else if (arg == "--folder" && i + 1 < argc) {
-      parent = argv[++i];
-    } else if (arg == "throughput" || arg == "latency" || arg == "growth" || arg == "backlog" || arg == "waiting" ||
-               arg == "start") {
-      names.push_back(arg);
-    } else {
-      fmt::print(stderr, "{}", usage);
-      return 2;
-    }
+  if (argc == 3 && argv[1] == std::string_view("--look-at-start")) {
+    look_at_start(argv[2], 1.0);
+    return 0;
   }
-  auto wanted = [&](const char* name) {
-    return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
-  };
+  constexpr std::array<std::string_view, 6> names{"throughput", "latency", "growth", "backlog", "waiting", "start"};
+  auto arguments = read_arguments(argc, argv, names, usage);
+  if (!arguments) return 2;
+  Scale scale;
+  if (arguments->quick) scale = {10'000, 300, 100'000, 1'000, 100'000, 100'000};
+  const fs::path& parent = arguments->parent;
   fs::create_directories(parent);
-  Report report(json ? ReportStyle::json : ReportStyle::markdown);
-  if (wanted("start")) start(report, parent, argv[0]);
-  if (wanted("latency")) latency(report, parent, scale);
-  if (wanted("throughput")) throughput(report, parent, scale);
-  if (wanted("backlog")) backlog(report, parent, scale);
-  if (wanted("growth")) growth(report, parent, scale);
-  if (wanted("waiting")) waiting(report, parent, scale, argv[0]);
+  Report report(arguments->style);
+  if (arguments->wants("start")) start(report, parent, argv[0]);
+  if (arguments->wants("latency")) latency(report, parent, scale);
+  if (arguments->wants("throughput")) throughput(report, parent, scale);
+  if (arguments->wants("backlog")) backlog(report, parent, scale);
+  if (arguments->wants("growth")) growth(report, parent, scale);
+  if (arguments->wants("waiting")) waiting(report, parent, scale, argv[0]);
   fs::remove_all(parent);
 }

@@ -7,9 +7,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
+#include "arguments.h"
 #include "child.h"
 #include "client.h"
 #include "bench/disk.h"
@@ -81,29 +80,18 @@ void connect_many(Client& client, std::size_t count) {
 
 Post new_run(const std::string& workflow) { return {"/runs", fmt::format(R"({{"workflow":"{}"}})", workflow)}; }
 
-// What is measured in one round: the middle round's is told.
-struct Round {
-  double per_s = 0;
-  std::string meanwhile;
-};
-
-Round middle(std::vector<Round> rounds) {
-  std::ranges::sort(rounds, {}, &Round::per_s);
-  return rounds[rounds.size() / 2];
-}
-
-Round constant_round(const Bench& bench, std::size_t bytes) {
-  Child server({bench.self.string(), "--serve-constant", std::to_string(bytes)}, bench.parent / "errors");
+RoundFigure constant_round(const Bench& bench, std::size_t bytes) {
+  Child server({bench.self.string(), "--serve-constant", std::to_string(bytes)}, bench.parent / "constant.errors");
   Client client(static_cast<std::uint16_t>(std::stoi(server.read_line())), std::string(70, 'k'));
   connect_many(client, many_connections);
   auto request = [post = new_run("one")](std::uint64_t) { return post; };
   post_many(client, bench.scale.constants / 10, 201, request);
-  Cores cores(server);
+  Cores cores({&server});
   double took = post_many(client, bench.scale.constants, 201, request);
   return {static_cast<double>(bench.scale.constants) / took, cores.text()};
 }
 
-Round creation_round(const Bench& bench) {
+RoundFigure creation_round(const Bench& bench) {
   Served served(bench.pawl, bench.parent);
   Client client(served.port(), served.key());
   publish(client, "one", steps_workflow("one", 1));
@@ -111,7 +99,7 @@ Round creation_round(const Bench& bench) {
   auto request = [post = new_run("one")](std::uint64_t) { return post; };
   post_many(client, bench.scale.creations / 10, 201, request);
   settle_disk();
-  Meanwhile meanwhile(served, client);
+  Meanwhile meanwhile({&served});
   double took = post_many(client, bench.scale.creations, 201, request);
   return {static_cast<double>(bench.scale.creations) / took, meanwhile.text()};
 }
@@ -126,12 +114,12 @@ std::size_t creation_answer_bytes(const Bench& bench) {
 
 void creation(const Bench& bench) {
   std::size_t bytes = creation_answer_bytes(bench);
-  std::vector<Round> constant, created;
+  std::vector<RoundFigure> constant, created;
   for (int i = 0; i < bench.scale.rounds; ++i) {
     constant.push_back(constant_round(bench, bytes));
     created.push_back(creation_round(bench));
   }
-  Round ceiling = middle(constant), reached = middle(created);
+  RoundFigure ceiling = middle(constant), reached = middle(created);
   bench.report.add({fmt::format("a constant answer of {} bytes, {} connections", bytes, many_connections),
                     ceiling.per_s,
                     "requests/s",
@@ -156,27 +144,27 @@ double engine_steps_per_s(const Bench& bench, std::uint64_t steps, std::uint64_t
   return static_cast<double>(runs * steps) / world.run_many(workflow, runs, in_flight);
 }
 
-Round batch_round(const Bench& bench, std::uint64_t steps, std::uint64_t runs) {
+RoundFigure batch_round(const Bench& bench, std::uint64_t steps, std::uint64_t runs) {
   Served served(bench.pawl, bench.parent);
   Client client(served.port(), served.key());
   publish(client, "bench", steps_workflow("bench", static_cast<int>(steps)));
-  BatchWork work(client, "bench", steps);
+  BatchWork work(client, {served.port()}, "bench", steps);
   work.run(runs / 10);
   settle_disk();
-  Meanwhile meanwhile(served, client);
+  Meanwhile meanwhile({&served});
   double took = work.run(runs);
   return {static_cast<double>(runs * steps) / took, meanwhile.text()};
 }
 
 void batches(const Bench& bench, std::uint64_t steps, std::uint64_t runs, const char* unit) {
   std::vector<double> engine;
-  std::vector<Round> served;
+  std::vector<RoundFigure> served;
   for (int i = 0; i < bench.scale.rounds; ++i) {
     engine.push_back(engine_steps_per_s(bench, steps, runs));
     served.push_back(batch_round(bench, steps, runs));
   }
   double inside = percentile(engine, 0.5);
-  Round reached = middle(served);
+  RoundFigure reached = middle(served);
   bench.report.add(
       {fmt::format("{}-step runs, the engine alone, workers in its process", steps), inside, unit, {}, "", ""});
   bench.report.add({fmt::format("{}-step runs, four remote workers, batches of 500", steps), reached.per_s, unit,
@@ -188,7 +176,7 @@ void batches(const Bench& bench, std::uint64_t steps, std::uint64_t runs, const 
 
 void singles(const Bench& bench) {
   constexpr std::uint64_t steps = 5;
-  std::vector<Round> rounds;
+  std::vector<RoundFigure> rounds;
   for (int i = 0; i < bench.scale.rounds; ++i) {
     Served served(bench.pawl, bench.parent);
     Client client(served.port(), served.key());
@@ -196,11 +184,11 @@ void singles(const Bench& bench) {
     connect_many(client, singles_in_flight);
     run_singles(client, "five", steps, bench.scale.single_runs / 10);
     settle_disk();
-    Meanwhile meanwhile(served, client);
+    Meanwhile meanwhile({&served});
     double took = run_singles(client, "five", steps, bench.scale.single_runs);
     rounds.push_back({static_cast<double>(bench.scale.single_runs * steps) / took, meanwhile.text()});
   }
-  Round reached = middle(rounds);
+  RoundFigure reached = middle(rounds);
   bench.report.add({fmt::format("5-step runs, {} in flight, each lease and completion a request", singles_in_flight),
                     reached.per_s,
                     "steps/s",
@@ -211,7 +199,7 @@ void singles(const Bench& bench) {
 }
 
 void approvals(const Bench& bench) {
-  std::vector<Round> rounds;
+  std::vector<RoundFigure> rounds;
   for (int i = 0; i < bench.scale.rounds; ++i) {
     Served served(bench.pawl, bench.parent);
     Client client(served.port(), served.key());
@@ -219,13 +207,13 @@ void approvals(const Bench& bench) {
     connect_many(client, many_connections);
     auto waiting = create_many(client, "gate", bench.scale.approvals);
     settle_disk();
-    Meanwhile meanwhile(served, client);
+    Meanwhile meanwhile({&served});
     double took = post_many(client, waiting.size(), 200, [&](std::uint64_t run) {
       return Post{"/runs/" + waiting[run] + "/approve", ""};
     });
     rounds.push_back({static_cast<double>(waiting.size()) / took, meanwhile.text()});
   }
-  Round reached = middle(rounds);
+  RoundFigure reached = middle(rounds);
   bench.report.add(
       {fmt::format("`POST /runs/ID/approve`, {} connections, {} runs waiting", many_connections, bench.scale.approvals),
        reached.per_s,
@@ -280,48 +268,28 @@ constexpr const char* usage =
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool json = false;
-  fs::path self = fs::read_symlink("/proc/self/exe");
-  fs::path pawl = self.parent_path().parent_path() / "pawl";
-  fs::path parent = fs::temp_directory_path() / fmt::format("pawl-bench-{}", getpid());
-  Scale scale;
-  std::vector<std::string> names;
-  for (int i = 1; i < argc; ++i) {
-    std::string arg = argv[i];
-    bool has_value = i + 1 < argc;
-    if (arg == "--serve-constant" && has_value) {
-      serve_constant(static_cast<std::size_t>(std::stoul(argv[i + 1])));
-      return 0;
-    }
-    if (arg == "--json") {
-      json = true;
-    } else if (arg == "--quick") {
-      scale = {1, 10'000, 4'000, 3'000, 6'000, 500, 2'000, 300};
-    } else if (arg == "--folder" && has_value) {
-      parent = argv[++i];
-    } else if (arg == "--pawl" && has_value) {
-      pawl = argv[++i];
-    } else if (std::ranges::find(parts, arg, &Part::name) != std::end(parts)) {
-      names.push_back(arg);
-    } else {
-      fmt::print(stderr, "{}", usage);
-      return 2;
-    }
+  if (argc == 3 && argv[1] == std::string_view("--serve-constant")) {
+    serve_constant(static_cast<std::size_t>(std::stoul(argv[2])));
+    return 0;
   }
-  fs::create_directories(parent);
-  Report report(json ? ReportStyle::json : ReportStyle::markdown);
+  std::vector<std::string_view> names;
+  for (const Part& part : parts) names.push_back(part.name);
+  auto arguments = read_arguments(argc, argv, names, usage);
+  if (!arguments) return 2;
+  Scale scale;
+  if (arguments->quick) scale = {1, 10'000, 4'000, 3'000, 6'000, 500, 2'000, 300};
+  fs::create_directories(arguments->parent);
+  Report report(arguments->style);
   report.heading("pawl serve, client and server on the same cores");
   int status = 0;
   try {
     for (const Part& part : parts)
-      if (names.empty() || std::ranges::find(names, part.name) != names.end())
-        part.measure({report, self, pawl, parent, scale});
+      if (arguments->wants(part.name))
+        part.measure({report, arguments->self, arguments->pawl, arguments->parent, scale});
   } catch (const std::exception& error) {
-    std::stringstream said;
-    said << std::ifstream(parent / "errors").rdbuf();
-    fmt::print(stderr, "http_bench: {}\nthe server said: {}\n", error.what(), said.str());
+    fmt::print(stderr, "http_bench: {}\n{}", error.what(), what_servers_said(arguments->parent));
     status = 1;
   }
-  fs::remove_all(parent);
+  fs::remove_all(arguments->parent);
   return status;
 }

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
+#include <sstream>
 #include <stdexcept>
 #include <thread>
 
@@ -69,12 +70,16 @@ void expect_all_ok(std::string_view answer, std::uint64_t count) {
     throw std::runtime_error(fmt::format("some of {} completions were refused: {}", count, answer));
 }
 
+std::vector<const Child*> processes(const std::vector<const Served*>& servers) {
+  std::vector<const Child*> out;
+  for (const Served* served : servers) out.push_back(&served->process());
+  return out;
+}
+
 }  // namespace
 
-Served::Served(const fs::path& pawl, const fs::path& parent)
-    : folder_(parent, "served"),
-      process_({pawl.string(), "serve", "--data", folder_.path().string(), "--listen", "127.0.0.1:0", "--no-workers"},
-               parent / "errors") {
+Served::Served(const fs::path& pawl, const fs::path& parent, const ServedOptions& options)
+    : folder_(parent, options.folder), process_(command(pawl, options), parent / (options.folder + ".errors")) {
   double patience = seconds_now() + 30;
   while (!fs::exists(folder_.path() / "server.json")) {
     if (seconds_now() > patience) throw std::runtime_error("pawl serve did not start");
@@ -87,17 +92,33 @@ Served::Served(const fs::path& pawl, const fs::path& parent)
   std::getline(std::ifstream(folder_.path() / "admin.key"), key_);
 }
 
-Meanwhile::Meanwhile(const Served& served, Client& client)
-    : client_(client), before_(commits()), begin_(seconds_now()), cores_(served.process()) {}
+std::vector<std::string> Served::command(const fs::path& pawl, const ServedOptions& options) const {
+  std::vector<std::string> out{pawl.string(), "serve", "--data", folder_.path().string(), "--listen", "127.0.0.1:0",
+                               "--no-workers"};
+  if (!options.database.empty()) out.insert(out.end(), {"--store", options.database});
+  if (options.first) {
+    fs::create_directories(folder_.path());
+    fs::copy_file(options.first->folder_.path() / "secret", folder_.path() / "secret");
+  }
+  return out;
+}
+
+Meanwhile::Meanwhile(std::vector<const Served*> servers)
+    : servers_(std::move(servers)), before_(commits()), begin_(seconds_now()), cores_(processes(servers_)) {}
 
 Meanwhile::Commits Meanwhile::commits() const {
-  std::string figures = client_.ask("GET", "/metrics", "", 200);
-  auto value = [&](std::string_view name) {
-    std::size_t at = figures.find("\n" + std::string(name) + " ");
-    if (at == figures.npos) throw std::runtime_error(fmt::format("/metrics has no {}", name));
-    return std::strtod(figures.c_str() + at + 1 + name.size(), nullptr);
-  };
-  return {value("pawl_commit_seconds_count"), value("pawl_commit_seconds_sum")};
+  Commits all;
+  for (const Served* served : servers_) {
+    std::string figures = Client(served->port(), served->key()).ask("GET", "/metrics", "", 200);
+    auto value = [&](std::string_view name) {
+      std::size_t at = figures.find("\n" + std::string(name) + " ");
+      if (at == figures.npos) throw std::runtime_error(fmt::format("/metrics has no {}", name));
+      return std::strtod(figures.c_str() + at + 1 + name.size(), nullptr);
+    };
+    all.count += value("pawl_commit_seconds_count");
+    all.seconds += value("pawl_commit_seconds_sum");
+  }
+  return all;
 }
 
 std::string Meanwhile::text() const {
@@ -109,8 +130,21 @@ std::string Meanwhile::text() const {
                      (now.seconds - before_.seconds) / std::max(1.0, count) * 1e3);
 }
 
+std::string what_servers_said(const fs::path& parent) {
+  std::stringstream said;
+  for (const auto& entry : fs::directory_iterator(parent))
+    if (entry.path().extension() == ".errors")
+      said << "the server " << entry.path().stem().string() << " said: " << std::ifstream(entry.path()).rdbuf() << "\n";
+  return said.str();
+}
+
 void publish(Client& client, const std::string& name, const std::string& source) {
   client.ask("PUT", "/workflows/" + name, source, 201);
+}
+
+RoundFigure middle(std::vector<RoundFigure> rounds) {
+  std::ranges::sort(rounds, {}, &RoundFigure::per_s);
+  return rounds[rounds.size() / 2];
 }
 
 double post_many(Client& client, std::uint64_t count, int status, const std::function<Post(std::uint64_t)>& request) {
@@ -140,10 +174,13 @@ std::vector<std::string> create_many(Client& client, const std::string& workflow
   return ids;
 }
 
-BatchWork::BatchWork(Client& client, std::string workflow, std::uint64_t steps_a_run)
+BatchWork::BatchWork(Client& client, const std::vector<std::uint16_t>& ports, std::string workflow,
+                     std::uint64_t steps_a_run)
     : client_(client), workflow_(std::move(workflow)), steps_a_run_(steps_a_run) {
-  for (int i = 0; i < creators; ++i) creators_idle_.push_back(client.connect());
-  for (int i = 0; i < workers; ++i) lease(client.connect());
+  for (std::uint16_t port : ports) {
+    for (int i = 0; i < creators; ++i) creators_idle_.push_back(client.connect(port));
+    for (int i = 0; i < workers; ++i) lease(client.connect(port));
+  }
 }
 
 double BatchWork::run(std::uint64_t runs) {
@@ -151,8 +188,8 @@ double BatchWork::run(std::uint64_t runs) {
   wanted_ += runs;
   client_.run_until([&] {
     while (!creators_idle_.empty() && created_ < wanted_ && created_ < completed_ / steps_a_run_ + in_flight) {
-      std::size_t connection = creators_idle_.back();
-      creators_idle_.pop_back();
+      std::size_t connection = creators_idle_.front();
+      creators_idle_.pop_front();
       create(connection);
     }
     return completed_ == wanted_ * steps_a_run_;

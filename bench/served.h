@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -13,29 +14,40 @@
 
 namespace pawl::bench {
 
+class Served;
+struct ServedOptions {
+  std::string folder = "served";  // its name
+  std::string database;           // postgres://...: not in the folder but there,
+  const Served* first = nullptr;  // beside this one, whose key is good here too
+};
+
 class Served {
  public:
   // Without workers of its own: all of them are clients.
-  Served(const std::filesystem::path& pawl, const std::filesystem::path& parent);
+  Served(const std::filesystem::path& pawl, const std::filesystem::path& parent, const ServedOptions& options = {});
 
   std::uint16_t port() const { return port_; }
   const std::string& key() const { return key_; }
   const Child& process() const { return process_; }
 
  private:
+  std::vector<std::string> command(const std::filesystem::path& pawl, const ServedOptions& options) const;
+
   Folder folder_;
   Child process_;
   std::uint16_t port_ = 0;
   std::string key_;
 };
 
+// What those that were started in this folder wrote to their logs.
+std::string what_servers_said(const std::filesystem::path& parent);
+
 void publish(Client& client, const std::string& name, const std::string& source);
 
-// What the server did since the object was made: its cores, and its commits. Asks over the first connection, which must
-// be idle.
+// What the servers did since the object was made: their cores, and their commits.
 class Meanwhile {
  public:
-  Meanwhile(const Served& served, Client& client);
+  explicit Meanwhile(std::vector<const Served*> servers);
   std::string text() const;
 
  private:
@@ -45,11 +57,18 @@ class Meanwhile {
   };
   Commits commits() const;
 
-  Client& client_;
+  std::vector<const Served*> servers_;
   Commits before_;
   double begin_;
   Cores cores_;
 };
+
+// What is measured in one round: the middle round's is told.
+struct RoundFigure {
+  double per_s = 0;
+  std::string meanwhile;
+};
+RoundFigure middle(std::vector<RoundFigure> rounds);
 
 struct Post {
   std::string path;
@@ -61,10 +80,11 @@ double post_many(Client& client, std::uint64_t count, int status, const std::fun
 // Creates `count` runs in batches; their ids.
 std::vector<std::string> create_many(Client& client, const std::string& workflow, std::uint64_t count);
 
-// Two connections that create runs in batches, and four workers that lease and complete steps in batches, on and on.
+// To each server, two connections that create runs in batches, and four workers that lease and complete steps in batches,
+// on and on.
 class BatchWork {
  public:
-  BatchWork(Client& client, std::string workflow, std::uint64_t steps_a_run);
+  BatchWork(Client& client, const std::vector<std::uint16_t>& ports, std::string workflow, std::uint64_t steps_a_run);
   // Until so many more runs have ended. Seconds it took.
   double run(std::uint64_t runs);
 
@@ -76,7 +96,7 @@ class BatchWork {
   Client& client_;
   const std::string workflow_;
   const std::uint64_t steps_a_run_;
-  std::vector<std::size_t> creators_idle_;
+  std::deque<std::size_t> creators_idle_;
   std::uint64_t wanted_ = 0;     // runs
   std::uint64_t created_ = 0;    // runs, or about to be
   std::uint64_t completed_ = 0;  // steps

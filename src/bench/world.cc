@@ -1,10 +1,10 @@
 #include "bench/world.h"
 
-#include <unistd.h>
-
 #include <stdexcept>
 
 #include "bench/figures.h"
+#include "store/postgres/postgres_store.h"
+#include "store/sqlite/sqlite_store.h"
 
 namespace pawl::bench {
 namespace {
@@ -16,6 +16,11 @@ template <class T>
 T must(std::expected<T, Refusal> answer) {
   if (!answer) throw std::runtime_error(answer.error().message);
   return *answer;
+}
+
+std::unique_ptr<Store> open_store(const WorldOptions& options) {
+  if (!options.database.empty()) return std::make_unique<PostgresStore>(PostgresOptions{.url = options.database});
+  return std::make_unique<SqliteStore>(SqliteOptions{.folder = options.folder, .vfs = {}});
 }
 
 }  // namespace
@@ -36,14 +41,14 @@ std::uint64_t Counter::value() {
   return value_;
 }
 
-World::World(const WorldOptions& options) : options_(options), store_(SqliteOptions{.folder = options.folder, .vfs = {}}) {
+World::World(const WorldOptions& options) : options_(options), store_(open_store(options)), clock_(*store_) {
   tools_.push_back(make_noop());
   catalog_ = catalog_of(tools_);
-  if (options.between) between_ = options.between(store_);
+  if (options.between) between_ = options.between(*store_);
   RuntimeOptions runtime_options;
   runtime_options.limits = options.limits;
   runtime_options.on_durable = [this](const Frame& frame) { watch(frame); };
-  runtime_ = std::make_unique<Runtime>(between_ ? *between_ : store_, catalog_, clock_, std::move(runtime_options));
+  runtime_ = std::make_unique<Runtime>(between_ ? *between_ : *store_, catalog_, clock_, std::move(runtime_options));
   runtime_->start();
   tenant_ = must(runtime_->ask<TenantId>(
       [](Engine& engine, Reply<TenantId> reply) { engine.create_tenant("default", Actor{"bench"}, std::move(reply)); }));
@@ -56,7 +61,7 @@ World::~World() {
 }
 
 void World::start_workers() {
-  WorkerName name{std::string(local_worker_prefix) + std::to_string(getpid())};
+  WorkerName name = local_worker(*store_);
   workers_ = std::make_unique<WorkerPool>(
       WorkerPoolOptions{.worker = name,
                         .slots = options_.slots > 0 ? options_.slots : 8192,

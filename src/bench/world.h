@@ -1,4 +1,4 @@
-// A whole pawl in this process, on a real folder: store, engine threads, in-process workers.
+// A whole pawl in this process, on a real folder or database: store, engine threads, in-process workers.
 #pragma once
 
 #include <condition_variable>
@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "engine/runtime.h"
-#include "store/sqlite/sqlite_store.h"
+#include "engine/server.h"
+#include "store/store.h"
 #include "tools/tools.h"
 #include "tools/worker_pool.h"
 
@@ -31,6 +32,7 @@ class Counter {
 
 struct WorldOptions {
   std::filesystem::path folder;
+  std::string database;  // postgres://...: there instead
   int slots = 8192;    // of the in-process workers; 0 = no workers
   EngineLimits limits;
   // What stands between the engine and its store, when something shall.
@@ -63,11 +65,11 @@ class World {
   void watch(const Frame& frame);
 
   WorldOptions options_;
-  SystemClock clock_;
+  std::unique_ptr<Store> store_;
+  ServiceClock clock_;
   std::vector<std::unique_ptr<Tool>> tools_;
   ToolCatalog catalog_;
   OpenGate gate_;
-  SqliteStore store_;
   std::unique_ptr<Store> between_;
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<WorkerPool> workers_;

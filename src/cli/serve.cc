@@ -23,6 +23,7 @@
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "crypto/hmac.h"
+#include "engine/server.h"
 #include "http/server.h"
 #include "store/postgres/postgres_store.h"
 
@@ -81,12 +82,21 @@ void make_room_for(const ServeSettings& settings, Log& log) {
         {{"files_max", limit.rlim_cur}, {"needed", needed}});
 }
 
+// For its owner only, as the store makes it that lies in it.
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  if (folder.has_parent_path()) fs::create_directories(folder.parent_path(), error);
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    throw Stop(exit_store_failure, fmt::format("cannot make the folder {}: {}", folder.string(), std::strerror(errno)));
+}
+
 std::unique_ptr<Store> open_store(const EffectiveSettings& settings, Log& log) {
   const std::string& url = settings.values.store;
   if (url.empty()) return open_to_write(settings.folder);
   if (!is_postgres_url(url))
     throw Stop(exit_usage, fmt::format("store: {} is not the address of a database; write postgres://user@host/database",
                                        without_password(url)));
+  make_folder(settings.folder);
   try {
     auto store = std::make_unique<PostgresStore>(
         PostgresOptions{.url = url, .report = [&log](const std::string& what) { log.warning(what, {}); }});
@@ -95,21 +105,6 @@ std::unique_ptr<Store> open_store(const EffectiveSettings& settings, Log& log) {
   } catch (const StoreFailure& failure) {
     throw Stop(exit_store_failure, failure.what());
   }
-}
-
-// What all servers of a database go by; alone, the machine's own.
-class ServiceClock : public Clock {
- public:
-  explicit ServiceClock(Store& store) : shared_(store.shared()) {}
-  Instant now() const override { return shared_ ? shared_->now() : SystemClock().now(); }
-
- private:
-  SharedStore* shared_;
-};
-
-WorkerName local_worker(Store& store) {
-  std::string server = store.shared() ? fmt::format("{}/", store.shared()->server_number()) : "";
-  return {fmt::format("{}{}{}", local_worker_prefix, server, ::getpid())};
 }
 
 bool is_loopback(std::string_view host) { return host.starts_with("127.") || host == "::1" || host == "localhost"; }

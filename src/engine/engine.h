@@ -297,6 +297,8 @@ class Engine {
   void lose(std::span<const Lost> lost);
   void decide_again(Again again);
   void hear(const News& news);
+  // What was left to whoever takes it can be taken now.
+  void ready_is_durable() { may_be_ready_for_polls_ = true; }
   // Told of every tenant that another server changed.
   void on_tenant(std::function<void(const Tenant&)> call) { tenant_changed_ = std::move(call); }
 
@@ -333,6 +335,14 @@ class Engine {
     Poll poll;
     Instant until;
     std::vector<Lease> granted;  // in this turn
+  };
+  // A remote worker that was given work a moment ago: it will ask for more.
+  struct ReturningPoll {
+    TenantId tenant;
+    WorkerName worker;
+    std::vector<ToolName> tools;
+    int max = 1;
+    Instant until;
   };
   struct Timer {
     Instant at;
@@ -422,8 +432,9 @@ class Engine {
   void forget_effects(const Run& run);
 
   // Scheduling.
-  void queue_step(const Resident& resident, StepIndex step);
-  void queue_gate_start(const Resident& resident);
+  void queue_step(Resident& resident, StepIndex step);
+  void queue_gate_start(Resident& resident);
+  void queue(Resident& resident, const ReadyStep& step);
   void start_gates();
   void remember_start(const Resident& resident);
   void serve_workers();
@@ -465,7 +476,8 @@ class Engine {
   void tell_owner(const Run& run, const WorkerName& worker);
   // Its row is written with this turn, whether an event comes or not.
   void rewrite(Resident& resident);
-  bool keeps(const ToolName& tool) const;
+  bool keeps(TenantId tenant, const ToolName& tool) const;
+  void expect_back(Poll poll);
   bool is_paced_by_store(const Run& run) const;
   bool is_capped(const Scheduler::Ticket& ticket);
   bool refill();
@@ -525,7 +537,9 @@ class Engine {
   bool deciding_again_ = false;
   std::map<RunId, std::optional<RunId>> redirects_;  // runs that were decided to be made, and what became of them
   std::map<std::pair<TenantId, WorkflowName>, Instant> capped_;  // claims wait until then
+  std::deque<ReturningPoll> returning_;  // first to be given up first
   bool may_be_ready_ = true;  // something may wait in the queue that all servers take from
+  bool may_be_ready_for_polls_ = false;  // the same, of those who ask here
   Instant next_refill_;
   Instant next_look_;
   std::function<void(const Tenant&)> tenant_changed_;

@@ -250,7 +250,7 @@ void Engine::recover_queues() {
     if (residents_.contains(ready.run) || planted(Bug::lose_ready_step_at_restart)) return;
     scheduler_.add(ready);
   });
-  for (const Resident* resident : residents_by_age()) {
+  for (Resident* resident : residents_by_age()) {
     for (StepIndex i = 0; i < resident->run.steps.size(); ++i)
       if (resident->run.steps[i].status == StepStatus::ready) queue_step(*resident, i);
     if (starts_at_gate(resident->run)) queue_gate_start(*resident);

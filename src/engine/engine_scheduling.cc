@@ -11,17 +11,23 @@ namespace pawl {
 
 // ---- Scheduling
 
-void Engine::queue_step(const Resident& resident, StepIndex step) {
+void Engine::queue_step(Resident& resident, StepIndex step) {
   const Run& run = resident.run;
-  if (shared_ && !keeps(run.definition(step).tool)) return;
-  scheduler_.add({run.tenant, run.workspace, run.workflow->name, run.definition(step).tool, run.id, step,
-                  run.status == RunStatus::created});
+  queue(resident, {run.tenant, run.workspace, run.workflow->name, run.definition(step).tool, run.id, step,
+                   run.status == RunStatus::created});
 }
 
-void Engine::queue_gate_start(const Resident& resident) {
+void Engine::queue_gate_start(Resident& resident) {
   const Run& run = resident.run;
-  if (shared_ && !keeps(ToolName{})) return;
-  scheduler_.add({run.tenant, run.workspace, run.workflow->name, ToolName{}, run.id, 0, true});
+  queue(resident, {run.tenant, run.workspace, run.workflow->name, ToolName{}, run.id, 0, true});
+}
+
+void Engine::queue(Resident& resident, const ReadyStep& step) {
+  if (shared_) {
+    std::erase(resident.left, step.step);
+    if (!keeps(step.tenant, step.tool)) return resident.left.push_back(step.step);
+  }
+  scheduler_.add(step);
 }
 
 void Engine::start_gates() {
@@ -62,7 +68,11 @@ void Engine::serve_workers() {
 void Engine::poll(Poll poll) {
   Instant until = clock_.now() + poll.wait;
   polls_end_ = std::min(polls_end_, until);
+  std::erase_if(returning_, [&](const ReturningPoll& returning) {
+    return returning.worker == poll.worker && returning.tenant == poll.tenant;
+  });
   polls_.push_back({std::move(poll), until, {}});
+  may_be_ready_for_polls_ = true;
   if (winding_down_) end_polls();
 }
 
@@ -96,7 +106,9 @@ void Engine::serve_polls() {
   }
   std::erase_if(polls_, [&](WaitingPoll& waiting) {
     if (waiting.granted.empty()) return false;
-    turn_.grants.push_back({waiting.poll.worker, nullptr, std::move(waiting.poll.reply), std::move(waiting.granted)});
+    Poll& poll = waiting.poll;
+    turn_.grants.push_back({poll.worker, nullptr, std::move(poll.reply), std::move(waiting.granted)});
+    if (shared_) expect_back(std::move(poll));
     return true;
   });
 }

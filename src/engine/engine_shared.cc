@@ -2,7 +2,8 @@
 //
 // What is in memory may be behind. A decision that brings events is checked by the commit; one that brings none is made on
 // a run that was looked up since the request came (verify). Ready steps are queued here only when a worker of this server may
-// take them at once; all others, and those that are not taken soon, any server takes from the store (refill). Timers of
+// take them at once, or was given work a moment ago and will be back for more; all others, and those that are not taken
+// soon, any server takes from the store (refill). Timers of
 // runs that are in memory are kept by whoever has them; what is overdue for some seconds is anybody's (look_around).
 #include <algorithm>
 #include <charconv>
@@ -18,6 +19,8 @@ namespace {
 
 // How long a taken step stays this server's; as long again, and it may be handed out twice, of which one is refused.
 constexpr Duration ready_hold = std::chrono::milliseconds(500);
+// A worker that was given work is expected back for so long: what waits here for it must be taken before others may.
+constexpr Duration back_within = ready_hold / 2;
 // How often the queue is looked at while somebody waits for work and nobody said that there is any.
 constexpr Duration refill_interval = std::chrono::milliseconds(250);
 constexpr Duration look_interval = std::chrono::seconds(1);
@@ -55,6 +58,7 @@ void Engine::find_place(Resident& resident, const RunRow& row) {
     scheduler_.lease_restored(resident.workflow_number);
     resident.lease_marks[i] = LeaseMark::counted;
   }
+  for (const ReadyStep& step : ready_steps(resident.run)) resident.left.push_back(step.step);
   register_timer(resident);
 }
 
@@ -215,7 +219,8 @@ void Engine::fold_shared(Resident& resident, RunFold& out) {
       out.ready.push_back({run.tenant, run.workspace, run.workflow->name, run.definition(i).tool, run.id, i, false});
   out.was_ready = std::exchange(resident.folded_ready, !out.ready.empty());
   out.wants_latest = out.is_new && resident.wants_latest;
-  out.holds_ready = std::ranges::all_of(out.ready, [&](const ReadyStep& step) { return keeps(step.tool); });
+  std::erase_if(resident.left, [&](StepIndex step) { return std::ranges::find(out.ready, step, &ReadyStep::step) == out.ready.end(); });
+  out.holds_ready = resident.left.empty();
   if (!out.ready.empty() && !out.holds_ready) {
     turn_.news.ready = true;
     may_be_ready_ = true;
@@ -233,12 +238,24 @@ void Engine::end_shared_turn() {
 // ---- Work
 
 // Whether a step for this tool waits here or in the store.
-bool Engine::keeps(const ToolName& tool) const {
+bool Engine::keeps(TenantId tenant, const ToolName& tool) const {
   if (winding_down_ || scheduler_.size() >= queued_here_max) return false;
   if (tool.empty()) return true;
   auto serves = [&](const auto& who) { return std::ranges::find(who.tools, tool) != who.tools.end(); };
-  return std::ranges::any_of(workers_, serves) ||
-         std::ranges::any_of(polls_, [&](const WaitingPoll& waiting) { return serves(waiting.poll); });
+  if (std::ranges::any_of(workers_, serves)) return true;
+  std::size_t wanted = 0;
+  auto add = [&](const auto& poll) {
+    if (poll.tenant == tenant && serves(poll)) wanted += static_cast<std::size_t>(poll.max);
+  };
+  for (const WaitingPoll& waiting : polls_) add(waiting.poll);
+  for (const ReturningPoll& returning : returning_) add(returning);
+  return scheduler_.size() < wanted;
+}
+
+void Engine::expect_back(Poll poll) {
+  Instant now = clock_.now();
+  while (!returning_.empty() && returning_.front().until <= now) returning_.pop_front();
+  returning_.push_back({poll.tenant, std::move(poll.worker), std::move(poll.tools), poll.max, now + back_within});
 }
 
 // Whether its start counts in a cap that the store keeps.
@@ -261,13 +278,18 @@ bool Engine::is_capped(const Scheduler::Ticket& ticket) {
 // Takes from the store what workers here wait for; true when there was something.
 bool Engine::refill() {
   Instant now = clock_.now();
-  if (!may_be_ready_ && now < next_refill_) return false;
-  may_be_ready_ = false;
-  next_refill_ = now + refill_interval;
-  static const std::vector<ToolName> no_worker_needed{ToolName{}};
-  bool any = refill(no_worker_needed, refill_max, {});
-  for (const Worker& worker : workers_)
-    if (worker.slots > 0) any |= refill(worker.tools, static_cast<std::size_t>(worker.slots), {});
+  bool for_all = may_be_ready_ || now >= next_refill_;
+  bool for_polls = std::exchange(may_be_ready_for_polls_, false) || for_all;
+  bool any = false;
+  if (for_all) {
+    may_be_ready_ = false;
+    next_refill_ = now + refill_interval;
+    static const std::vector<ToolName> no_worker_needed{ToolName{}};
+    any = refill(no_worker_needed, refill_max, {});
+    for (const Worker& worker : workers_)
+      if (worker.slots > 0) any |= refill(worker.tools, static_cast<std::size_t>(worker.slots), {});
+  }
+  if (!for_polls) return any;
   std::map<TenantId, std::pair<std::vector<ToolName>, std::size_t>> wanted;
   for (const WaitingPoll& waiting : polls_) {
     auto& [tools, count] = wanted[waiting.poll.tenant];
@@ -289,6 +311,8 @@ bool Engine::refill(std::span<const ToolName> tools, std::size_t wanted, std::op
       adopt(std::move(each.row));
     else if (found->second->revision != each.row.revision && !is_undurable(*found->second))
       reload(*found->second, std::move(each.row));
+    if (found == residents_.end()) found = residents_.find(each.step.run);
+    if (found != residents_.end()) std::erase(found->second->left, each.step.step);
     scheduler_.add(each.step);
   }
   return !taken.empty();

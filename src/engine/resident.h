@@ -29,6 +29,7 @@ struct Engine::Resident {
   int folded_leases = 0;
   bool folded_ready = false;
   bool wants_latest = false;  // new, of whatever version is the latest
+  std::vector<StepIndex> left;  // ready, and not queued here but left to whoever takes it from the store
   std::vector<LeaseMark> lease_marks;
   Hash folded_head;
   Scheduler::WorkflowNumber workflow_number = 0;

@@ -241,6 +241,7 @@ void Runtime::settle(std::vector<Turn>& turns, std::vector<Lost> lost) {
     for (auto& [server, run] : turn.bereft) shared_->tell({.runs = {run}}, server);
   }
   if (!news.empty()) shared_->tell(news, {});
+  if (news.ready) post_urgent([](Engine& engine) { engine.ready_is_durable(); });
   if (news.events && options_.on_events) options_.on_events();
   if (lost.empty() && again.empty()) return;
   post_urgent([lost = std::move(lost), again = std::move(again)](Engine& engine) mutable {
@@ -294,10 +295,12 @@ void Runtime::write_loop() try {
       if (options_.on_durable)
         for (Frame& frame : frames) options_.on_durable(frame);
     }
-    if (shared_)
+    if (shared_) {
       settle(turns, std::move(lost));
-    else
+      store_.tidy();  // now and then; a server among others may never be idle
+    } else {
       for (Turn& turn : turns) turn.release();
+    }
     turns.clear();
   }
 } catch (const StoreFailure& failure) {

@@ -81,6 +81,7 @@ class Town {
  public:
   explicit Town(std::size_t servers) : database(clock) {
     tools_.add({.name = {"work"}, .keys = {{.name = "from"}}, .writes = ToolSpec::Writes::never});
+    tools_.add({.name = {"far"}, .writes = ToolSpec::Writes::never});  // of remote workers only
     for (std::size_t i = 0; i < servers; ++i) add_server();
     Answer<TenantId> answer;
     at(0).engine().create_tenant("default", Actor{"admin"}, answer.reply());
@@ -176,6 +177,66 @@ TEST(Shared, a_step_that_became_ready_on_one_server_is_taken_by_another) {
   town.at(1).turn();
   ASSERT_EQ(town.at(1).worker.leases.size(), 1u);
   EXPECT_EQ(town.at(1).worker.leases[0].run, run);
+}
+
+constexpr const char* far_steps = "workflow: w\nsteps: [{id: a, tool: far}, {id: b, tool: far}]";
+
+// What a remote worker is given without waiting.
+std::vector<Lease> poll(Server& server, TenantId tenant, const std::string& worker) {
+  std::vector<Lease> given;
+  server.engine().poll({.tenant = tenant, .worker = {worker}, .tools = {{"far"}}, .max = 5, .is_wanted = {},
+                        .reply = [&](std::vector<Lease> leases) { given = std::move(leases); }});
+  server.turn();
+  return given;
+}
+
+TEST(Shared, a_remote_worker_is_given_at_once_what_nobody_waited_for) {
+  for (std::size_t server : {0, 1}) {
+    Town town(2);
+    town.publish(far_steps);
+    town.at(1).turn();
+    RunId run = town.create(0, town.request("w"));
+    town.at(1).turn();
+    auto leases = poll(town.at(server), town.tenant, "remote");
+    ASSERT_EQ(leases.size(), 1u);
+    EXPECT_EQ(leases[0].run, run);
+  }
+}
+
+TEST(Shared, what_becomes_ready_waits_a_moment_for_the_worker_that_will_be_back) {
+  Town town(2);
+  town.publish(far_steps);
+  RunId run = town.create(0, town.request("w"));
+  auto complete = [&](const std::vector<Lease>& leases) {
+    ASSERT_EQ(leases.size(), 1u);
+    StepReport report = completion(leases[0]);
+    Answer<RunAnswer> answer;
+    town.at(0).engine().report(report, answer.reply());
+    town.at(0).turn();
+    EXPECT_TRUE(answer.accepted());
+  };
+  complete(poll(town.at(0), town.tenant, "remote"));
+  EXPECT_TRUE(poll(town.at(1), town.tenant, "other").empty());
+  complete(poll(town.at(0), town.tenant, "remote"));
+  EXPECT_EQ(town.row(run).status, RunStatus::success);
+
+  // It does not come back, so the other one is given the step.
+  run = town.create(0, town.request("w"));
+  complete(poll(town.at(0), town.tenant, "remote"));
+  town.clock.pass(seconds(1));
+  auto leases = poll(town.at(1), town.tenant, "other");
+  ASSERT_EQ(leases.size(), 1u);
+  EXPECT_EQ(leases[0].step.text, "b");
+}
+
+TEST(Shared, no_more_waits_for_a_worker_than_it_takes) {
+  Town town(2);
+  town.publish(far_steps);
+  town.create(0, town.request("w"));
+  EXPECT_EQ(poll(town.at(0), town.tenant, "remote").size(), 1u);
+  for (int i = 0; i < 8; ++i) town.create(0, town.request("w"));
+  // It takes five; the others are anybody's at once.
+  EXPECT_EQ(poll(town.at(1), town.tenant, "other").size(), 3u);
 }
 
 TEST(Shared, a_report_may_come_to_any_server) {

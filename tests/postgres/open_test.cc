@@ -31,6 +31,20 @@ TEST_F(PostgresOpen, servers_that_start_at_once_make_the_tables_once) {
   EXPECT_EQ(Sql(database_).number("SELECT count(*) FROM pawl.servers"), 4);
 }
 
+TEST_F(PostgresOpen, a_database_of_the_first_version_goes_on) {
+  RunFold fold = new_run(tenant_id(1), 1, 1);
+  EXPECT_TRUE(commit(*database_.open(), fold).empty());
+  Sql sql(database_);
+  sql.rows(
+      "DELETE FROM pawl.migrations WHERE version > 1; ALTER TABLE pawl.runs SET (fillfactor = 60); "
+      "DROP FUNCTION pawl.take_ready");
+  auto store = database_.open();
+  EXPECT_EQ(sql.number("SELECT count(*) FROM pawl.migrations"), postgres::schema_version);
+  EXPECT_EQ(sql.one("SELECT 'fillfactor=45' = ANY(reloptions) FROM pg_class WHERE oid = 'pawl.runs'::regclass"), "t");
+  EXPECT_TRUE(commit(*store, later(fold, 1, RunStatus::running)).empty());
+  EXPECT_TRUE(store->take_ready({{ToolName{"any"}}}, 1, Duration(1), {}).empty());
+}
+
 TEST_F(PostgresOpen, a_newer_database_is_refused) {
   database_.open();
   Sql(database_).rows("INSERT INTO pawl.migrations(version) VALUES(77)");

@@ -176,5 +176,28 @@ TEST_F(PostgresReady, every_tenant_has_its_turn_when_there_are_more_than_one_wal
   EXPECT_EQ(seen.size(), 600u);
 }
 
+TEST_F(PostgresReady, a_run_that_waits_for_a_worker_is_looked_at_once_and_no_more) {
+  Sql sql(database_);
+  auto checked = [&] { return sql.one("SELECT coalesce(check_at, 0) FROM pawl.runs"); };
+  RunFold fold = add(acme, 1, {});
+  RunFold leased = later(fold, 1, RunStatus::running);
+  leased.row.due_at = {1000};
+  EXPECT_TRUE(commit(*store_, leased).empty());
+  EXPECT_EQ(checked(), "1000");
+
+  RunFold waiting = later(leased, 1, RunStatus::running);
+  waiting.row.due_at = end_of_time;
+  EXPECT_TRUE(commit(*store_, waiting).empty());
+  EXPECT_EQ(checked(), "1000") << "an index is left alone while steps follow each other";
+  EXPECT_TRUE(store_->due_runs({2000}, 10, {}).empty());
+
+  store_->tidy();
+  EXPECT_EQ(checked(), "0");
+  RunFold again = later(waiting, 1, RunStatus::running);
+  again.row.due_at = {3000};
+  EXPECT_TRUE(commit(*store_, again).empty());
+  EXPECT_EQ(store_->due_runs({4000}, 10, {}).size(), 1u);
+}
+
 }  // namespace
 }  // namespace pawl::test

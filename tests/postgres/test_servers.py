@@ -33,19 +33,20 @@ class Server:
 
     def __init__(self, folder, store, *flags):
         self.folder = Path(folder)
+        self.log = self.folder.with_name(self.folder.name + ".log")
         self.store, self.flags = store, flags
         self.process = None
 
     def start(self):
         (self.folder / "server.json").unlink(missing_ok=True)
-        with open(self.folder / "log", "a") as log:
+        with open(self.log, "a") as log:
             self.process = subprocess.Popen(
                 [PAWL, "serve", "--data", self.folder, "--store", self.store, "--listen", "127.0.0.1:0", *self.flags],
                 stderr=log, stdin=subprocess.DEVNULL)
         end = time.monotonic() + PATIENCE_S
         while not (self.folder / "server.json").exists():
             if self.process.poll() is not None or time.monotonic() > end:
-                raise AssertionError("the server did not start:\n" + (self.folder / "log").read_text()[-3000:])
+                raise AssertionError("the server did not start:\n" + self.log.read_text()[-3000:])
             time.sleep(0.02)
         self.url = json.loads((self.folder / "server.json").read_text())["url"]
         return self
@@ -72,8 +73,8 @@ class Town(unittest.TestCase):
 
     def serve(self, *flags, store=None):
         folder = self.place / str(len(self.servers))
-        folder.mkdir()
         if self.servers:
+            folder.mkdir()
             shutil.copy(self.place / "0" / "secret", folder / "secret")
         server = Server(folder, store or self.cluster.url(self.name), *flags)
         self.servers.append(server)

@@ -31,6 +31,11 @@ constexpr const char* prune_servers =
 constexpr const char* prune_starts =
     "DELETE FROM pawl.starts WHERE (tenant, at, number) IN (SELECT tenant, at, number FROM pawl.starts "
     "WHERE at < (SELECT max(at) FROM pawl.starts) - 60000 LIMIT 2000 FOR UPDATE SKIP LOCKED)";
+// Runs that have waited for a worker since the moment they were to be looked at.
+constexpr const char* forget_checks =
+    "UPDATE pawl.runs SET check_at = NULL WHERE (tenant, id) IN (SELECT tenant, id FROM pawl.runs "
+    "WHERE check_at < pawl.now_ms() AND due_at IS NULL ORDER BY check_at LIMIT 1000 FOR UPDATE SKIP LOCKED)";
+constexpr int forget_at_once = 1000, forget_turns_max = 20;
 
 RecordTypes read_types(Connection& connection) {
   RecordTypes types;
@@ -123,6 +128,8 @@ void Committer::tidy() {
     connection.call(saw_server, Values().i32(number_));
     connection.call(prune_servers, Values().i32(number_));
     connection.ask_all(prune_starts, {});
+    for (int turn = 0; turn < forget_turns_max; ++turn)
+      if (connection.ask_all(forget_checks, {}).changed() < forget_at_once) break;
   } catch (const ConnectionLost&) {
     link_.drop();  // the next commit tells
   } catch (const Refused& refused) {

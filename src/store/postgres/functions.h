@@ -6,7 +6,10 @@
 //
 // Locks are taken in this order, rows of a table in the order of their keys, which the arguments already have:
 //   servers, the counting lock, meters, effects, runs, requests, new runs, tenants
-// The settings make the plans walk the arguments in that order, whatever the tables' statistics say.
+// The plans walk the arguments in that order and look each row up by its key, whatever the tables' statistics say: they
+// are made when tables are empty, and kept. The settings leave no other kind of join. `tenant = ANY(ARRAY[...])` says the
+// same as `=`, but is no condition that a walk through the whole index in the order of tenants would be good for, so the
+// table cannot come first either.
 #pragma once
 
 namespace pawl::postgres {
@@ -136,7 +139,7 @@ BEGIN
   IF cardinality(p_meters) > 0 THEN
     FOR v_row IN
       SELECT k.ordinality AS place, m.tenant, m.workflow, m.max_concurrency, m.max_runs_per_min, m.running
-      FROM unnest(p_meters) WITH ORDINALITY k JOIN pawl.meters m ON m.tenant = k.tenant AND m.workflow = k.workflow
+      FROM unnest(p_meters) WITH ORDINALITY k JOIN pawl.meters m ON m.tenant = ANY(ARRAY[k.tenant]) AND m.workflow = k.workflow
       FOR UPDATE OF m
     LOOP
       IF NOT v_metered THEN
@@ -157,7 +160,7 @@ BEGIN
   IF v_metered THEN
     SELECT coalesce(array_agg(place), '{}') INTO v_fits FROM (
       SELECT w.ordinality AS place
-      FROM unnest(p_runs) WITH ORDINALITY w JOIN pawl.runs r ON r.tenant = w.tenant AND r.id = w.id
+      FROM unnest(p_runs) WITH ORDINALITY w JOIN pawl.runs r ON r.tenant = ANY(ARRAY[w.tenant]) AND r.id = w.id
       WHERE w.ordinality <= p_existing AND r.seq = w.follows_seq AND r.head = w.follows
         AND (w.follows_revision = 0 OR r.revision = w.follows_revision)
       FOR UPDATE OF r) fitting;
@@ -198,10 +201,11 @@ BEGIN
     WITH written AS (
       UPDATE pawl.runs r
       SET status = w.status, due_at = w.due_at, leased = w.leased, leases = w.leases, updated_at = w.updated_at,
-        check_at = CASE WHEN r.check_at BETWEEN w.due_at - 5000 AND w.due_at THEN r.check_at ELSE w.due_at END,
+        check_at = CASE WHEN w.due_at IS NULL AND w.status = 1 OR r.check_at BETWEEN w.due_at - 5000 AND w.due_at
+          THEN r.check_at ELSE w.due_at END,
         error_code = w.error_code, phase = w.phase, seq = w.seq, head = w.head, revision = w.revision, snapshot = w.snapshot
       FROM unnest(p_runs) WITH ORDINALITY w
-      WHERE w.ordinality <= p_existing AND w.ordinality <> ALL(v_out) AND r.tenant = w.tenant AND r.id = w.id
+      WHERE w.ordinality <= p_existing AND w.ordinality <> ALL(v_out) AND r.tenant = ANY(ARRAY[w.tenant]) AND r.id = w.id
         AND r.seq = w.follows_seq AND r.head = w.follows
         AND (w.follows_revision = 0 OR r.revision = w.follows_revision)
       RETURNING w.ordinality)
@@ -249,7 +253,7 @@ BEGIN
     -- A run that is left out gives back the keys that it did get.
     IF cardinality(v_out) > v_before AND cardinality(p_requests) > 0 THEN
       DELETE FROM pawl.requests r USING unnest(p_requests) q
-        WHERE q.place = ANY(v_out) AND r.tenant = q.tenant AND r.key = q.key AND r.run = q.run AND r.xmin = v_xid;
+        WHERE q.place = ANY(v_out) AND r.tenant = ANY(ARRAY[q.tenant]) AND r.key = q.key AND r.run = q.run AND r.xmin = v_xid;
     END IF;
   END IF;
 
@@ -258,7 +262,7 @@ BEGIN
       SELECT w.tenant, w.id, w.first_seq, w.seq, v_position, w.lines FROM unnest(p_runs) WITH ORDINALITY w
       WHERE w.lines IS NOT NULL AND w.ordinality <> ALL(v_out);
     DELETE FROM pawl.ready r USING unnest(p_runs) WITH ORDINALITY w
-      WHERE w.was_ready AND w.ordinality <> ALL(v_out) AND r.tenant = w.tenant AND r.run = w.id
+      WHERE w.was_ready AND w.ordinality <> ALL(v_out) AND r.tenant = ANY(ARRAY[w.tenant]) AND r.run = w.id
         AND r.step <> ALL(w.ready_steps);
   END IF;
   IF cardinality(p_ready) > 0 THEN
@@ -303,7 +307,7 @@ BEGIN
     END LOOP;
     UPDATE pawl.meters m SET running = m.running + v_growth[k.ordinality]
       FROM unnest(p_meters) WITH ORDINALITY k
-      WHERE v_growth[k.ordinality] <> 0 AND m.tenant = k.tenant AND m.workflow = k.workflow;
+      WHERE v_growth[k.ordinality] <> 0 AND m.tenant = ANY(ARRAY[k.tenant]) AND m.workflow = k.workflow;
   END IF;
 
   -- Tenants and what they publish: seldom, so one by one.
@@ -421,13 +425,13 @@ BEGIN
           AND r.fresh <= (least(k.pace, v_pace) > 0)
         ORDER BY r.fresh, r.run, r.step LIMIT least(k.room, v_room) FOR UPDATE SKIP LOCKED) s
       WINDOW one_workflow AS (PARTITION BY k.workflow ORDER BY s.fresh, s.run, s.step)
-    ), chosen AS (
-      SELECT c.run, c.step FROM candidates c
+    ), chosen AS MATERIALIZED (
+      SELECT v_tenant AS tenant, c.run, c.step FROM candidates c
       WHERE c.in_workflow <= c.room AND c.starts_in_workflow <= greatest(c.pace, 0) AND c.starts <= greatest(v_pace, 0)
       ORDER BY c.fresh, c.run, c.step LIMIT v_room
     ), taken AS (
       UPDATE pawl.ready r SET taken_until = v_now + p_hold FROM chosen c
-      WHERE r.tenant = v_tenant AND r.run = c.run AND r.step = c.step RETURNING r.run, r.step, r.fresh
+      WHERE r.tenant = ANY(ARRAY[c.tenant]) AND r.run = c.run AND r.step = c.step RETURNING r.run, r.step, r.fresh
     )
     SELECT array_agg(t.run ORDER BY t.fresh, t.run, t.step), array_agg(t.step ORDER BY t.fresh, t.run, t.step)
       INTO v_runs, v_steps FROM taken t;
@@ -437,9 +441,10 @@ BEGIN
     RETURN QUERY
       SELECT u.tenant, u.id, u.status, u.due_at, u.leased, u.created_at, u.updated_at, u.version, u.workflow, u.workspace,
         u.error_code, u.seq, u.head, u.revision, u.phase, u.snapshot, r.step, r.fresh, r.tool
-      FROM unnest(v_runs, v_steps) WITH ORDINALITY k(run, step, place)
-        JOIN pawl.ready r ON r.tenant = v_tenant AND r.run = k.run AND r.step = k.step
-        JOIN pawl.runs u ON u.tenant = v_tenant AND u.id = k.run
+      FROM unnest(array_fill(v_tenant, ARRAY[cardinality(v_runs)]), v_runs, v_steps)
+          WITH ORDINALITY k(tenant, run, step, place)
+        JOIN pawl.ready r ON r.tenant = ANY(ARRAY[k.tenant]) AND r.run = k.run AND r.step = k.step
+        JOIN pawl.runs u ON u.tenant = ANY(ARRAY[k.tenant]) AND u.id = k.run
       ORDER BY k.place;
   END LOOP;
   IF p_only IS NULL AND v_tenant IS NOT NULL THEN

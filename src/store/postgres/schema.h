@@ -16,8 +16,8 @@
 
 namespace pawl::postgres {
 
-// Statuses are stored as their numbers, and an index names one.
-static_assert(static_cast<int>(RunStatus::success) == 3);
+// Statuses are stored as their numbers, and an index and a function name some.
+static_assert(static_cast<int>(RunStatus::running) == 1 && static_cast<int>(RunStatus::success) == 3);
 
 inline constexpr const char* migration_1 = R"sql(
 -- Who has written, and what its last commit was: how a server whose connection broke finds out.
@@ -58,7 +58,8 @@ CREATE TABLE pawl.runs(
   created_at bigint NOT NULL,
   updated_at bigint NOT NULL,
   due_at     bigint,
-  check_at   bigint,  -- due_at, or up to 5 s earlier: a run that moves on quickly is indexed once, not at every step
+  check_at   bigint,  -- due_at, or up to 5 s earlier: a run that moves on quickly is indexed once, not at every step.
+                      -- While a running one waits for a worker and nothing is due, what it was; see Committer::tidy
   seq        bigint NOT NULL,
   revision   bigint NOT NULL,
   version    integer NOT NULL,
@@ -164,8 +165,10 @@ END
 $$;
 )sql";
 
-// The functions only: their joins.
-inline constexpr const char* migration_2 = "";
+// Runs that were created together move together: there is room on a page for all of its rows once more.
+inline constexpr const char* migration_2 = R"sql(
+ALTER TABLE pawl.runs SET (fillfactor = 45);
+)sql";
 
 inline constexpr const char* migration_3 = R"sql(
 -- Where a receipt is found by its id; what it says stands in its run.
