@@ -275,7 +275,6 @@ class Service {
   Log& log_;
   LogThrottle lost_leases_;
   Toolbox toolbox_;
-  OpenGate gate_;
   std::unique_ptr<Store> store_;
   ServiceClock clock_;
   api::KeyRing keys_;
@@ -284,6 +283,7 @@ class Service {
   api::Metrics metrics_;
   Runtime runtime_;
   WorkerName worker_;
+  PolicyGate gate_{runtime_};
   WorkerPool pool_;
   TenantId tenant_;
   std::optional<api::Api> api_;

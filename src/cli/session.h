@@ -53,9 +53,9 @@ class Session final : public Carrier {
   const Toolbox& toolbox_;
   FocusedStore store_;
   SystemClock clock_;
-  OpenGate gate_;
   NewsBox news_;
   Runtime runtime_;
+  PolicyGate gate_{runtime_};
   WorkerPool pool_;
   bool workers_started_ = false;
   TenantId tenant_;

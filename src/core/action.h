@@ -18,7 +18,7 @@ namespace pawl {
 inline constexpr std::size_t action_name_chars_max = 128;   // connector, operation
 inline constexpr std::size_t action_target_chars_max = 2048;
 inline constexpr std::size_t action_key_chars_max = 512;
-inline constexpr std::size_t action_fields_bytes_max = std::size_t{64} << 10;  // as canonical text
+inline constexpr std::size_t action_fields_bytes_max = std::size_t{1} << 20;  // as canonical text
 
 struct Action {
   std::string connector;  // "servicenow"

@@ -91,7 +91,8 @@ struct ProposeAction {
   std::shared_ptr<const Proposal> proposal;
   Verdict verdict;                // of the policy in force
   std::optional<int> writes_max;  // the cap in force
-  // Whether its connector found that an earlier call, now in doubt, had its effect.
+  // Of an earlier call that is in doubt: whether its connector can find out if it had its effect, and what it found.
+  bool can_look = false;
   std::optional<bool> happened;
   // What another run holds under the same idempotency key.
   struct Holder {

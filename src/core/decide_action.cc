@@ -160,6 +160,8 @@ Decision decide_command(const Run& run, const ProposeAction& command, Instant no
   }
   if (earlier->proposal->idempotent || planted(Bug::repeat_doubtful))
     return judge(std::move(draft), command, earlier);
+  if (command.can_look && !command.happened)
+    return std::move(draft).refused(RefusalCode::effect_in_doubt, "look whether it happened, and propose again");
   ask_about(draft, command.step, *earlier);
   return std::move(draft).refused(RefusalCode::effect_in_doubt,
                                   "nobody knows whether this happened, and it cannot be repeated safely: a person is asked");

@@ -37,6 +37,7 @@
 #include "core/tenant.h"
 #include "engine/clock.h"
 #include "engine/lease.h"
+#include "engine/policy_shelf.h"
 #include "engine/scheduler.h"
 #include "engine/workflows.h"
 #include "govern/policies.h"
@@ -242,7 +243,8 @@ class Engine {
     std::uint64_t token = 0;
     std::shared_ptr<const Proposal> proposal;
     Verdict verdict;               // of the policy in force: refused when it is not, any more
-    std::optional<bool> happened;  // what its connector found out about an earlier call that is in doubt
+    bool can_look = false;         // its connector can find out what became of a call that is in doubt,
+    std::optional<bool> happened;  // and has
   };
   void propose(ActionRequest request, Reply<GateAnswer> reply);
   void record_outcome(TenantId tenant, RunId run, const StepId& step, std::uint64_t token, EffectOutcome outcome,
@@ -312,6 +314,9 @@ class Engine {
   void fold_all();
   // The same, and says when it is durable; with a run, that one only.
   void flush(TenantId tenant, std::optional<RunId> run, Reply<RunAnswer> reply);
+
+  // Thread-safe, unlike the rest.
+  const PolicyShelf& policy_shelf() const { return policy_shelf_; }
 
   EngineStats stats() const;
   const Scheduler& scheduler() const { return scheduler_; }
@@ -503,6 +508,7 @@ class Engine {
   Scheduler scheduler_;
   Workflows workflows_;
   std::unordered_map<TenantId, TenantEntry> tenants_;
+  PolicyShelf policy_shelf_;
   boost::unordered_flat_map<RunId, std::unique_ptr<Resident>, std::hash<RunId>> residents_;
   // Rows of runs that are not in memory, so nobody changes them, in the order a queue will want them.
   struct {

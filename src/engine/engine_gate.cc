@@ -63,6 +63,7 @@ void Engine::propose(ActionRequest request, Reply<GateAnswer> reply) {
                         .proposal = request.proposal,
                         .verdict = request.verdict,
                         .writes_max = writes_max_of(resident->run),
+                        .can_look = request.can_look,
                         .happened = request.happened,
                         .holder = find_holder(request.tenant, request.run, request.proposal->action.idempotency_key)};
   // The worker that proposes is told by its answer what became of its lease.

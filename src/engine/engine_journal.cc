@@ -160,6 +160,7 @@ void Engine::recover() {
       scheduler_.set_workspace_weight(tenant.id, workspace, weight);
     Hash head = store_.history(StreamKey::of(tenant.id)).head;
     TenantId id = tenant.id;
+    policy_shelf_.put(tenant);
     tenants_[id] = {std::move(tenant), head};
   }
   store_.for_each_workflow([&](const WorkflowRow& row) {

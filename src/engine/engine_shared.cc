@@ -390,6 +390,7 @@ bool Engine::learn(TenantId id) {
   if (!is_news) return !has_workflows;
   limit(id, tenant.weight, tenant.caps);
   for (const auto& [workspace, weight] : tenant.workspaces) scheduler_.set_workspace_weight(id, workspace, weight);
+  policy_shelf_.put(tenant);
   if (tenant_changed_) tenant_changed_(tenant);
   tenants_[id] = {std::move(tenant), head, ++incarnations_, 0};
   return true;

@@ -36,6 +36,7 @@ void Engine::append_tenant_event(TenantEntry& entry, TenantPayload payload, cons
   history.lines += '\n';
   history.head = entry.head;
   entry.changed_at = position_ + 1;
+  policy_shelf_.put(entry.tenant);
   if (!shared_) append_part(turn_.frame.parts, {history.key, history.first_seq, history.lines});
   turn_.frame.tenants.push_back({entry.tenant, std::move(history), follows, entry.incarnation});
   turn_.news.tenants.push_back(entry.tenant.id);

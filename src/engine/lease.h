@@ -24,7 +24,10 @@ struct Lease {
   TenantId tenant;
   RunId run;
   StepId step;
+  WorkspaceName workspace;
+  WorkflowName workflow;
   ToolName tool;
+  Tier risk = Tier::low;
   JsonText input;  // `with`, every expression replaced
   std::uint64_t token = 0;
   int attempt = 0;
@@ -38,6 +41,9 @@ struct Lease {
 struct Completed {
   JsonText output = "null";
   Money cost;
+  // Of a write, for its receipt: what the other side said, when that is not the output; what would undo it.
+  JsonText response = {};
+  std::shared_ptr<const Action> undo = {};
 };
 
 struct Failed {
@@ -48,6 +54,7 @@ struct Failed {
   // What the dependency asked for (Retry-After); the retry waits at least this long.
   std::optional<Duration> retry_after;
   Money cost;
+  bool is_harmless = false;  // of a write: it had no effect, for sure
 };
 
 // The worker stops and has ended its work on the step: it is ready again, and the attempt does not count.

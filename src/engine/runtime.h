@@ -61,6 +61,8 @@ class Runtime : public LeaseBroker {
   // from a reply function.
   void wind_down();
 
+  const PolicyShelf& policy_shelf() const { return engine_.policy_shelf(); }
+
   // Runs on the engine thread, in order. After stop(), and after a failure, a task is dropped unrun, its reply uncalled.
   // What it concerns is only a hint, with several servers: runs that many tasks ask for are then fetched in one look.
   void post(Task task, std::optional<StreamKey> concerns = {});

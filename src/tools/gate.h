@@ -1,25 +1,53 @@
 // The one place where side effects are governed. The worker pool passes every attempt that may write through the gate,
-// just before the tool runs. Today the gate is open. Policy, approvals and receipts (the durable intent before the
-// call) will stand here, and nowhere else.
+// just before the tool runs: policy, approval and the durable intent lie behind it.
 #pragma once
 
-#include <optional>
+#include <variant>
 
-#include "core/tool_spec.h"
+#include "core/action.h"
+#include "engine/gatekeeper.h"
 #include "engine/lease.h"
 
 namespace pawl {
 
+// Go ahead, exactly so. `is_done`: it has happened already, and this is what came of it.
+struct Allowed {
+  ReceiptId receipt;
+  bool is_done = false;
+  JsonText response;
+};
+// The lease is over: the step was denied, or waits for a person. There is nothing to report.
+struct Withheld {};
+// Somebody must look whether an earlier call happened, and propose again.
+struct Doubted {};
+
+using GatePass = std::variant<Allowed, Withheld, Doubted, Failed>;
+
 class Gate {
  public:
   virtual ~Gate() = default;
-  // Nothing: go ahead. Called from many threads at once. An exception means no: the gate fails closed.
-  virtual std::optional<Failed> admit(const Lease& lease, const ToolSpec& spec) = 0;
+  struct Question {
+    bool can_look = false;
+    std::optional<bool> happened = {};
+  };
+  // Blocks until the answer is durable. Called from many threads at once. An exception means no: the gate fails closed.
+  virtual GatePass pass(const Lease& lease, const Proposal& proposal, const Question& question) = 0;
 };
 
+// That of the engine.
+class PolicyGate final : public Gate {
+ public:
+  explicit PolicyGate(Runtime& runtime) : keeper_(runtime) {}
+  GatePass pass(const Lease& lease, const Proposal& proposal, const Question& question) override;
+
+ private:
+  Gatekeeper keeper_;
+};
+
+// For workers outside of the server, whose programs propose for themselves, or not at all.
 class OpenGate final : public Gate {
  public:
-  std::optional<Failed> admit(const Lease&, const ToolSpec&) override { return std::nullopt; }
+  GatePass pass(const Lease&, const Proposal&, const Question&) override { return Allowed{}; }
 };
 
 }  // namespace pawl

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <expected>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <variant>
 #include <vector>
 
+#include "core/action.h"
 #include "core/tool_spec.h"
 #include "engine/lease.h"
 
@@ -18,7 +21,17 @@ struct CompleteAt {
   Completed outcome;
 };
 
-using ToolResult = std::variant<Completed, Failed, CompleteAt>;
+// The gate ended the lease: there is nothing to report.
+struct Nothing {};
+
+using ToolResult = std::variant<Completed, Failed, CompleteAt, Nothing>;
+
+// What a write would do, as people and policies see it.
+struct Plan {
+  Action action;            // `fields` is what run() will be given as its input; without a key, the step's own is used
+  bool idempotent = false;  // the other side does it once, however often it is called under the same key
+  JsonText before;          // what would be overwritten; empty when nobody looked
+};
 
 class Tool {
  public:
@@ -26,7 +39,13 @@ class Tool {
   virtual const ToolSpec& spec() const = 0;
   // True when a call returns within microseconds, so that a worker may run many of them in one go.
   virtual bool is_quick() const { return false; }
-  // Blocking; called from many threads at once. Must end soon after `stop` is requested (cancel, lost lease, step
+  // Of an attempt that may write: what it would do. May look at the other side, and changes nothing there. The default is
+  // the tool's own name on what its input is.
+  virtual std::expected<Plan, Failed> plan(const Lease& lease, std::stop_token stop);
+  // Whether a call that is in doubt had its effect, for those that can find out.
+  virtual bool can_look() const { return false; }
+  virtual std::optional<bool> has_happened(const Action&, std::stop_token) { return std::nullopt; }
+  // Blocking; called from many threads at once. A write is given as its input exactly the fields that were allowed. Must end soon after `stop` is requested (cancel, lost lease, step
   // time-out), with a Failed: it is dropped. A Completed after a time-out still counts, since the work is done and
   // must not be done again. Never throws for bad input: that is a Failed. A broken world may be an exception.
   virtual ToolResult run(const Lease& lease, Instant now, std::stop_token stop) = 0;

@@ -2,6 +2,16 @@
 
 namespace pawl {
 
+std::expected<Plan, Failed> Tool::plan(const Lease& lease, std::stop_token) {
+  const std::string& name = lease.tool.str();
+  auto dot = name.find('.');
+  return Plan{.action = {.connector = name.substr(0, dot),
+                         .operation = dot == name.npos ? "run" : name.substr(dot + 1),
+                         .target = name,
+                         .fields = lease.input,
+                         .risk = lease.risk}};
+}
+
 std::vector<std::unique_ptr<Tool>> built_in_tools(const ToolLimits& limits) {
   std::vector<std::unique_ptr<Tool>> tools;
   tools.push_back(make_noop());

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/invariant.h"
+#include "crypto/sha256.h"
 #include "tools/outcome.h"
 
 namespace pawl {
@@ -24,12 +25,13 @@ void block_signals() {
   ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
 }
 
-StepReport report_for(Lease&& lease, StepOutcome outcome) {
+StepReport report_for(Lease&& lease, StepOutcome outcome, std::optional<EffectOutcome> effect = {}) {
   return {.tenant = lease.tenant,
           .run = lease.run,
           .step = std::move(lease.step),
           .token = lease.token,
-          .outcome = std::move(outcome)};
+          .outcome = std::move(outcome),
+          .effect = std::move(effect)};
 }
 
 Failed timed_out(Duration timeout) {
@@ -49,6 +51,28 @@ void limit_output(ToolResult& result) {
 
 Instant deadline_of(const Lease& lease, Instant started) {
   return lease.timeout > Duration::zero() ? started + lease.timeout : end_of_time;
+}
+
+bool passes_gate(const Tool& tool, const Lease& lease) {
+  return tool.spec().writes != ToolSpec::Writes::never && may_write(tool.spec(), lease.input);
+}
+
+// What its receipt says of a write. Nothing when nobody can say: then it is in doubt.
+std::optional<EffectOutcome> outcome_for(ReceiptId receipt, const ToolResult& result) {
+  if (receipt.is_nil()) return std::nullopt;  // nobody keeps receipts here
+  if (const auto* completed = std::get_if<Completed>(&result)) {
+    const JsonText& response = completed->response.empty() ? completed->output : completed->response;
+    bool fits = response.size() <= action_metadata_bytes_max;
+    return EffectOutcome{.receipt = receipt,
+                         .response = fits ? response
+                                          : fmt::format(R"({{"bytes":{},"sha256":"{}"}})", response.size(),
+                                                        sha256(response).hex()),
+                         .undo = completed->undo};
+  }
+  const auto* failed = std::get_if<Failed>(&result);
+  if (!failed || !failed->is_harmless) return std::nullopt;
+  return EffectOutcome{
+      .receipt = receipt, .succeeded = false, .error_code = failed->error_code, .message = failed->message};
 }
 
 StepOutcome outcome_of(ToolResult&& result) {
@@ -145,7 +169,8 @@ void WorkerPool::grant(std::vector<Lease> leases) {
     }
     for (auto& lease : leases) {
       const Tool* tool = find(lease.tool);
-      const bool is_slow = tool && !tool->is_quick();  // that there is no such tool is quickly said
+      // That there is no such tool is quickly said. The gate is not quick.
+      const bool is_slow = tool && (!tool->is_quick() || passes_gate(*tool, lease));
       if (is_slow) {
         slow_queue_.push_back(std::move(lease));
         ++slow;
@@ -191,22 +216,51 @@ Tool* WorkerPool::find(const ToolName& name) const {
   return it == tools_.end() ? nullptr : it->second;
 }
 
-ToolResult WorkerPool::execute(Tool* tool, const Lease& lease, Instant now, std::stop_token stop) {
-  if (!tool) return failure("TOOL_NOT_IMPLEMENTED", fmt::format("this worker has no tool {}", lease.tool.str()));
+// Plans, passes the gate, and does exactly what was allowed: the tool is given the action's fields and nothing else.
+WorkerPool::Result WorkerPool::execute_write(Tool& tool, const Lease& lease, Instant now, std::stop_token stop) {
+  auto plan = tool.plan(lease, stop);
+  if (!plan) return {std::move(plan.error())};
+  if (plan->action.idempotency_key.empty()) plan->action.idempotency_key = lease.idempotency_key;
+  if (auto fits = check_action(plan->action); !fits) return {invalid_arguments("the action cannot be proposed: " + fits.error())};
+  const Hash digest = digest_of(sha256, plan->action);
+  const Proposal proposal{.action = std::move(plan->action),
+                          .digest = digest,
+                          .idempotent = plan->idempotent,
+                          .before = std::move(plan->before)};
+  Gate::Question question{.can_look = tool.can_look()};
+  GatePass pass = gate_.pass(lease, proposal, question);
+  if (std::holds_alternative<Doubted>(pass)) {
+    question.happened = tool.has_happened(proposal.action, stop);
+    question.can_look = question.happened.has_value();
+    pass = gate_.pass(lease, proposal, question);
+  }
+  if (auto* failed = std::get_if<Failed>(&pass)) return {std::move(*failed)};
+  auto* allowed = std::get_if<Allowed>(&pass);
+  if (!allowed) return {Nothing{}};
+  if (allowed->is_done) return {Completed{.output = std::move(allowed->response)}};
+  Lease exactly = lease;
+  exactly.input = proposal.action.fields;
+  exactly.idempotency_key = proposal.action.idempotency_key;
+  ToolResult result = tool.run(exactly, now, std::move(stop));
+  limit_output(result);
+  return {std::move(result), outcome_for(allowed->receipt, result)};
+}
+
+WorkerPool::Result WorkerPool::execute(Tool* tool, const Lease& lease, Instant now, std::stop_token stop) {
+  if (!tool) return {failure("TOOL_NOT_IMPLEMENTED", fmt::format("this worker has no tool {}", lease.tool.str()))};
   try {
-    if (tool->spec().writes != ToolSpec::Writes::never && may_write(tool->spec(), lease.input))
-      if (auto refusal = gate_.admit(lease, tool->spec())) return std::move(*refusal);
+    if (passes_gate(*tool, lease)) return execute_write(*tool, lease, now, std::move(stop));
     ToolResult result = tool->run(lease, now, std::move(stop));
     limit_output(result);
-    return result;
+    return {std::move(result)};
   } catch (const std::system_error& error) {
     auto failed = failure("TOOL_INTERNAL_ERROR", fmt::format("{}: {}", lease.tool.str(), error.what()));
     failed.retryable = true;  // the machine ran out of something; it need not be so the next time
-    return failed;
+    return {std::move(failed)};
   } catch (const std::exception& error) {
-    return failure("TOOL_INTERNAL_ERROR", fmt::format("{}: {}", lease.tool.str(), error.what()));
+    return {failure("TOOL_INTERNAL_ERROR", fmt::format("{}: {}", lease.tool.str(), error.what()))};
   } catch (...) {
-    return failure("TOOL_INTERNAL_ERROR", fmt::format("{}: an exception of no known kind", lease.tool.str()));
+    return {failure("TOOL_INTERNAL_ERROR", fmt::format("{}: an exception of no known kind", lease.tool.str()))};
   }
 }
 
@@ -242,11 +296,11 @@ WorkerPool::Messages WorkerPool::run_batch(std::vector<Lease>& batch, Instant no
   Tool* tool = nullptr;
   for (auto& lease : batch) {
     if (!tool || tool->spec().name != lease.tool) tool = find(lease.tool);
-    auto result = execute(tool, lease, now, {});
+    auto [result, effect] = execute(tool, lease, now, {});
     if (auto* later = std::get_if<CompleteAt>(&result))
       timers.emplace_back(&lease, std::move(*later));
-    else
-      messages.reports.push_back(report_for(std::move(lease), outcome_of(std::move(result))));
+    else if (!std::holds_alternative<Nothing>(result))
+      messages.reports.push_back(report_for(std::move(lease), outcome_of(std::move(result)), std::move(effect)));
   }
 
   messages.freed_slots = static_cast<int>(batch.size() - timers.size());
@@ -303,7 +357,7 @@ void WorkerPool::run_slow_leases() {
     lock.lock();
     running_.erase(place);
     Messages messages{.reports = {}, .stops = {}, .freed_slots = 1};
-    auto* later = std::get_if<CompleteAt>(&result);
+    auto* later = std::get_if<CompleteAt>(&result.result);
     if (later && running.state == Running::State::working)
       messages.freed_slots = add_timer(std::move(lease), std::move(*later), now);
     else if (auto report = finish(running, std::move(lease), std::move(result)))
@@ -317,17 +371,20 @@ void WorkerPool::run_slow_leases() {
 }
 
 // With the lock held. What, if anything, is to be said of a lease whose tool has returned.
-std::optional<StepReport> WorkerPool::finish(Running& running, Lease&& lease, ToolResult result) {
+std::optional<StepReport> WorkerPool::finish(Running& running, Lease&& lease, Result done) {
+  auto& [result, effect] = done;
+  if (std::holds_alternative<Nothing>(result)) return std::nullopt;
+  auto as_it_is = [&] { return report_for(std::move(lease), outcome_of(std::move(result)), std::move(effect)); };
   switch (running.state) {
     case Running::State::working:
-      return report_for(std::move(lease), outcome_of(std::move(result)));
+      return as_it_is();
     case Running::State::timed_out:
       // It finished while it was being stopped. To call that a time-out would have the work done twice.
-      if (std::holds_alternative<Completed>(result)) return report_for(std::move(lease), outcome_of(std::move(result)));
-      return report_for(std::move(lease), timed_out(running.lease.timeout));
+      if (std::holds_alternative<Completed>(result)) return as_it_is();
+      return report_for(std::move(lease), timed_out(running.lease.timeout), std::move(effect));
     case Running::State::released:
-      if (std::holds_alternative<Completed>(result)) return report_for(std::move(lease), outcome_of(std::move(result)));
-      return report_for(std::move(lease), Released{});
+      if (std::holds_alternative<Completed>(result)) return as_it_is();
+      return report_for(std::move(lease), Released{}, std::move(effect));
     case Running::State::abandoned:
     case Running::State::revoked:
       return std::nullopt;

@@ -103,13 +103,19 @@ class WorkerPool final : public LeaseSink {
   };
 
   Tool* find(const ToolName& name) const;
-  ToolResult execute(Tool* tool, const Lease& lease, Instant now, std::stop_token stop);
+  // What a lease came to, and the effect that it had on the way.
+  struct Result {
+    ToolResult result;
+    std::optional<EffectOutcome> effect = {};
+  };
+  Result execute(Tool* tool, const Lease& lease, Instant now, std::stop_token stop);
+  Result execute_write(Tool& tool, const Lease& lease, Instant now, std::stop_token stop);
   void send(Messages messages);
 
   void run_quick_leases();
   Messages run_batch(std::vector<Lease>& batch, Instant now);
   void run_slow_leases();
-  std::optional<StepReport> finish(Running& running, Lease&& lease, ToolResult result);
+  std::optional<StepReport> finish(Running& running, Lease&& lease, Result result);
   [[nodiscard]] int add_timer(Lease&& lease, CompleteAt result, Instant started);
 
   // With the lock held.

@@ -426,10 +426,10 @@ TEST_F(WorkerPoolTest, says_so_when_it_has_no_such_tool_and_never_executes_an_ap
 // Lets nothing through, and remembers who asked.
 class ShutGate : public Gate {
  public:
-  std::optional<Failed> admit(const Lease& asking, const ToolSpec& spec) override {
+  GatePass pass(const Lease& asking, const Proposal& proposal, const Question&) override {
     if (asking.token == 99) throw std::runtime_error("the policy cannot be read");
     const std::lock_guard lock(mutex_);
-    asked_.push_back(spec.name.str());
+    asked_.push_back(proposal.action.target);
     return Failed{.error_code = "TOOL_DENIED", .message = "shut", .retryable = {}, .retry_after = {}, .cost = {}};
   }
   std::vector<std::string> asked() const {

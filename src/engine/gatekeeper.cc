@@ -1,0 +1,67 @@
+#include "engine/gatekeeper.h"
+
+#include <future>
+#include <utility>
+
+namespace pawl {
+namespace {
+
+// A policy that changes more often than this between the verdict and the decision is not one to act under.
+constexpr int attempts_max = 5;
+
+}  // namespace
+
+Verdict Gatekeeper::judge(const Request& request) {
+  auto tenant = runtime_.policy_shelf().find(request.action.tenant);
+  if (!tenant) return {.effect = Effect::deny, .reason = "there is no such tenant"};
+  std::unique_ptr<Policies> policies;
+  {
+    std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      policies = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  if (!policies) policies = std::make_unique<Policies>();
+  Verdict verdict =
+      policies->judge(*tenant, request.action.proposal->action, request.workspace, request.workflow);
+  std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(policies));
+  return verdict;
+}
+
+void Gatekeeper::propose(Request request, Reply<GateAnswer> reply) {
+  propose(std::make_shared<Request>(std::move(request)), std::move(reply), 1);
+}
+
+void Gatekeeper::propose(std::shared_ptr<Request> request, Reply<GateAnswer> reply, int attempt) {
+  request->action.verdict = judge(*request);
+  StreamKey run = StreamKey::of(request->action.tenant, request->action.run);
+  runtime_.post(
+      [this, request, reply = std::move(reply), attempt](Engine& engine) mutable {
+        engine.propose(request->action,
+                       [this, request, reply = std::move(reply), attempt](std::expected<GateAnswer, Refusal> answer) mutable {
+                         bool again = !answer && answer.error().code == RefusalCode::policy_changed;
+                         if (again && attempt < attempts_max)
+                           propose(request, std::move(reply), attempt + 1);
+                         else
+                           reply(std::move(answer));
+                       });
+      },
+      run);
+}
+
+std::expected<GateAnswer, Refusal> Gatekeeper::ask(const Request& request) {
+  auto promise = std::make_shared<std::promise<std::expected<GateAnswer, Refusal>>>();
+  auto answer = promise->get_future();
+  propose(request, [promise = std::move(promise)](std::expected<GateAnswer, Refusal> result) mutable {
+    promise->set_value(std::move(result));
+  });
+  try {
+    return answer.get();
+  } catch (const std::future_error&) {
+    throw std::runtime_error("pawl stopped before it could answer");
+  }
+}
+
+}  // namespace pawl

@@ -1,0 +1,39 @@
+// The way to the gate for whoever wants to have an effect outside, in this process or over HTTP: evaluates the tenant's
+// policy on the caller's thread, then has the engine decide. When the policy was replaced meanwhile it is evaluated again,
+// so that a verdict is always one of the policy in force at the moment of the decision.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engine/runtime.h"
+#include "govern/policies.h"
+
+namespace pawl {
+
+class Gatekeeper {
+ public:
+  // The runtime must outlive this.
+  explicit Gatekeeper(Runtime& runtime) : runtime_(runtime) {}
+
+  struct Request {
+    Engine::ActionRequest action;  // without the verdict
+    WorkspaceName workspace;
+    WorkflowName workflow;
+  };
+  // The reply comes on one of the engine's threads, once the answer is durable.
+  void propose(Request request, Reply<GateAnswer> reply);
+  // The same, and waits. Not from a reply function.
+  std::expected<GateAnswer, Refusal> ask(const Request& request);
+
+ private:
+  void propose(std::shared_ptr<Request> request, Reply<GateAnswer> reply, int attempt);
+  Verdict judge(const Request& request);
+
+  Runtime& runtime_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Policies>> idle_;  // a caller has one to itself for as long as it judges
+};
+
+}  // namespace pawl
