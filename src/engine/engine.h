@@ -246,9 +246,20 @@ class Engine {
     bool can_look = false;         // its connector can find out what became of a call that is in doubt,
     std::optional<bool> happened;  // and has
   };
+  // What a worker outside does not get to say about its own step. Nothing when it does not hold the lease.
+  struct LeaseContext {
+    WorkspaceName workspace;
+    WorkflowName workflow;
+    Tier risk = Tier::low;  // at least
+    std::string idempotency_key;
+  };
+  std::optional<LeaseContext> lease_context(TenantId tenant, RunId run, const StepId& step, std::uint64_t token);
   void propose(ActionRequest request, Reply<GateAnswer> reply);
   void record_outcome(TenantId tenant, RunId run, const StepId& step, std::uint64_t token, EffectOutcome outcome,
                       Reply<RunAnswer> reply);
+  // A worker asks a person: its lease is over, and the step is leased again with the answer.
+  void ask(TenantId tenant, RunId run, const StepId& step, std::uint64_t token, JsonText question,
+           Reply<RunAnswer> reply);
 
   // Workers. A sink outlives its worker's registration.
   void add_worker(const WorkerName& worker, std::vector<ToolName> tools, LeaseSink& sink);

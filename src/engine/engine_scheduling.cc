@@ -152,6 +152,8 @@ std::optional<Lease> Engine::claim(const WorkerName& worker, const Scheduler::Ti
                .tool = definition.tool,
                .risk = definition.risk,
                .input = std::move(*input),
+               .question = step.question,
+               .answer = step.question.empty() ? JsonText() : step.answer,
                .token = step.lease_token,
                .attempt = step.attempts,
                .idempotency_key = std::move(*key),
