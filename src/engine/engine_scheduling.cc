@@ -152,6 +152,7 @@ std::optional<Lease> Engine::claim(const WorkerName& worker, const Scheduler::Ti
                .tool = definition.tool,
                .risk = definition.risk,
                .input = std::move(*input),
+               .names_secrets = definition.names_secrets,
                .question = step.question,
                .answer = step.question.empty() ? JsonText() : step.answer,
                .token = step.lease_token,

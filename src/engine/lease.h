@@ -29,8 +29,12 @@ struct Lease {
   ToolName tool;
   Tier risk = Tier::low;
   JsonText input;  // `with`, every expression replaced
-  JsonText question;  // that an earlier attempt asked; empty when none did
-  JsonText answer;    // to it
+  // Secrets are not: then `input` is still a template, whose only expressions they are. A tool in this process is given
+  // their values in `input`, and in `shown`, which is a template always, what may be journaled, proposed and told.
+  bool names_secrets = false;
+  JsonText shown = {};
+  JsonText question = {};  // that an earlier attempt asked; empty when none did
+  JsonText answer = {};    // to it
   std::uint64_t token = 0;
   int attempt = 0;
   std::string idempotency_key;
