@@ -328,6 +328,12 @@ std::vector<ExampleDoc> answer_examples() {
   "caps": {"max_concurrency": 20, "max_runs_per_min": null, "max_writes_per_run": null},
   "workspaces": [{"name": "europe", "weight": 3}]
 })"},
+      {"TenantLoad",
+       R"({
+  "weight": 2, "caps": {"max_concurrency": 20, "max_runs_per_min": null, "max_writes_per_run": null},
+  "workspaces": [{"name": "europe", "weight": 3}], "running": 20, "queued": 311,
+  "held_back": {"max_concurrency": 1204, "max_runs_per_min": 0, "max_writes_per_run": 0}
+})"},
       {"TenantPage",
        R"({
   "items": [

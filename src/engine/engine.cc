@@ -214,8 +214,11 @@ void Engine::react(Resident& resident, const RunEvent& event, std::optional<Step
   note_receipt(event.payload, resident.changed_receipts);
   if (const auto* intended = std::get_if<ReceiptIntended>(&event.payload)) remember_effect(run, *intended->proposal);
   if (std::holds_alternative<StepCompleted>(event.payload)) ++stats_.steps_succeeded;
-  if (const auto* failed = std::get_if<StepFailed>(&event.payload))
+  if (const auto* failed = std::get_if<StepFailed>(&event.payload)) {
     ++(failed->trigger == StepTrigger::fail_retryable ? stats_.steps_failed_retryable : stats_.steps_failed_terminal);
+    if (failed->diagnostic->error_code == "WRITE_CAP_EXCEEDED")
+      scheduler_.count_held_back(run.tenant, &HeldBack::max_writes_per_run);
+  }
   if (const auto* moved = std::get_if<StepMoved>(&event.payload))
     if (moved->trigger == StepTrigger::release) ++stats_.steps_released;
   if (const auto* moved = std::get_if<RunMoved>(&event.payload)) {

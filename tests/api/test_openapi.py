@@ -229,6 +229,7 @@ class Answers(OpenApiCase):
         self.call("set_caps", self.example("Limits"), expect=200)
         self.call("set_workspace", self.example("WorkspaceWeight"), name="europe", expect=200)
         self.call("set_workspace", {}, name="%20", expect=400)
+        self.call("get_caps")
         self.call("change_caps", self.example("LimitsChange"), expect=200)
         self.call("list_workspaces")
         self.call("create_tenant", self.example("NewTenant"), expect=201)
