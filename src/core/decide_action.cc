@@ -176,7 +176,8 @@ Decision decide_command(const Run& run, const RecordOutcome& command, Instant no
   if (!receipt || receipt->step != command.step)
     return refuse(RefusalCode::unknown_receipt, "this step has no such receipt");
   auto wanted = command.succeeded ? ReceiptStatus::succeeded : ReceiptStatus::failed;
-  if (receipt->status == wanted) return {};  // a repeat
+  // A repeat, also when what succeeded has been undone since.
+  if (receipt->status == wanted || (command.succeeded && receipt->status == ReceiptStatus::reversed)) return {};
   if (!has_open_call(run, *receipt))
     return refuse(RefusalCode::already_resolved, "the receipt is " + std::string(to_string(receipt->status)));
   // That a repeat had no effect says nothing of the call before it: the doubt stays until a repeat succeeds, or somebody

@@ -243,7 +243,8 @@ WorkerPool::Result WorkerPool::execute_write(Tool& tool, const Lease& lease, Ins
   exactly.idempotency_key = proposal.action.idempotency_key;
   ToolResult result = tool.run(exactly, now, std::move(stop));
   limit_output(result);
-  return {std::move(result), outcome_for(allowed->receipt, result)};
+  auto effect = outcome_for(allowed->receipt, result);  // before the result is moved from
+  return {std::move(result), std::move(effect)};
 }
 
 WorkerPool::Result WorkerPool::execute(Tool* tool, const Lease& lease, Instant now, std::stop_token stop) {

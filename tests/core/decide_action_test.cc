@@ -447,6 +447,18 @@ TEST(Outcome, is_recorded_once_and_by_the_one_who_may_call) {
                   .refused_as(RefusalCode::unknown_receipt));
 }
 
+TEST(Outcome, said_again_after_it_was_undone_is_a_repeat) {
+  auto h = running();
+  h.propose("a", allowed);
+  h.outcome("a");
+  h.act(ReverseReceipt{h.receipt().id, ReceiptId{{5, 5}}});
+  EXPECT_EQ(h.outcome("a").names(), Names{});
+  EXPECT_FALSE(h.last().refused()) << "the worker had not heard that it was recorded, and must be able to go on";
+  EXPECT_TRUE(h.outcome("a", false).refused_as(RefusalCode::already_resolved));
+  h.complete("a");
+  expect_sound(h);
+}
+
 TEST(Outcome, must_be_said_before_the_step_completes) {
   auto h = running();
   h.propose("a", allowed);
