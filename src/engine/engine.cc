@@ -392,8 +392,8 @@ void Engine::command(TenantId tenant, RunId run, const RunCommand& command, Repl
 void Engine::identify(const Run& run, ResolveApproval& command) const {
   const Tenant& tenant = tenants_.at(run.tenant).tenant;
   Actor person = person_of(tenant, command.by);
-  if (person != command.by) command.via = std::exchange(command.by, person);
-  command.is_person = is_person(command.by);
+  if (person != command.by && !planted(Bug::count_identity_as_person)) command.via = std::exchange(command.by, person);
+  command.is_person = is_person(person);
   command.has_asked = answerable_for(tenant, run.created_by) == answerable_for(tenant, command.by);
 }
 
