@@ -36,9 +36,9 @@ HERE = Path(__file__).parent
 EFFECTS = """
 workflow: effects
 steps:
-  - {id: first, tool: chaos.effect, lease: 3s, with: {takes_s: "${{ input.takes_s }}"}, retry: {max_attempts: 200, base: 10ms, max: 200ms}}
+  - {id: first, tool: chaos.effect, lease: 3s, with: {takes_s: "${{ input.takes_s }}"}, retry: {max_attempts: 100, base: 10ms, max: 200ms}}
   - {id: middle, tool: noop}
-  - {id: last, tool: chaos.effect, lease: 3s, with: {takes_s: 0}, retry: {max_attempts: 200, base: 10ms, max: 200ms}}
+  - {id: last, tool: chaos.effect, lease: 3s, with: {takes_s: 0}, retry: {max_attempts: 100, base: 10ms, max: 200ms}}
 """
 GATED = """
 workflow: gated

@@ -80,15 +80,19 @@ class Town(unittest.TestCase):
         self.cluster.create_database(self.name)
         self.servers = []
 
-    def serve(self, *flags, store=None):
+    def make(self, *flags, store=None):
+        """One that is not started yet."""
         folder = self.place / str(len(self.servers))
         if self.servers:
             folder.mkdir()
             shutil.copy(self.place / "0" / "secret", folder / "secret")
         server = Server(folder, store or self.cluster.url(self.name), *flags)
         self.servers.append(server)
-        self.addCleanup(lambda: server.process.poll() is None and server.kill())
-        return server.start()
+        self.addCleanup(lambda: server.process and server.process.poll() is None and server.kill())
+        return server
+
+    def serve(self, *flags, store=None):
+        return self.make(*flags, store=store).start()
 
     def key(self):
         return (self.place / "0" / "admin.key").read_text().strip()
