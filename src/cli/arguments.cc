@@ -54,7 +54,6 @@ void add_server(CLI::App& verb, std::string& server) {
       ->type_name("URL");
 }
 
-void add_setting(CLI::App& verb, const Setting& setting, GivenSettings& given) {
 // In the API a cap has its flag's name.
 void add_cap(CLI::App& verb, const std::string& flag, int least, CapsOptions& options, const std::string& help) {
   auto read = [&options, flag, least](const std::string& text) {
@@ -70,7 +69,7 @@ void add_cap(CLI::App& verb, const std::string& flag, int least, CapsOptions& op
   last_wins(verb.add_option_function<std::string>(flag, read, help))->type_name("N|none");
 }
 
-void add_setting(CLI::App& verb, const Setting& setting, ServeOptions& options) {
+void add_setting(CLI::App& verb, const Setting& setting, GivenSettings& given) {
   std::string name(setting.name), help(setting.help), flag = setting.flag();
   if (std::holds_alternative<setting::Flag>(setting.target)) {
     verb.add_flag_function(
@@ -463,12 +462,17 @@ class VerbTable {
   void add_verify() {
     add<VerifyOptions>(
         "verify", "Check the journal, its hash chains, and that every table is what the journal says",
-        "Examples:\n  pawl verify --data ./data\n  pawl verify --server https://pawl.example.org --json\n"
+        "Examples:\n  pawl verify --data ./data\n  pawl verify --store postgres://pawl@db/pawl\n"
+        "  pawl verify --server https://pawl.example.org --json\n"
         "Of a server, what it hands out is checked: every run's stream, its hashes, and that the run is what it says.\n"
+        "Of a folder or a database, everything, as it is at one moment; servers may go on meanwhile.\n"
         "Ends with 0 when clean, 1 when there are problems. Reads only.",
         verify, [](CLI::App& verb, VerifyOptions& options) {
           add_data(verb, options.data);
           add_server(verb, options.server);
+          last_wins(verb.add_option("--store", options.store, "a database: postgres://user@host/database"))
+              ->type_name("URL")
+              ->excludes("--server", "--data");
           verb.add_flag("--json", options.json, "one JSON object a problem, then a summary");
           verb.add_flag("--no-color,--no-colour", options.no_colour, "no colours");
         });

@@ -195,6 +195,7 @@ ExitCode work(const WorkerOptions& options);
 struct VerifyOptions {
   std::string data;
   std::string server;
+  std::string store;
   bool json = false;
   bool no_colour = false;
 };

@@ -106,6 +106,15 @@ inline constexpr const char* run_streams =
 inline constexpr const char* tenant_streams =
     "SELECT tenant, tenant FROM pawl.tenants WHERE tenant > $1 AND seq > 0 ORDER BY tenant LIMIT $2";
 
+// What does not fit: nothing, when all is well.
+inline constexpr const char* wrong_meters =
+    "SELECT m.workflow, m.running, n.leases FROM pawl.meters m CROSS JOIN LATERAL (SELECT coalesce(sum(r.leases), 0)::bigint "
+    "AS leases FROM pawl.runs r WHERE r.tenant = m.tenant AND (m.workflow = '' OR r.workflow = m.workflow)) n "
+    "WHERE m.running <> n.leases ORDER BY m.tenant, m.workflow";
+inline constexpr const char* requests_for_nothing =
+    "SELECT count(*) FROM pawl.requests q WHERE NOT EXISTS (SELECT FROM pawl.runs r WHERE r.tenant = q.tenant AND r.id = "
+    "q.run)";
+
 #undef PAWL_RUN_COLUMNS
 #undef PAWL_EDGE
 
