@@ -388,6 +388,21 @@ Store::Stream PostgresStore::history(StreamKey key) {
   return stream;
 }
 
+void PostgresStore::for_each_piece_back(
+    StreamKey key, const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit) {
+  constexpr std::size_t pieces_a_look = 16;
+  for (std::uint64_t before = INT64_MAX;;) {
+    Values values;
+    values.id(key.tenant.bits).id(key.stream).u64(before).limit(pieces_a_look);
+    Rows rows = pool_.read([&](Connection& connection) { return connection.ask(key.tenant, postgres::pieces_before, values); });
+    for (int row = 0; row < rows.size(); ++row) {
+      before = rows.u64(row, 0);
+      if (!visit(before, rows.bytes(row, 1))) return;
+    }
+    if (static_cast<std::size_t>(rows.size()) < pieces_a_look) return;
+  }
+}
+
 void PostgresStore::for_each_stream(const std::function<void(StreamKey)>& visit) {
   auto walk = [&](auto next_page) {
     StreamKey place;

@@ -101,6 +101,9 @@ inline constexpr const char* run_history =
 inline constexpr const char* tenant_history =
     "SELECT t.seq, t.head, e.first_seq, e.lines FROM pawl.tenants t LEFT JOIN pawl.events e ON e.tenant = t.tenant AND "
     "e.stream = t.tenant WHERE t.tenant = $1 ORDER BY e.first_seq";
+inline constexpr const char* pieces_before =
+    "SELECT first_seq, lines FROM pawl.events WHERE tenant = $1 AND stream = $2 AND first_seq < $3 "
+    "ORDER BY first_seq DESC LIMIT $4";
 inline constexpr const char* run_streams =
     "SELECT tenant, id FROM pawl.runs WHERE (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3";
 inline constexpr const char* tenant_streams =
