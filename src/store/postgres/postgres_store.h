@@ -62,6 +62,9 @@ class PostgresStore final : public SharedStore {
   void for_each_frame(const std::function<void(Position, std::string_view parts)>& visit) override;
   void for_each_ready(const std::function<void(const ReadyStep&)>& visit) override;
   std::optional<KeptFrame> frame_after(Position position) override;
+  std::optional<Position> follow(const std::string& follower, Duration hold) override;
+  void followed(const std::string& follower, Position position) override;
+  void unfollow(const std::string& follower) override;
   void for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) override;
   std::vector<DueRun> leased_runs() override;
   std::vector<DueRun> due_runs(Instant until, std::size_t limit, std::optional<DueRun> after) override;
