@@ -190,6 +190,15 @@ void Engine::publish_policy(TenantId tenant, PolicySource source, Actor by, Repl
   });
 }
 
+void Engine::inspect_tenant(TenantId tenant, Reply<TenantHead> reply) {
+  TenantEntry* entry = find_entry(tenant);
+  if (!entry) return answer_with<TenantHead>(reply, no_such("tenant"));
+  if (shared_) learn(tenant);
+  answer_on<TenantHead>(basis_of(*entry), reply, TenantHead{entry->tenant, entry->head}, [&] {
+    return [tenant](Engine& engine, Reply<TenantHead> again) { engine.inspect_tenant(tenant, std::move(again)); };
+  });
+}
+
 void Engine::record_evidence(TenantId tenant, EvidenceRecord record, Actor by, Reply<TenantId> reply) {
   TenantEntry* entry = find_entry(tenant);
   if (!entry) return answer_with<TenantId>(reply, no_such("tenant"));
