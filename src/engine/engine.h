@@ -31,6 +31,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
 #include "core/decide.h"
@@ -217,6 +218,17 @@ class Engine {
 
   // The same content as the latest version's gives that version.
   void publish_policy(TenantId tenant, PolicySource source, Actor by, Reply<PolicyRef> reply);
+
+  // The tenant as decided so far, and its stream's head; the answer waits for it to be durable.
+  struct TenantHead {
+    Tenant tenant;
+    Hash head;
+  };
+  void inspect_tenant(TenantId tenant, Reply<TenantHead> reply);
+  // What src/evidence made of the journal is recorded. Refused as invalid when it does not follow
+  // what is there: somebody else was faster, and whoever made it looks again.
+  using EvidenceRecord = std::variant<SigningKeySet, CheckpointMade, BundleStored>;
+  void record_evidence(TenantId tenant, EvidenceRecord record, Actor by, Reply<TenantId> reply);
 
   // Runs.
   // Gives the run that the answer will name, so that the same turn can ask for more of it.

@@ -207,6 +207,32 @@ void Engine::publish_policy(TenantId tenant, PolicySource source, Actor by, Repl
   });
 }
 
+void Engine::inspect_tenant(TenantId tenant, Reply<TenantHead> reply) {
+  TenantEntry* entry = find_entry(tenant);
+  if (!entry) return answer_with<TenantHead>(reply, no_such("tenant"));
+  if (shared_) learn(tenant);
+  answer_on<TenantHead>(basis_of(*entry), reply, TenantHead{entry->tenant, entry->head}, [&] {
+    return [tenant](Engine& engine, Reply<TenantHead> again) { engine.inspect_tenant(tenant, std::move(again)); };
+  });
+}
+
+void Engine::record_evidence(TenantId tenant, EvidenceRecord record, Actor by, Reply<TenantId> reply) {
+  TenantEntry* entry = find_entry(tenant);
+  if (!entry) return answer_with<TenantId>(reply, no_such("tenant"));
+  if (shared_) learn(tenant);
+  TenantPayload payload = std::visit([](const auto& each) -> TenantPayload { return each; }, record);
+  // Tried on a copy: what does not follow is refused, never appended.
+  Tenant tried = entry->tenant;
+  if (auto folded = evolve_checked(tried, {clock_.now(), by, payload}); !folded)
+    return answer_with<TenantId>(reply, std::unexpected(Refusal{RefusalCode::invalid, folded.error()}));
+  append_tenant_event(*entry, std::move(payload), by);
+  answer_on<TenantId>(basis_of(*entry), reply, tenant, [&] {
+    return [tenant, record, by](Engine& engine, Reply<TenantId> again) {
+      engine.record_evidence(tenant, record, by, std::move(again));
+    };
+  });
+}
+
 void Engine::add_workflow(TenantId tenant, Workflow workflow) {
   const Workflow& added = workflows_.add(tenant, std::move(workflow));
   if (workflows_.latest(tenant, added.name) == &added && !shared_)

@@ -321,6 +321,29 @@ std::optional<KeptFrame> PostgresStore::frame_after(Position position) {
   return frames_.empty() ? std::nullopt : std::optional(frames_.front());
 }
 
+std::optional<Position> PostgresStore::follow(const std::string& follower, Duration hold) {
+  auto server = static_cast<int>(server_number());
+  Rows rows = wander(postgres::find_follower, Values().text(follower));
+  if (rows.empty()) {
+    wander(postgres::enter_follower, Values().text(follower));
+    rows = wander(postgres::find_follower, Values().text(follower));
+  }
+  Duration left(rows.i64(0, 2));
+  bool is_ours = rows.i32(0, 1) == server;
+  if (is_ours && left > hold / 2) return rows.u64(0, 0);
+  if (!is_ours && left > Duration(0)) return std::nullopt;
+  rows = wander(postgres::hold_follower, Values().text(follower).i32(server).i64(hold.count()));
+  return rows.empty() ? std::nullopt : std::optional(rows.u64(0, 0));
+}
+
+void PostgresStore::followed(const std::string& follower, Position position) {
+  wander(postgres::move_follower, Values().text(follower).u64(position));
+}
+
+void PostgresStore::unfollow(const std::string& follower) {
+  wander(postgres::release_follower, Values().text(follower).i32(static_cast<int>(server_number())));
+}
+
 void PostgresStore::for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) {
   Rows rows = wander(postgres::starts_since, Values().at(since));
   for (int row = 0; row < rows.size(); ++row)
@@ -417,6 +440,21 @@ Store::Stream PostgresStore::history(StreamKey key) {
     if (!rows.is_null(row, 3)) stream.lines += rows.bytes(row, 3);
   }
   return stream;
+}
+
+void PostgresStore::for_each_piece_back(
+    StreamKey key, const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit) {
+  constexpr std::size_t pieces_a_look = 16;
+  for (std::uint64_t before = INT64_MAX;;) {
+    Values values;
+    values.id(key.tenant.bits).id(key.stream).u64(before).limit(pieces_a_look);
+    Rows rows = pool_.read([&](Connection& connection) { return connection.ask(key.tenant, postgres::pieces_before, values); });
+    for (int row = 0; row < rows.size(); ++row) {
+      before = rows.u64(row, 0);
+      if (!visit(before, rows.bytes(row, 1))) return;
+    }
+    if (static_cast<std::size_t>(rows.size()) < pieces_a_look) return;
+  }
 }
 
 void PostgresStore::for_each_stream(const std::function<void(StreamKey)>& visit) {

@@ -67,6 +67,9 @@ class PostgresStore final : public SharedStore {
   void for_each_frame(const std::function<void(Position, std::string_view parts)>& visit) override;
   void for_each_ready(const std::function<void(const ReadyStep&)>& visit) override;
   std::optional<KeptFrame> frame_after(Position position) override;
+  std::optional<Position> follow(const std::string& follower, Duration hold) override;
+  void followed(const std::string& follower, Position position) override;
+  void unfollow(const std::string& follower) override;
   void for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) override;
   std::vector<DueRun> leased_runs() override;
   std::vector<DueRun> due_runs(Instant until, std::size_t limit, std::optional<DueRun> after) override;
@@ -81,6 +84,8 @@ class PostgresStore final : public SharedStore {
   std::vector<ReceiptRow> list_receipts(TenantId tenant, const ReceiptFilter& filter) override;
   std::vector<ApprovalRow> list_approvals(TenantId tenant, const ApprovalFilter& filter) override;
   Stream history(StreamKey key) override;
+  void for_each_piece_back(StreamKey key,
+                           const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit) override;
   void for_each_stream(const std::function<void(StreamKey)>& visit) override;
 
  private:
