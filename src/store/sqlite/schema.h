@@ -245,14 +245,16 @@ inline constexpr const char* put_receipt =
     "INSERT INTO receipts(tenant, id, run, status, key) VALUES(?1, ?2, ?3, ?4, ?5) "
     "ON CONFLICT(tenant, id) DO UPDATE SET status = excluded.status";
 inline constexpr const char* find_receipt = "SELECT id, run, status, key FROM receipts WHERE tenant = ?1 AND id = ?2";
+// By name: without figures about the tables SQLite takes the primary key, and walks all receipts of the tenant.
 inline constexpr const char* find_effects =
-    "SELECT id, run, status, key FROM receipts WHERE tenant = ?1 AND key = ?2 AND status IN (0, 1, 3)";
+    "SELECT id, run, status, key FROM receipts INDEXED BY receipts_by_key "
+    "WHERE tenant = ?1 AND key = ?2 AND status IN (0, 1, 3)";
 inline constexpr const char* list_receipts =
     "SELECT id, run, status, key FROM receipts WHERE tenant = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3";
 inline constexpr const char* list_receipts_by_status =
     "SELECT id, run, status, key FROM receipts WHERE tenant = ?1 AND id < ?2 AND status = ?4 ORDER BY id DESC LIMIT ?3";
 inline constexpr const char* list_receipts_in_doubt =
-    "SELECT id, run, status, key FROM receipts WHERE tenant = ?1 AND id < ?2 AND status = 3 ORDER BY id DESC LIMIT ?3";
+    "SELECT id, run, status, key FROM receipts INDEXED BY receipts_in_doubt WHERE tenant = ?1 AND id < ?2 AND status = 3 ORDER BY id DESC LIMIT ?3";
 
 // Tenants and their workflows.
 inline constexpr const char* put_tenant =
