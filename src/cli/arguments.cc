@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <map>
 #include <memory>
 
@@ -7,6 +9,7 @@
 #include "cli/settings.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
+#include "core/tenant.h"
 
 namespace pawl {
 namespace {
@@ -51,9 +54,23 @@ void add_server(CLI::App& verb, std::string& server) {
       ->type_name("URL");
 }
 
-void add_setting(CLI::App& verb, const Setting& setting, ServeOptions& options) {
+// In the API a cap has its flag's name.
+void add_cap(CLI::App& verb, const std::string& flag, int least, CapsOptions& options, const std::string& help) {
+  auto read = [&options, flag, least](const std::string& text) {
+    int value = 0;
+    const char* end = text.data() + text.size();
+    auto [stopped, error] = std::from_chars(text.data(), end, value);
+    if (text != "none" && (error != std::errc() || stopped != end || value < least))
+      throw CLI::ValidationError(flag, fmt::format("{} is neither a number from {} on nor none", printable(text), least));
+    std::string name = flag.substr(2);
+    std::ranges::replace(name, '-', '_');
+    options.caps.emplace_back(name, text == "none" ? std::nullopt : std::optional(value));
+  };
+  last_wins(verb.add_option_function<std::string>(flag, read, help))->type_name("N|none");
+}
+
+void add_setting(CLI::App& verb, const Setting& setting, GivenSettings& given) {
   std::string name(setting.name), help(setting.help), flag = setting.flag();
-  auto& given = options.given;
   if (std::holds_alternative<setting::Flag>(setting.target)) {
     verb.add_flag_function(
         flag + ",!--no-" + flag.substr(2),
@@ -84,6 +101,8 @@ void add_progress(CLI::App& verb, ProgressFlags& flags) {
   verb.add_option("--reason", flags.reason, "why, for the journal")->type_name("TEXT");
   verb.add_flag("--json", flags.json, "one JSON object an event, then one with the result");
   verb.add_flag("--no-color,--no-colour", flags.no_colour, "no colours (NO_COLOR does the same)");
+  for (const Setting& setting : serve_settings())
+    if (setting.for_runs) add_setting(verb, setting, flags.given);
 }
 
 // One function a verb: declares its flags and says what to execute with them.
@@ -104,6 +123,7 @@ class VerbTable {
     add_policy();
     add_keys();
     add_tenants();
+    add_caps();
     add_worker();
     add_verify();
     add_migrate();
@@ -185,7 +205,7 @@ class VerbTable {
           verb.add_option("--config", options.config, "file with settings [$PAWL_CONFIG, else pawl.yaml in the data folder]")
               ->type_name("FILE");
           verb.add_flag("--print-config", options.print_config, "print every setting with where it comes from, and end");
-          for (const Setting& setting : serve_settings()) add_setting(verb, setting, options);
+          for (const Setting& setting : serve_settings()) add_setting(verb, setting, options.given);
         });
   }
 
@@ -375,6 +395,28 @@ class VerbTable {
                           add_server(verb, options.server);
                           verb.add_flag("--json", options.json, "as JSON");
                         });
+  }
+
+  void add_caps() {
+    add<CapsOptions>(
+        "caps", "Show what a tenant may use at most and what that held back, or change it while it works",
+        "Examples:\n  pawl caps\n  pawl caps --max-concurrency 20 --max-runs-per-min 600\n"
+        "  pawl caps --max-concurrency none\n  pawl caps --weight 3\n  pawl caps --workspace europe --weight 2\n"
+        "What is not named stays as it is. Caps of one workflow stand in its definition.",
+        manage_caps, [](CLI::App& verb, CapsOptions& options) {
+          add_cap(verb, "--max-concurrency", 1, options, "steps that run at once");
+          add_cap(verb, "--max-runs-per-min", 1, options, "runs that start in any 60 seconds; others wait for their turn");
+          add_cap(verb, "--max-writes-per-run", 0, options, "writes of one run; one that wants more is denied");
+          verb.add_option("--weight", options.weight, "the tenant's share of the turns, or the workspace's")
+              ->type_name("N")
+              ->check(CLI::Range(1, weight_max));
+          verb.add_option("--workspace", options.workspace, "give this workspace the weight")
+              ->type_name("NAME")
+              ->needs("--weight");
+          add_data(verb, options.data);
+          add_server(verb, options.server);
+          verb.add_flag("--json", options.json, "as one JSON object");
+        });
   }
 
   void add_worker() {

@@ -238,7 +238,8 @@ class HttpRequestTool final : public Tool {
       if (!answer) return failed(answer.error(), request, limits_);
       if (answer->status >= 400) return refused_by_server(request, *answer, now);
       if (!follows || answer->redirect_url.empty()) return completed(std::move(*answer));
-      if (redirects == redirects_max) return invalid_arguments(fmt::format("more than {} redirects", redirects_max));
+      if (redirects == redirects_max)
+        return failure("TOOL_INVALID_ARGUMENTS", fmt::format("more than {} redirects", redirects_max));
       request = redirected(std::move(request), *answer);
       request.timeout = std::max(std::chrono::ceil<Duration>(deadline - steady_clock::now()), Duration(1));
     }
@@ -249,10 +250,10 @@ class HttpRequestTool final : public Tool {
   const ToolLimits limits_;
   const HttpRules rules_;
   const ToolSpec spec_{.name = {"http.request"},
-                       .keys = {{.name = "url", .required = true, .kind = Kind::text},
+                       .keys = {{.name = "url", .required = true, .kind = Kind::text, .secrets = true},
                                 {.name = "method", .kind = Kind::text},
-                                {.name = "headers", .kind = Kind::text_map},
-                                {.name = "body"},
+                                {.name = "headers", .kind = Kind::text_map, .secrets = true},
+                                {.name = "body", .secrets = true},
                                 {.name = "timeout", .kind = Kind::duration},
                                 {.name = "connect_timeout", .kind = Kind::duration},
                                 {.name = "follow_redirects", .kind = Kind::boolean}},

@@ -22,7 +22,7 @@
 
 #include "tools/arguments.h"
 #include "tools/outcome.h"
-#include "tools/process.h"
+#include "process/process.h"
 #include "tools/tools.h"
 
 namespace pawl {
@@ -72,6 +72,8 @@ std::vector<std::string> read_environment(Arguments& with, const Lease& lease) {
   for (const char* name : passed_by_default) environment.pass(name);
   for (const auto& name : with.text_list("pass_env")) {
     if (!is_environment_name(name)) with.refuse("pass_env", "must be a list of names of variables");
+    // They may be other tenants'; a step's own stand in `env`.
+    if (name.starts_with("PAWL_SECRET_")) with.refuse("pass_env", "must not pass secrets on; name them in `env`");
     environment.pass(name);
   }
   for (const auto& [name, value] : with.text_map("env")) {
@@ -204,7 +206,9 @@ Failed could_not_start(const SpawnError& error, const Command& command) {
     case SpawnError::Stage::resources:
       break;
   }
-  return failure("TOOL_FAILED", fmt::format("could not start {}: {}", command.argv.front(), reason));
+  auto failed = failure("TOOL_FAILED", fmt::format("could not start {}: {}", command.argv.front(), reason));
+  failed.is_harmless = true;
+  return failed;
 }
 
 Failed ended_badly(int status, const Command& command, const std::string& stderr_text) {
@@ -214,7 +218,11 @@ Failed ended_badly(int status, const Command& command, const std::string& stderr
   if (!stderr_text.empty()) message += ": " + tail_of(stderr_text, message_stderr_bytes_max);
   // What shells say when the program is not there or cannot be run: no further attempt will find it.
   const bool never_ran = WIFEXITED(status) && (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127);
-  return never_ran ? invalid_arguments(std::move(message)) : failure("TOOL_FAILED", std::move(message));
+  if (never_ran) return invalid_arguments(std::move(message));
+  auto failed = failure("TOOL_FAILED", std::move(message));
+  // A program that ends by itself and says that it failed is believed. One that was killed said nothing.
+  failed.is_harmless = WIFEXITED(status);
+  return failed;
 }
 
 ToolResult ended_well(const Command& command, const std::string& stdout_text, const std::string& stderr_text) {
@@ -304,10 +312,10 @@ class Shell final : public Tool {
   const ToolLimits limits_;
   const ToolSpec spec_{.name = {"shell"},
                        .keys = {{.name = "argv", .required = true, .kind = Kind::text_list},
-                                {.name = "env", .kind = Kind::text_map},
+                                {.name = "env", .kind = Kind::text_map, .secrets = true},
                                 {.name = "pass_env", .kind = Kind::text_list},
                                 {.name = "cwd", .kind = Kind::text},
-                                {.name = "stdin", .kind = Kind::text},
+                                {.name = "stdin", .kind = Kind::text, .secrets = true},
                                 {.name = "parse", .kind = Kind::text}},
                        .writes = ToolSpec::Writes::always};
 };
