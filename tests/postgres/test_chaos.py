@@ -6,7 +6,6 @@ the standby takes over. Then it is quiet, and what was acknowledged is compared 
 CHAOS_SECONDS says how long (90), CHAOS_SEED repeats what is drawn; moments remain those of the machine.
 """
 import collections
-import contextlib
 import json
 import os
 import random
@@ -17,10 +16,11 @@ import threading
 import time
 import unittest
 import urllib.error
+import urllib.parse
 import urllib.request
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from chaos_parts import Follower, Ledger, Target
 from pair import Pair
 from town import PAWL, Town
 
@@ -28,6 +28,7 @@ SECONDS = float(os.environ.get("CHAOS_SECONDS", "90"))
 SEED = int(os.environ.get("CHAOS_SEED") or random.SystemRandom().randrange(1 << 32))
 SLACK = float(os.environ.get("API_SLACK", "1"))
 LEASE_S = 3
+GOVERNED_S = 7  # well within its lease
 ANSWER_S = 4 * SLACK
 RUNS_OPEN_MAX = 60
 SETTLE_S = 90 + 30 * SLACK
@@ -40,6 +41,13 @@ steps:
   - {id: middle, tool: noop}
   - {id: last, tool: chaos.effect, lease: 3s, with: {takes_s: 0}, retry: {max_attempts: 100, base: 10ms, max: 200ms}}
 """
+# Its lease is longer than a server is frozen: whoever was allowed to call has time to.
+GOVERNED = """
+workflow: governed
+steps:
+  - {id: only, tool: chaos.governed, lease: 15s, retry: {max_attempts: 100, base: 10ms, max: 200ms}}
+"""
+POLICY = "policy: chaos\nrules:\n- {id: all, effect: allow, when: connector = 'target'}\n"
 GATED = """
 workflow: gated
 steps:
@@ -55,92 +63,9 @@ read -r -t 10 answer <&3 && case $answer in *200*) printf '{{"key": "%s"}}' "$PA
 """
 
 
-class Target:
-    """Counts what reaches it. Calls under one key are one effect."""
-
-    def __init__(self):
-        self.calls = collections.Counter()
-        lock = threading.Lock()
-        calls = self.calls
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                with lock:
-                    calls[self.headers["Idempotency-Key"]] += 1
-                self.send_response(200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.port = self.server.server_port
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def close(self):
-        self.server.shutdown()
-        self.server.server_close()
-
-
-class Ledger:
-    """What clients were told, and may rely on."""
-
-    def __init__(self):
-        self.lock = threading.Lock()
-        self.created = {}    # run -> workflow
-        self.decided = {}    # run -> the status it was told to have
-        self.completed = {}  # (run, step) -> the output that was taken
-        self.keys = set()    # ids of API keys
-
-    def note(self, what, key, value=None):
-        with self.lock:
-            getattr(self, what)[key] = value
-
-
-class Follower(threading.Thread):
-    """Follows the feed, at one server after the other, from where it was."""
-
-    def __init__(self, chaos, dice):
-        super().__init__(daemon=True)
-        self.chaos, self.dice = chaos, dice
-        self.seen = collections.defaultdict(list)  # run -> sequence numbers as they came
-        self.position = "0"
-        self.moves = 0
-        self.over = False
-
-    def run(self):
-        while not self.over:
-            server = self.dice.choice(self.chaos.servers)
-            with contextlib.suppress(OSError, ValueError, urllib.error.URLError):
-                request = urllib.request.Request(f"{server.url}/events?after={self.position}", headers={
-                    "Authorization": "Bearer " + self.chaos.key(), "Accept": "text/event-stream"})
-                with urllib.request.urlopen(request, timeout=ANSWER_S) as feed:
-                    self.follow(feed, until=time.monotonic() + self.dice.uniform(3, 10))
-            self.moves += 1
-            time.sleep(0.1)
-
-    def follow(self, feed, until):
-        """An event counts with the empty line behind it: what is cut off comes again."""
-        data, position = None, None
-        while time.monotonic() < until and not self.over:
-            line = feed.readline()
-            if not line:
-                return
-            line = line.decode().rstrip("\n")
-            if line.startswith("data: "):
-                data = line[6:]
-            elif line.startswith("id: "):
-                position = line[4:]
-            elif line == "":
-                if data and (message := json.loads(data)) and "seq" in message and "run_id" in message:
-                    self.seen[message["run_id"]].append(message["seq"])
-                self.position = position or self.position
-                data, position = None, None
-
-
 class Chaos(Town):
+    answer_s = ANSWER_S
+
     @classmethod
     def setUpClass(cls):
         cls.cluster = Pair()
@@ -193,7 +118,7 @@ class Chaos(Town):
         """Asks for things, and writes down what it was told."""
         dice = random.Random(f"{SEED} client {number}")
         while not self.closed.is_set():
-            kind = dice.choices(("effects", "gated", "key"), (70, 25, 5))[0]
+            kind = dice.choices(("effects", "governed", "gated", "key"), (50, 20, 25, 5))[0]
             if kind == "key":
                 self.ledger.keys.add(self.insist(dice, "POST", "/keys", {"name": "some", "role": "viewer"})["id"])
                 continue
@@ -205,7 +130,7 @@ class Chaos(Town):
             self.ledger.note("created", run, kind)
             if kind == "gated":
                 self.decide(dice, run)
-            elif dice.random() < 0.05:
+            elif kind == "effects" and dice.random() < 0.05:
                 self.cancel(dice, run)
             time.sleep(dice.uniform(0, 0.2))
 
@@ -237,15 +162,47 @@ class Chaos(Town):
         """Takes work from one server and reports it to another, and knows what was acknowledged."""
         dice = random.Random(f"{SEED} worker {number}")
         while not self.over.is_set():
-            body = {"worker": f"wanderer-{number}", "tools": ["chaos.effect"], "max": 4, "wait": "1s"}
+            asked_at = time.monotonic()
+            body = {"worker": f"wanderer-{number}", "tools": ["chaos.effect", "chaos.governed"], "max": 4, "wait": "1s"}
             for lease in self.insist(dice, "POST", "/leases", body)["leases"]:
                 key = lease["idempotency_key"]
-                urllib.request.urlopen(urllib.request.Request(
-                    f"http://127.0.0.1:{self.target.port}/", method="POST", data=b"", headers={"Idempotency-Key": key})).read()
+                if lease["tool"] == "chaos.effect":
+                    self.target.call(key)
+                elif not self.pass_gate(dice, lease, asked_at + GOVERNED_S):
+                    continue
                 output = {"key": key, "token": lease["token"]}
                 item = {"lease_id": lease["lease_id"], "token": lease["token"], "output": output}
                 if self.insist(dice, "POST", "/leases/complete", {"items": [item]})["items"][0]["ok"]:
                     self.ledger.note("completed", (lease["run_id"], lease["step_id"]), output)
+
+    def pass_gate(self, dice, lease, deadline):
+        """Has its effect at a target that does not know repeats: proposes, calls once it may, says what came of it. What is
+        in doubt it finds out by looking. False when it must not go on."""
+        path = f"/leases/{urllib.parse.quote(lease['lease_id'], safe='')}/actions"
+        wish = {"token": lease["token"], "connector": "target", "operation": "count", "target": "the target", "can_look": True}
+        try:
+            try:
+                answer = self.insist(dice, "POST", path, wish)
+            except urllib.error.HTTPError as error:
+                if json.load(error)["code"] != "EFFECT_IN_DOUBT":
+                    return False
+                self.done["in_doubt"] += 1
+                happened = lease["idempotency_key"] in self.target.calls
+                answer = self.insist(dice, "POST", path, {**wish, "happened": happened})
+            if answer["decision"] != "allow":
+                self.broken.append(f"the policy allows everything, and the gate says {answer}")
+                return False
+            if answer["is_done"]:
+                return True
+            if time.monotonic() > deadline or dice.random() < 0.05:
+                return False  # too late, or as if it had died just before,
+            self.target.call(lease["idempotency_key"])
+            if dice.random() < 0.05:
+                return False  # or just after the call
+            self.insist(dice, "POST", f"{path}/{answer['receipt_id']}/outcome", {"token": lease["token"], "succeeded": True})
+            return True
+        except urllib.error.HTTPError:
+            return False  # the lease is over
 
     def start_worker(self, number):
         """Six in processes of their own, each at one server: four of the SDK, two of `pawl worker`."""
@@ -334,8 +291,9 @@ class Chaos(Town):
     def test_nothing_is_lost_and_nothing_is_done_twice(self):
         for _ in range(3):
             self.serve()
-        for name, source in (("effects", EFFECTS), ("gated", GATED)):
+        for name, source in (("effects", EFFECTS), ("gated", GATED), ("governed", GOVERNED)):
             self.ask(self.servers[0], "PUT", "/workflows/" + name, source.encode())
+        self.ask(self.servers[0], "PUT", "/policy", POLICY.encode())
         for number in range(6):
             self.start_worker(number)
         follower = Follower(self, random.Random(f"{SEED} follower"))
@@ -362,6 +320,7 @@ class Chaos(Town):
         self.assertGreater(self.done["fail_over"], 0)
         self.compare_with_ledger()
         self.compare_with_target()
+        self.compare_with_receipts()
         self.compare_with_feed(follower)
         self.over.set()
         counter.join()
@@ -403,18 +362,18 @@ class Chaos(Town):
         for run, kind in self.ledger.created.items():
             expected = {self.ledger.decided.get(run, "success")}
             self.assertIn(self.runs[run]["status"], expected | ({"canceled"} if kind == "effects" else set()), run)
+        self.shown = {run: self.ask(self.servers[number % 3], "GET", "/runs/" + run) for number, run in enumerate(self.runs)}
         for (run, step), output in self.ledger.completed.items():
-            shown = self.ask(self.servers[1], "GET", "/runs/" + run)
-            self.assertEqual(next(each["output"] for each in shown["steps"] if each["id"] == step), output, run)
+            self.assertEqual(next(each["output"] for each in self.shown[run]["steps"] if each["id"] == step), output, run)
         self.assertLessEqual(self.ledger.keys, {item["id"] for item in self.ask(self.servers[2], "GET", "/keys")["items"]})
 
     def compare_with_target(self):
         """Every step that succeeded had its effect, under its one key; no other effect but of steps that were canceled."""
         expected, possible = set(), set()
         for run, kind in self.ledger.created.items():
-            if kind != "effects":
+            if kind == "gated":
                 continue
-            for step in self.ask(self.servers[0], "GET", "/runs/" + run)["steps"]:
+            for step in self.shown[run]["steps"]:
                 if step["id"] == "middle":
                     continue
                 if step["status"] == "succeeded":
@@ -426,9 +385,20 @@ class Chaos(Town):
         others = {key for key in called - expected if not any(all(part in key for part in each.split(":")) for each in possible)}
         self.assertEqual(others, set(), "an effect that no step accounts for")
 
+    def compare_with_receipts(self):
+        """A target that knows no repeats was called exactly as often as receipts say."""
+        receipts, cursor = collections.Counter(), ""
+        while cursor is not None:
+            page = self.ask(self.servers[1], "GET", "/receipts?status=succeeded&limit=500" + (f"&cursor={cursor}" if cursor else ""))
+            receipts.update(item["idempotency_key"] for item in page["items"])
+            cursor = page["next_cursor"]
+        governed = [run for run, kind in self.ledger.created.items() if kind == "governed"]
+        self.assertEqual(len(receipts), len(governed))
+        self.assertEqual({key: self.target.calls[key] for key in receipts}, dict(receipts))
+
     def compare_with_feed(self, follower):
         """Every event of every run came once, in order, none left out, wherever the feed was followed."""
-        wanted = {run: self.ask(self.servers[0], "GET", "/runs/" + run)["seq"] for run in self.runs}
+        wanted = {run: shown["seq"] for run, shown in self.shown.items()}
         self.wait_for("the feed has shown the last event", lambda: all(
             follower.seen[run] and follower.seen[run][-1] >= seq for run, seq in wanted.items()))
         follower.over = True

@@ -137,6 +137,50 @@ class Together(Town):
             return False
 
 
+class Apart(Town):
+    """As docs/operating.md has it: the tenant leads every key, so the tables may be partitioned by it."""
+
+    PARTITION = """
+        DO $$
+        DECLARE name text;
+        BEGIN
+          FOREACH name IN ARRAY ARRAY['workflows', 'runs', 'events', 'ready', 'approvals', 'requests', 'receipts', 'effects',
+                                      'starts', 'meters'] LOOP
+            EXECUTE format('ALTER TABLE pawl.%1$I RENAME TO %1$s_whole', name);
+            EXECUTE format('CREATE TABLE pawl.%1$I (LIKE pawl.%1$s_whole INCLUDING ALL) PARTITION BY HASH (tenant)', name);
+            FOR part IN 0..3 LOOP
+              EXECUTE format('CREATE TABLE pawl.%1$s_%2$s PARTITION OF pawl.%1$I FOR VALUES WITH (MODULUS 4, REMAINDER %2$s)',
+                             name, part);
+            END LOOP;
+            EXECUTE format('INSERT INTO pawl.%1$I OVERRIDING SYSTEM VALUE SELECT * FROM pawl.%1$s_whole', name);
+            EXECUTE format('DROP TABLE pawl.%1$s_whole', name);
+            EXECUTE format('ALTER TABLE pawl.%1$I OWNER TO pawl', name);
+            EXECUTE format('ALTER TABLE pawl.%I ENABLE ROW LEVEL SECURITY', name);
+            EXECUTE format('ALTER TABLE pawl.%I FORCE ROW LEVEL SECURITY', name);
+            EXECUTE format('CREATE POLICY one_tenant ON pawl.%I USING ((SELECT current_setting(''pawl.tenant'', true)) = ''*'' '
+                           'OR tenant::text = (SELECT current_setting(''pawl.tenant'', true)))', name);
+          END LOOP;
+        END $$"""
+
+    def test_tables_may_be_partitioned_by_tenant(self):
+        a = self.serve()
+        self.ask(a, "PUT", "/workflows/local", LOCAL.encode())
+        first = self.ask(a, "POST", "/runs", {"workflow": "local"}, {"Idempotency-Key": "first"})["id"]
+        self.wait_for("the run ends", lambda: self.status(a, first) == "success")
+        a.kill()
+        self.cluster.sql(self.PARTITION, self.name)
+        a.start()
+        b = self.serve()
+        again = self.ask(b, "POST", "/runs", {"workflow": "local"}, {"Idempotency-Key": "first"})["id"]
+        self.assertEqual(again, first)
+        runs = [self.ask(server, "POST", "/runs", {"workflow": "local"}, {"Idempotency-Key": str(n)})["id"]
+                for n in range(10) for server in (a, b)]
+        self.assertEqual(len(set(runs)), 10)
+        self.wait_for("all end", lambda: all(self.status(a, run) == "success" for run in runs))
+        done = subprocess.run([PAWL, "verify", "--store", self.cluster.url(self.name)], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
 class Moving(Town):
     def test_a_folder_moves_with_its_runs_chains_and_keys(self):
         folder = self.place / "0"
