@@ -8,11 +8,6 @@ namespace {
 
 using boost::json::object;
 
-struct ExampleDoc {
-  std::string_view name;
-  std::string_view text;
-};
-
 std::vector<ExampleDoc> run_examples() {
   return {
       {"RunStarted",
@@ -552,7 +547,7 @@ std::vector<ProblemDoc> problem_docs() {
 
 object examples() {
   object out;
-  for (const auto& docs : {run_examples(), answer_examples(), request_examples()})
+  for (const auto& docs : {run_examples(), answer_examples(), request_examples(), evidence_examples()})
     for (const ExampleDoc& doc : docs) {
       auto value = parse_json(doc.text);
       invariant(value.has_value(), "an example in openapi_examples.cc is not JSON");

@@ -472,6 +472,7 @@ std::vector<TagDoc> tag_docs() {
           {"workflows", "Publish definitions. Every version stays."},
           {"policy", "What actions may become of, and who is asked."},
           {"approvals", "The inbox of those who decide."},
+          {"evidence", "What was done, provable to someone who does not trust the server."},
           {"leases", "For workers: take steps, report on them, keep them."},
           {"tenants", "Whom everything belongs to, and what they may use."},
           {"keys", "Make, rotate and revoke API keys."},
@@ -481,7 +482,8 @@ std::vector<TagDoc> tag_docs() {
 
 std::vector<RouteDoc> route_docs() {
   std::vector<RouteDoc> all;
-  for (auto part : {runs(), workflows(), policies(), approvals(), leases(), tenants(), keys(), operations()})
+  for (auto part : {runs(), workflows(), policies(), approvals(), leases(), tenants(), keys(), operations(),
+                    evidence_route_docs()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }
