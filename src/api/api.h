@@ -28,6 +28,10 @@
 #include "http/message.h"
 #include "api/problem.h"
 
+namespace pawl {
+class Notary;
+}
+
 namespace pawl::api {
 
 class Api;
@@ -71,6 +75,7 @@ std::vector<Route> people_routes();
 std::vector<Route> tenant_routes();
 std::vector<Route> feed_routes();
 std::vector<Route> operation_routes();
+std::vector<Route> evidence_routes();
 
 struct ApiOptions {
   // Requests that wait for the engine; past it, new ones are answered 503 with Retry-After, except workers' reports and
@@ -95,6 +100,7 @@ class Api final : public Handler {
     Metrics& metrics;
     const Clock& clock;
     Log& log;
+    Notary& notary;
   };
   explicit Api(Parts parts, ApiOptions options = {});
 
@@ -111,6 +117,8 @@ class Api final : public Handler {
   const Clock& clock() const { return parts_.clock; }
   Background& background() { return background_; }
   Log& log() { return parts_.log; }
+  // Only from background threads.
+  Notary& notary() { return parts_.notary; }
   std::atomic<bool>& ready() { return ready_; }
   // The database of several servers, when it cannot be reached.
   bool is_store_away() { return store().shared() && !store().shared()->is_reachable(); }

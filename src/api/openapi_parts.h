@@ -89,6 +89,10 @@ std::vector<RouteDoc> governance_routes();
 std::vector<ObjectDoc> governance_answers();
 std::vector<ObjectDoc> governance_requests();
 std::vector<ExampleDoc> governance_examples();
+// The parts of these that concern evidence.
+std::vector<ObjectDoc> evidence_objects();
+std::vector<RouteDoc> evidence_route_docs();
+std::vector<ExampleDoc> evidence_examples();
 
 // The schema of one such word.
 boost::json::object schema_of(std::string_view type);

@@ -478,6 +478,7 @@ std::vector<TagDoc> tag_docs() {
           {"workflows", "Publish definitions. Every version stays."},
           {"policy", "What actions may become of, and who is asked."},
           {"approvals", "The inbox of those who decide."},
+          {"evidence", "What was done, provable to someone who does not trust the server."},
           {"leases", "For workers: take steps, pass the gate, report, ask."},
           {"receipts", "What was done outside, and what became of it."},
           {"people", "Who stands behind which keys and accounts."},
@@ -490,7 +491,7 @@ std::vector<TagDoc> tag_docs() {
 std::vector<RouteDoc> route_docs() {
   std::vector<RouteDoc> all;
   for (auto part : {runs(), workflows(), policies(), approvals(), leases(), governance_routes(), tenants(), keys(),
-                    operations()})
+                    operations(), evidence_route_docs()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }

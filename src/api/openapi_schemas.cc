@@ -109,6 +109,7 @@ void add_texts(object& out) {
       object{{"type", "integer"}, {"minimum", 1}, {"maximum", weight_max}, {"description", "A share of turns."}};
   out["Definition"] =
       object{{"type", "string"}, {"description", "A workflow in YAML; the keys are those of WorkflowDefinition."}};
+  out["Archive"] = object{{"type", "string"}, {"format", "binary"}};
   out["PolicyText"] =
       object{{"type", "string"}, {"description", "A policy in YAML; the keys are those of PolicyDefinition."}};
   out["Figures"] = object{{"type", "string"}, {"description", "Prometheus's text format."}};
@@ -179,6 +180,7 @@ object schema_of(std::string_view type) {
 object schemas() {
   object out;
   for (const ObjectDoc& doc : answer_objects()) out[doc.name] = object_schema(doc, Unknown::allowed);
+  for (const ObjectDoc& doc : evidence_objects()) out[doc.name] = object_schema(doc, Unknown::allowed);
   for (const ObjectDoc& doc : request_objects()) out[doc.name] = object_schema(doc, Unknown::refused);
   out["Event"].as_object()["additionalProperties"] = true;  // said aloud: every type has fields of its own
   add_words(out);

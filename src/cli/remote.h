@@ -32,6 +32,7 @@ class Remote {
 
   // What the server answers; its refusal as a Stop with what it said.
   Json get(const std::string& path) const { return call("GET", path, {}); }
+  std::string get_bytes(const std::string& path) const { return send("GET", path, {}, {}); }
   Json post(const std::string& path, const Json& body) const;
   Json put(const std::string& path, const std::string& body) const { return call("PUT", path, body); }
   Json patch(const std::string& path, const Json& body) const;
@@ -62,6 +63,7 @@ class Remote {
 
  private:
   Remote() = default;
+  std::string send(const char* method, const std::string& path, const std::string& body, std::string_view header) const;
   Json call(const char* method, const std::string& path, const std::string& body, std::string_view header = {}) const;
 
   std::string url_;
