@@ -57,6 +57,7 @@ int status_of(RefusalCode code) {
     case RefusalCode::outcome_missing:
     case RefusalCode::effect_in_progress:
     case RefusalCode::effect_in_doubt:
+    case RefusalCode::not_reversible:
       return 409;
     case RefusalCode::policy_changed:
       return 503;

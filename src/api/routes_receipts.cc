@@ -2,6 +2,7 @@
 #include <boost/json/array.hpp>
 
 #include "api/api.h"
+#include "engine/undoing.h"
 
 namespace pawl::api {
 namespace {
@@ -95,6 +96,35 @@ void settle_receipt(CallPtr call) {
   });
 }
 
+Reply<UndoAnswer> reply_with_undo(CallPtr call) {
+  return [call](std::expected<UndoAnswer, Refusal> made) {
+    if (!made) return call->answer(problem_of(made.error()));
+    array undoing, left;
+    for (ReceiptId id : made->plan.undoing) undoing.emplace_back(id.str());
+    for (const auto& [id, why] : made->plan.left) left.push_back(object{{"receipt_id", id.str()}, {"why", why}});
+    call->answer(made->run.is_new ? 201 : 200, object{{"run_id", made->run.run.str()},
+                                                      {"status", to_string(made->run.status)},
+                                                      {"undoing", std::move(undoing)},
+                                                      {"left", std::move(left)}});
+  };
+}
+
+void reverse_receipt(CallPtr call) {
+  call->query.only({});
+  Input::parse(call->request).only({});
+  with_run_of_receipt(call, [call](RunId run, ReceiptId id) {
+    undo(call->api.runtime(), {.tenant = call->who.tenant, .run = run, .only = id, .by = call->who.actor()},
+         reply_with_undo(call));
+  });
+}
+
+void undo_run(CallPtr call) {
+  call->query.only({});
+  Input::parse(call->request).only({});
+  undo(call->api.runtime(), {.tenant = call->who.tenant, .run = run_of(*call), .by = call->who.actor()},
+       reply_with_undo(call));
+}
+
 }  // namespace
 
 std::vector<Route> receipt_routes() {
@@ -104,6 +134,8 @@ std::vector<Route> receipt_routes() {
       {get, "/receipts", viewer, list_receipts, "What was done outside, newest first"},
       {get, "/receipts/{id}", viewer, get_receipt, "A receipt: what was allowed, done and answered"},
       {post, "/receipts/{id}/settle", approver, settle_receipt, "Say whether an effect that is in doubt happened"},
+      {post, "/receipts/{id}/reverse", operator_, reverse_receipt, "Undo one effect, as a run of its own"},
+      {post, "/runs/{id}/undo", operator_, undo_run, "Undo what a run did, latest effect first, as a run of its own"},
   };
 }
 

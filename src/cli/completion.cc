@@ -149,6 +149,7 @@ class Completion {
   }
   void offer_actions() const {
     if (verb_->name == "policy") return offer_words<PolicyAction>();
+    if (verb_->name == "people") return offer_words<PeopleAction>();
     for (std::string_view word : {"list", "create", "revoke", "rotate"}) offer(word);
   }
   void offer_graphs() const {

@@ -18,5 +18,7 @@ struct DeclaredVerb {
 // What stands for a value in the help (a flag's type name, a positional's name) also says what it can be: completion.cc
 // has the table.
 std::vector<DeclaredVerb> declare_verbs(CLI::App& app);
+// Of these, those of what was done outside and who allowed it.
+std::vector<DeclaredVerb> declare_governance_verbs(CLI::App& app);
 
 }  // namespace pawl

@@ -145,6 +145,40 @@ struct KeysOptions {
 };
 ExitCode manage_keys(const KeysOptions& options);
 
+struct ReceiptsOptions {
+  std::string data;
+  std::string server;
+  std::string id;
+  std::string status;
+  std::string happened;  // yes or no
+  bool json = false;
+};
+ExitCode show_receipts(const ReceiptsOptions& options);
+
+struct UndoOptions {
+  std::string data;
+  std::string server;
+  std::string run;
+  std::string receipt;
+  bool json = false;
+};
+ExitCode undo_run(const UndoOptions& options);
+
+enum class PeopleAction { list, set, remove };
+template <>
+inline constexpr std::array enum_names<PeopleAction>{std::string_view("list"), std::string_view("set"),
+                                                     std::string_view("remove")};
+struct PeopleOptions {
+  std::string data;
+  std::string server;
+  PeopleAction what = PeopleAction::list;
+  std::string name;
+  std::vector<std::string> keys;
+  std::vector<std::string> accounts;
+  bool json = false;
+};
+ExitCode manage_people(const PeopleOptions& options);
+
 struct TenantsOptions {
   std::string data;
   std::string server;

@@ -34,6 +34,7 @@ enum class RefusalCode {
   effect_in_progress,  // somebody else is having the same effect at this moment
   effect_in_doubt,     // nobody knows whether it happened: a person is asked
   policy_changed,      // the verdict is of an older policy: evaluate again
+  not_reversible,      // nothing would undo it
   invalid              // the request itself is wrong; the message says where
 };
 
@@ -48,7 +49,8 @@ inline constexpr std::array enum_names<RefusalCode>{
     std::string_view("IDEMPOTENCY_KEY_REUSED"), std::string_view("NOT_A_PERSON"),
     std::string_view("UNKNOWN_RECEIPT"),    std::string_view("OUTCOME_MISSING"),
     std::string_view("EFFECT_IN_PROGRESS"), std::string_view("EFFECT_IN_DOUBT"),
-    std::string_view("POLICY_CHANGED"),     std::string_view("INVALID_REQUEST")};
+    std::string_view("POLICY_CHANGED"),     std::string_view("NOT_REVERSIBLE"),
+    std::string_view("INVALID_REQUEST")};
 
 struct Refusal {
   RefusalCode code;

@@ -157,6 +157,10 @@ constexpr std::array refusal_advice{
     RefusalAdvice{RefusalCode::policy_changed,
                   "The policy was replaced between the evaluation of an action and its turn.",
                   "Nothing: it is evaluated again. Seen only when policies change all the time."},
+    RefusalAdvice{RefusalCode::not_reversible,
+                  "Nothing of what was to be undone can be: it did not happen, is undone already, is in doubt, or its "
+                  "connector knows no way back.",
+                  "Read the receipt: `pawl receipts ID`. Settle a doubt first; what has no undo must be set right by hand."},
     RefusalAdvice{RefusalCode::invalid, "The request itself is wrong, whatever the state of things.",
                   "The message says where; correct it and ask again. Unchanged, it will always be refused."},
 };

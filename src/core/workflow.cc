@@ -17,8 +17,10 @@ constexpr std::array<std::string_view, 8> workflow_keys{"workflow", "description
 constexpr std::array<std::string_view, 3> caps_keys{"max_concurrency", "max_runs_per_min", "max_writes_per_run"};
 constexpr std::array<std::string_view, 5> retry_keys{"max_attempts", "base", "max", "jitter", "schedule"};
 // Work is a step that a worker runs; a gate is one that people decide. The first four keys are common to both.
-constexpr std::array<std::string_view, 10> work_keys{"id",    "tool",    "description", "needs", "with",
-                                                     "retry", "timeout", "lease",       "risk",  "idempotency_key"};
+// The last key is for the steps with which pawl itself undoes (core/undo.h), and unknown to everybody else.
+constexpr std::array<std::string_view, 11> undo_keys{"id",      "tool",  "description", "needs",           "with",    "retry",
+                                                     "timeout", "lease", "risk",        "idempotency_key", "reverses"};
+constexpr std::span<const std::string_view> work_keys{undo_keys.data(), undo_keys.size() - 1};
 constexpr std::array<std::string_view, 9> gate_keys{"id",         "tool",   "description", "needs", "tier",
                                                     "two_person", "quorum", "expires",     "prompt"};
 
@@ -242,9 +244,11 @@ class WorkflowReader {
     return hint.empty() ? "; there are " + list_words(known, "and") : hint;
   }
 
+  bool is_undo() const { return out_.name.text.starts_with(undo_workflow_prefix); }
+
   void read_work(const SourceNode& node, const ToolSpec* spec, StepDefinition& out) {
     reader_.only_keys(node, {.owner = "a step",
-                             .here = work_keys,
+                             .here = is_undo() ? std::span<const std::string_view>(undo_keys) : work_keys,
                              .elsewhere = gate_keys,
                              .why_elsewhere = "belongs to a step with `tool: approval`; remove it"});
     out.with = read_with(reader_, node, spec);
@@ -263,6 +267,11 @@ class WorkflowReader {
       out.lease = reader_.duration(entry->value, "lease", shortest).value_or(out.lease);
     if (const auto* entry = find_entry(node, "risk"))
       out.risk = reader_.word<Tier>(entry->value, "risk").value_or(out.risk);
+    if (const auto* entry = find_entry(node, "reverses"); entry && is_undo()) {
+      auto word = reader_.text(entry->value, "reverses");
+      if (word) out.reverses = ReceiptId::parse(*word);
+      if (word && !out.reverses) reader_.refuse(entry->value.place, "`reverses` must be the id of a receipt");
+    }
     if (const auto* entry = find_entry(node, "idempotency_key")) {
       out.idempotency_key = reader_.text_template(entry->value, "idempotency_key").value_or("");
       if (entry->value.kind == SourceNode::Kind::scalar && out.idempotency_key.empty())

@@ -55,6 +55,9 @@ enum class EvidenceDetail { metadata, full };
 template <>
 inline constexpr std::array enum_names<EvidenceDetail>{std::string_view("metadata"), std::string_view("full")};
 
+// Of the workflows with which pawl undoes what runs did (core/undo.h).
+inline constexpr std::string_view undo_workflow_prefix = "pawl.undo.";
+
 struct StepDefinition {
   StepId id;
   ToolName tool;
@@ -69,6 +72,7 @@ struct StepDefinition {
   Duration lease = default_lease;
   Tier risk = Tier::low;
   std::string idempotency_key;  // a template; empty = "<run id>:<step id>"
+  std::optional<ReceiptId> reverses;  // the effect that this step undoes (core/undo.h)
   ApprovalTerms approval;       // for the tool `approval`
 
   bool is_gate() const { return tool == approval_tool; }

@@ -530,6 +530,7 @@ void Engine::report(StepReport& report, Reply<RunAnswer> reply) {
   auto copy = shared_ ? std::make_shared<const StepReport>(report) : nullptr;
   std::optional<Refusal> refusal;
   if (report.effect) refusal = decide_and_apply(*resident, outcome_command(*index, report.token, *report.effect), &report);
+  auto effect = report.effect && report.effect->succeeded && !refusal ? std::optional(report.effect->receipt) : std::nullopt;
   RunCommand command =
       std::visit([&](auto& outcome) { return command_for(*index, report.token, outcome); }, report.outcome);
   if (!refusal) refusal = decide_and_apply(*resident, command, &report);
@@ -539,6 +540,7 @@ void Engine::report(StepReport& report, Reply<RunAnswer> reply) {
       engine.report(once_more, std::move(again));
     };
   });
+  if (effect) record_reversal(resident->run, *index, *effect);
 }
 
 // A run with a live lease is always in memory, so what is not cannot be about a live lease; with several servers the

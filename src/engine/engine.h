@@ -81,6 +81,7 @@ struct NewRun {
   std::shared_ptr<const Idempotency> idempotency;
   std::optional<Money> budget;
   std::optional<Duration> timeout;
+  bool is_house = false;  // pawl's own doing: of a workflow that nobody else may start (core/notices.h)
 };
 
 // What the gate says to a worker that proposes an action.
@@ -344,6 +345,9 @@ class Engine {
   // Thread-safe, unlike the rest.
   const PolicyShelf& policy_shelf() const { return policy_shelf_; }
 
+  // The same, and never changes.
+  const ToolCatalog& tools() const { return tools_; }
+
   EngineStats stats() const;
   const Scheduler& scheduler() const { return scheduler_; }
 
@@ -461,6 +465,8 @@ class Engine {
   void remember_effect(const Run& run, const Proposal& proposal);
   void remember_effects(const Resident& resident);
   void forget_effects(const Run& run);
+  // The step's effect has happened: if it undoes another, that one is reversed, in this very turn.
+  void record_reversal(const Run& run, StepIndex step, ReceiptId effect);
 
   // Scheduling.
   void queue_step(Resident& resident, StepIndex step);

@@ -71,6 +71,12 @@ void Engine::propose(ActionRequest request, Reply<GateAnswer> reply) {
       !planted(Bug::trust_old_verdict))
     return answer_with<GateAnswer>(
         reply, std::unexpected(Refusal{RefusalCode::policy_changed, "the policy has changed meanwhile"}));
+  if (const auto& reverses = resident->run.definition(*index).reverses; reverses != request.proposal->reverses) {
+    // What the step undoes is the plan's to say, not the worker's.
+    auto proposal = std::make_shared<Proposal>(*request.proposal);
+    proposal->reverses = reverses;
+    request.proposal = std::move(proposal);
+  }
   ProposeAction command{.step = *index,
                         .token = request.token,
                         .proposal = request.proposal,
@@ -86,9 +92,17 @@ void Engine::propose(ActionRequest request, Reply<GateAnswer> reply) {
   std::expected<GateAnswer, Refusal> answer = gate_answer(resident->run, command, decision);
   if (decision.refusal) answer = std::unexpected(*decision.refusal);
   if (planted(Bug::call_before_intent) && reply) return reply(std::move(answer));
+  auto done = answer && answer->is_done ? std::optional(answer->receipt) : std::nullopt;
   answer_on<GateAnswer>(basis_of(*resident), reply, std::move(answer), [&] {
     return [request](Engine& engine, Reply<GateAnswer> again) { engine.propose(request, std::move(again)); };
   });
+  if (done) record_reversal(resident->run, *index, *done);
+}
+
+void Engine::record_reversal(const Run& run, StepIndex step, ReceiptId effect) {
+  const auto& reverses = run.definition(step).reverses;
+  auto row = reverses ? store_.find_receipt(run.tenant, *reverses) : std::nullopt;
+  if (row) command(run.tenant, row->run, ReverseReceipt{*reverses, effect}, {});
 }
 
 GateAnswer Engine::gate_answer(const Run& run, const ProposeAction& command, const Decision& decision) const {
@@ -123,11 +137,13 @@ void Engine::record_outcome(TenantId tenant, RunId run, const StepId& step, std:
     return answer_with<RunAnswer>(
         reply, std::unexpected(Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"}));
   auto refusal = decide_and_apply(*resident, outcome_command(*index, token, outcome), nullptr);
+  bool has_happened = !refusal && outcome.succeeded;
   answer_on<RunAnswer>(basis_of(*resident), reply, answer_or(std::move(refusal), *resident), [&] {
     return [=](Engine& engine, Reply<RunAnswer> again) {
       engine.record_outcome(tenant, run, step, token, outcome, std::move(again));
     };
   });
+  if (has_happened) record_reversal(resident->run, *index, outcome.receipt);
 }
 
 void Engine::ask(TenantId tenant, RunId run, const StepId& step, std::uint64_t token, JsonText question,

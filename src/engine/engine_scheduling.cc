@@ -153,6 +153,7 @@ std::optional<Lease> Engine::claim(const WorkerName& worker, const Scheduler::Ti
                .risk = definition.risk,
                .input = std::move(*input),
                .names_secrets = definition.names_secrets,
+               .key_is_declared = !definition.idempotency_key.empty(),
                .question = step.question,
                .answer = step.question.empty() ? JsonText() : step.answer,
                .token = step.lease_token,

@@ -33,6 +33,7 @@ struct Lease {
   // their values in `input`, and in `shown`, which is a template always, what may be journaled, proposed and told.
   bool names_secrets = false;
   JsonText shown = {};
+  bool key_is_declared = false;  // the workflow gives the idempotency key: no tool knows better
   JsonText question = {};  // that an earlier attempt asked; empty when none did
   JsonText answer = {};    // to it
   std::uint64_t token = 0;

@@ -226,7 +226,7 @@ WorkerPool::Result WorkerPool::execute_write(Tool& tool, Lease&& lease, SecretUs
     return {std::move(plan.error())};
   }
   secrets.scrub(*plan);
-  if (plan->action.idempotency_key.empty()) plan->action.idempotency_key = lease.idempotency_key;
+  if (plan->action.idempotency_key.empty() || lease.key_is_declared) plan->action.idempotency_key = lease.idempotency_key;
   if (auto fits = check_action(plan->action); !fits) return {invalid_arguments("the action cannot be proposed: " + fits.error())};
   const Hash digest = digest_of(sha256, plan->action);
   const Proposal proposal{.action = std::move(plan->action),

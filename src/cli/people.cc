@@ -1,0 +1,58 @@
+// pawl people: who stands behind which keys and accounts.
+#include <fmt/format.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "cli/remote.h"
+#include "cli/table.h"
+#include "cli/text.h"
+#include "cli/verbs.h"
+
+namespace pawl {
+namespace {
+
+using boost::json::array;
+using boost::json::object;
+
+// A list as one cell of a table.
+std::string joined(const Json& list) {
+  std::string out;
+  for (const Json& item : list.as_array()) (out += out.empty() ? "" : " ") += std::string_view(item.as_string());
+  return out;
+}
+
+}  // namespace
+
+ExitCode manage_people(const PeopleOptions& options) {
+  Remote remote = Remote::require(options.server, data_folder(options.data));
+  using enum PeopleAction;
+  if (options.what != list && options.name.empty()) throw Stop(exit_usage, "say whom: pawl people set NAME --key KEY");
+  std::string path = "/people/" + percent_encode(options.name);
+  if (options.what == list) {
+    Json people = remote.get("/people");
+    if (!options.json)
+      for (Json& person : people.at("items").as_array())
+        for (const char* key : {"keys", "accounts"}) person.as_object()[key] = joined(person.at(key));
+    print_table(people, options.json, {"name", "keys", "accounts"},
+                "nobody is known here; say who decides with: pawl people set NAME --key KEY");
+    return exit_success;
+  }
+  Json person;
+  if (options.what == set) {
+    array keys(options.keys.begin(), options.keys.end()), accounts(options.accounts.begin(), options.accounts.end());
+    person = remote.put(path, boost::json::serialize(object{{"keys", std::move(keys)}, {"accounts", std::move(accounts)}}));
+  } else {
+    person = remote.remove(path);
+  }
+  if (options.json)
+    print_json(person);
+  else if (options.what == set)
+    fmt::print("{} is {}\n", options.name, joined(person.at("keys")) + " " + joined(person.at("accounts")));
+  else
+    fmt::print("{} is forgotten; their keys stay\n", options.name);
+  return exit_success;
+}
+
+}  // namespace pawl

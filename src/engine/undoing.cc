@@ -1,0 +1,64 @@
+#include "engine/undoing.h"
+
+#include <memory>
+#include <utility>
+
+#include "crypto/sha256.h"
+
+namespace pawl {
+namespace {
+
+struct Undoing {
+  Runtime& runtime;
+  UndoRequest request;
+  Reply<UndoAnswer> reply;
+  UndoPlan plan;
+};
+using UndoingPtr = std::shared_ptr<Undoing>;
+
+void start(UndoingPtr undoing, int version) {
+  undoing->runtime.post([undoing, version](Engine& engine) {
+    NewRun run{.tenant = undoing->request.tenant,
+               .workflow = undoing->plan.workflow,
+               .version = version,
+               .by = undoing->request.by,
+               .trigger_type = "undo",
+               .trigger_ref = undoing->request.run.str()};
+    run.is_house = true;
+    engine.create_run(std::move(run), [undoing](std::expected<RunAnswer, Refusal> made) {
+      if (!made) return undoing->reply(std::unexpected(made.error()));
+      undoing->reply(UndoAnswer{*made, std::move(undoing->plan)});
+    });
+  });
+}
+
+void publish(UndoingPtr undoing) {
+  undoing->runtime.post([undoing](Engine& engine) {
+    engine.publish_as(undoing->request.tenant, undoing->plan.workflow, undoing->plan.source, Actor{"engine"},
+                      [undoing](std::expected<WorkflowRef, Refusal> published) {
+                        if (!published) return undoing->reply(std::unexpected(published.error()));
+                        start(undoing, published->version);
+                      });
+  });
+}
+
+}  // namespace
+
+void undo(Runtime& runtime, UndoRequest request, Reply<UndoAnswer> reply) {
+  auto undoing = std::make_shared<Undoing>(runtime, std::move(request), std::move(reply));
+  runtime.post([undoing](Engine& engine) {
+    // Folded first: when the undo has happened, the receipt is found again by the tables.
+    engine.flush(undoing->request.tenant, undoing->request.run, {});
+    const ToolCatalog* tools = &engine.tools();
+    engine.inspect(undoing->request.tenant, undoing->request.run,
+                   [undoing, tools](std::expected<std::shared_ptr<const Run>, Refusal> run) {
+                     if (!run) return undoing->reply(std::unexpected(run.error()));
+                     auto plan = plan_undo(**run, undoing->request.only, *tools, sha256);
+                     if (!plan) return undoing->reply(std::unexpected(plan.error()));
+                     undoing->plan = std::move(*plan);
+                     publish(undoing);
+                   });
+  });
+}
+
+}  // namespace pawl
