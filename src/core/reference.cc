@@ -145,9 +145,11 @@ constexpr std::array refusal_advice{
                   "Compare the id with those in `pawl show RUN`."},
     RefusalAdvice{RefusalCode::outcome_missing,
                   "The worker was allowed an effect and wants to complete the step without saying what became of it.",
-                  "Record the outcome first: `POST /leases/{id}/actions/{receipt}/outcome`."},
+                  "Record the outcome first: `POST /leases/{id}/actions/{receipt}/outcome`. After a repeat of a call in "
+                  "doubt only a success settles it: report that, or fail the attempt."},
     RefusalAdvice{RefusalCode::effect_in_progress,
-                  "The same effect, under the same idempotency key, is under way or in doubt elsewhere.",
+                  "The same effect, under the same idempotency key, is under way or in doubt elsewhere: in another run, or in "
+                  "another step of this one.",
                   "Fail the step as retryable, or propose again later. When the other one has succeeded, its receipt "
                   "answers for this one too."},
     RefusalAdvice{RefusalCode::effect_in_doubt,

@@ -32,14 +32,14 @@ struct GatedHouse : House {
   Answer<GateAnswer> propose(const Lease& lease, const Action& action) {
     Verdict verdict = policies.judge(*engine().find_tenant(tenant), action, lease.workspace, lease.workflow);
     Answer<GateAnswer> answer;
-    engine().propose({.tenant = tenant,
-                      .run = lease.run,
-                      .step = lease.step,
-                      .token = lease.token,
-                      .proposal = std::make_shared<const Proposal>(
-                          Proposal{.action = action, .digest = digest_of(sha256, action)}),
-                      .verdict = verdict},
-                     answer.reply());
+    engine().propose(
+        {.tenant = tenant,
+         .run = lease.run,
+         .step = lease.step,
+         .token = lease.token,
+         .proposal = std::make_shared<const Proposal>(Proposal{.action = action, .digest = digest_of(sha256, action)}),
+         .verdict = verdict},
+        answer.reply());
     turn();
     return answer;
   }
@@ -59,8 +59,8 @@ struct GatedHouse : House {
 
 // ---- Who is who
 
-// Ada has two keys and an account; with one of them she made a key that is nobody's, and with that another. Bob has a key
-// and an account, cyd an account. One more key is nobody's.
+// Ada has two keys and an account; with one of them she made a key that is nobody's, and with that another. Bob has a
+// key and an account, cyd an account. One more key is nobody's.
 struct People : GatedHouse {
   std::map<std::string, std::string> actors;
 
@@ -127,14 +127,34 @@ const std::vector<Matrix> matrix{
     {"an account that is nobody's", "two_person: true", "ada-1", {{"stranger-slack", nobody}}, false},
     {"one other person", "two_person: true", "ada-1", {{"bob-1", counted}}, false},
     {"one other person, twice", "two_person: true", "ada-1", {{"bob-1", counted}, {"bob-1", counted}}, false},
-    {"one other person by two identities", "two_person: true", "ada-1", {{"bob-1", counted}, {"bob-slack", counted}, {"bob", counted}}, false},
+    {"one other person by two identities",
+     "two_person: true",
+     "ada-1",
+     {{"bob-1", counted}, {"bob-slack", counted}, {"bob", counted}},
+     false},
     {"one other and the one who asked", "two_person: true", "ada-1", {{"bob-1", counted}, {"ada-2", self}}, false},
-    {"one other and a key that is nobody's", "two_person: true", "ada-1", {{"bob-1", counted}, {"nobodys", nobody}}, false},
+    {"one other and a key that is nobody's",
+     "two_person: true",
+     "ada-1",
+     {{"bob-1", counted}, {"nobodys", nobody}},
+     false},
     {"two other people", "two_person: true", "ada-1", {{"bob-1", counted}, {"cyd-slack", counted}}, true},
-    {"two people, asked by a key that is nobody's", "two_person: true", "nobodys", {{"ada-1", counted}, {"bob", counted}}, true},
-    {"two people, one of them late", "two_person: true", "ada", {{"bob-slack", counted}, {"ada", self}, {"cyd", counted}}, true},
+    {"two people, asked by a key that is nobody's",
+     "two_person: true",
+     "nobodys",
+     {{"ada-1", counted}, {"bob", counted}},
+     true},
+    {"two people, one of them late",
+     "two_person: true",
+     "ada",
+     {{"bob-slack", counted}, {"ada", self}, {"cyd", counted}},
+     true},
     {"three of three", "quorum: 3", "ada-1", {{"ada-2", counted}, {"bob-1", counted}, {"cyd-slack", counted}}, true},
-    {"three identities of two people", "quorum: 3", "ada-1", {{"ada-2", counted}, {"ada-slack", counted}, {"bob", counted}}, false},
+    {"three identities of two people",
+     "quorum: 3",
+     "ada-1",
+     {{"ada-2", counted}, {"ada-slack", counted}, {"bob", counted}},
+     false},
     {"two of three", "quorum: 3", "ada-1", {{"bob-1", counted}, {"cyd", counted}, {"bob-slack", counted}}, false},
     {"one of one", "quorum: 1", "ada-1", {{"ada-1", counted}}, true},
 };
@@ -257,10 +277,11 @@ TEST(Approved, a_thousand_copies_of_one_decision_are_one_decision_and_one_event)
 TEST(PolicyFault, what_cannot_be_published_changes_nothing) {
   for (const char* condition :
        {"risk = ", "conector = 'desk'", "readfile('/etc/passwd') = ''", "load_extension('x') = 1",
-        "1); ATTACH 'x.db' AS x; --", "(SELECT count(*) FROM sqlite_master) > 0", "(SELECT 1 FROM pragma_database_list)",
-        "writefile('x', 'y') = 1", "1; PRAGMA journal_mode=OFF", "edit('x') = 1", "fts3_tokenizer('x') = 1"}) {
-    std::string source =
-        "policy: p\nrules:\n- {id: r, effect: allow, when: \"" + std::string(condition) + "\"}\n- {id: all, effect: allow}";
+        "1); ATTACH 'x.db' AS x; --", "(SELECT count(*) FROM sqlite_master) > 0",
+        "(SELECT 1 FROM pragma_database_list)", "writefile('x', 'y') = 1", "1; PRAGMA journal_mode=OFF",
+        "edit('x') = 1", "fts3_tokenizer('x') = 1"}) {
+    std::string source = "policy: p\nrules:\n- {id: r, effect: allow, when: \"" + std::string(condition) +
+                         "\"}\n- {id: all, effect: allow}";
     EXPECT_FALSE(PolicySource::read(source, "test")) << condition;
   }
 }
@@ -282,8 +303,8 @@ TEST(PolicyFault, what_fails_when_it_is_asked_has_no_effect) {
   for (const auto& [name, condition, fields] : faults) {
     GatedHouse house;
     house.publish(writing);
-    const std::string source =
-        "policy: p\nrules:\n- {id: r, effect: allow, when: \"" + std::string(condition) + "\"}\n- {id: all, effect: allow}";
+    const std::string source = "policy: p\nrules:\n- {id: r, effect: allow, when: \"" + std::string(condition) +
+                               "\"}\n- {id: all, effect: allow}";
     if (!PolicySource::read(source, "test")) {
       ADD_FAILURE() << name << " should be found when it is asked: " << PolicySource::read(source, "test").error();
       continue;

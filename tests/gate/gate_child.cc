@@ -1,8 +1,8 @@
-// What the tests of the gate kill: store, engine, policy and workers as pawl has them, and two tools whose effects can be
-// counted. Verbs on a data folder:
+// What the tests of the gate kill: store, engine, policy and workers as pawl has them, and two tools whose effects can
+// be counted. Verbs on a data folder:
 //
-//   gate_child work DIR TARGET once|each   carries the folder's run on, or makes one, until it ends or waits for a person
-//   gate_child answer DIR true|false       says whether the effect that is in doubt happened
+//   gate_child work DIR TARGET once|each   carries the folder's run on, or makes one, until it ends or waits for a
+//   person gate_child answer DIR true|false       says whether the effect that is in doubt happened
 //
 // TARGET is the other side, a folder: `each` adds a line to TARGET/effects at every call, `once` only at the first call
 // under a key, and declares itself idempotent. Both add a line to TARGET/calls.
@@ -140,7 +140,8 @@ class House {
     return must(runtime_->ask<RunAnswer>([&](Engine& engine, Reply<RunAnswer> reply) {
              engine.create_run({.tenant = tenant_, .workflow = {"effect"}, .version = {}, .by = Actor{"person:asker"}},
                                std::move(reply));
-           })).run;
+           }))
+        .run;
   }
 
   void carry(RunId run) {
@@ -169,8 +170,9 @@ class House {
  private:
   static bool rests(RunStatus status) { return is_terminal(status) || status == RunStatus::waiting; }
   std::shared_ptr<const Run> inspect(RunId run) {
-    return must(runtime_->ask<std::shared_ptr<const Run>>(
-        [&](Engine& engine, Reply<std::shared_ptr<const Run>> reply) { engine.inspect(tenant_, run, std::move(reply)); }));
+    return must(runtime_->ask<std::shared_ptr<const Run>>([&](Engine& engine, Reply<std::shared_ptr<const Run>> reply) {
+      engine.inspect(tenant_, run, std::move(reply));
+    }));
   }
 
   SqliteStore store_;

@@ -117,13 +117,12 @@ Verdict judge(int number, int version, const Action& action) {
     for (int i = 0; i < policies_count; ++i) {
       Policy policy = compile(i);
       for (std::size_t risk = 0; risk < enum_count<Tier>; ++risk)
-        out[static_cast<std::size_t>(i)][risk] =
-            policy.evaluate({.connector = "desk",
-                             .operation = "put",
-                             .target = "desk/1",
-                             .risk = static_cast<Tier>(risk),
-                             .idempotency_key = "key"},
-                            {"tenant", "workspace", "workflow"});
+        out[static_cast<std::size_t>(i)][risk] = policy.evaluate({.connector = "desk",
+                                                                  .operation = "put",
+                                                                  .target = "desk/1",
+                                                                  .risk = static_cast<Tier>(risk),
+                                                                  .idempotency_key = "key"},
+                                                                 {"tenant", "workspace", "workflow"});
     }
     return out;
   }();
@@ -136,12 +135,9 @@ Effect meant_by(int number, Tier risk) {
   using enum Effect;
   using Row = std::array<Effect, enum_count<Tier>>;  // low, med, high
   constexpr std::array<Row, policies_count> table{
-      Row{allow, needs_approval, needs_approval},
-      Row{allow, allow, allow},
-      Row{allow, needs_approval, deny},
-      Row{needs_approval, needs_approval, needs_approval},
-      Row{needs_approval, allow, allow},
-      Row{allow, allow, deny},
+      Row{allow, needs_approval, needs_approval}, Row{allow, allow, allow},
+      Row{allow, needs_approval, deny},           Row{needs_approval, needs_approval, needs_approval},
+      Row{needs_approval, allow, allow},          Row{allow, allow, deny},
   };
   return table[static_cast<std::size_t>(number)][static_cast<std::size_t>(risk)];
 }

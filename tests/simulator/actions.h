@@ -1,5 +1,5 @@
-// The side effects of a world: what its workers want to do, what its policies say to it, and the place where it happens,
-// which counts. Nobody here knows the journal; what the journal says of effects is held against this.
+// The side effects of a world: what its workers want to do, what its policies say to it, and the place where it
+// happens, which counts. Nobody here knows the journal; what the journal says of effects is held against this.
 #pragma once
 
 #include <map>

@@ -111,7 +111,8 @@ void Checker::check_effects(const RunModel& run) {
     holders.insert(run.id);
     std::size_t held = 0;
     for (RunId id : holders)
-      for (const ReceiptModel& receipt : runs_.at(id).receipts) held += receipt.key() == key && holds_key(receipt.status);
+      for (const ReceiptModel& receipt : runs_.at(id).receipts)
+        held += receipt.key() == key && holds_key(receipt.status);
     demand(held <= 1, "a key is held once", [&] { return key + " of " + run.tenant.str(); });
   }
 }
@@ -124,8 +125,8 @@ void Checker::check_call(const Call& call) const {
   auto what = [&] { return call.receipt.str() + " of " + call.run.str() + " " + call.step.text; };
   demand(receipt != nullptr, "a durable intent precedes each call", what);
   demand(run->definition(receipt->step).id == call.step, "a call is made by who was allowed to", what);
-  demand(std::ranges::find(receipt->tokens, call.token) != receipt->tokens.end(), "a call is made by who was allowed to",
-         what);
+  demand(std::ranges::find(receipt->tokens, call.token) != receipt->tokens.end(),
+         "a call is made by who was allowed to", what);
   demand(receipt->proposal->digest == digest_of(sha256, call.action), "what is done is what was allowed", what);
   demand(receipt->status == ReceiptStatus::intended || receipt->status == ReceiptStatus::in_doubt,
          "what is settled is not called again", what);

@@ -239,9 +239,9 @@ void World::record_outcome(Hand& hand, Held& held) {
           return;
         }
         check_answer(tenant, *answer, "outcome for");
-        bool stands = outcome.succeeded ? receipt->status == ReceiptStatus::succeeded ||
-                                              receipt->status == ReceiptStatus::reversed
-                                        : receipt->status == ReceiptStatus::failed || receipt->tokens.size() > 1;
+        bool stands = outcome.succeeded
+                          ? receipt->status == ReceiptStatus::succeeded || receipt->status == ReceiptStatus::reversed
+                          : receipt->status == ReceiptStatus::failed || receipt->tokens.size() > 1;
         demand(stands, "an outcome that is accepted stands", outcome.receipt.str());
       }));
 }
