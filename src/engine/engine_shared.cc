@@ -149,7 +149,16 @@ void Engine::lose(const Lost& lost) {
     return;
   }
   auto found = residents_.find(RunId{lost.key.stream});
-  if (found == residents_.end() || found->second->incarnation != lost.incarnation) return;
+  if (found == residents_.end()) {
+    // It waited for somebody and had left memory already. What was asked for is decided again all the same, and must not
+    // come to the same end: not start at once, nor be of a version that is not the latest any more.
+    if (lost.capped)
+      capped_[{lost.key.tenant, WorkflowName{}}] = clock_.now() + capped_for;
+    else
+      learn(lost.key.tenant);
+    return;
+  }
+  if (found->second->incarnation != lost.incarnation) return;
   Resident& resident = *found->second;
   const Run& run = resident.run;
   if (lost.capped) {
@@ -271,10 +280,13 @@ bool Engine::is_capped(const Scheduler::Ticket& ticket) {
   if (capped_.empty()) return false;
   auto found = residents_.find(ticket.run);
   if (found == residents_.end()) return false;
-  auto capped = capped_.find({ticket.tenant, found->second->run.workflow->name});
-  if (capped == capped_.end()) return false;
-  if (clock_.now() < capped->second) return true;
-  capped_.erase(capped);
+  // Nameless: of which workflow is not known any more.
+  for (const WorkflowName& workflow : {found->second->run.workflow->name, WorkflowName{}}) {
+    auto capped = capped_.find({ticket.tenant, workflow});
+    if (capped == capped_.end()) continue;
+    if (clock_.now() < capped->second) return true;
+    capped_.erase(capped);
+  }
   return false;
 }
 

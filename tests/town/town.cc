@@ -52,16 +52,16 @@ class Town::Server final : public LeaseSink {
   std::deque<Turn> turns;
   WorkerName worker;
   // Requests whose answer is owed; those of a process that died are owed by nobody.
-  std::shared_ptr<int> owed = std::make_shared<int>(0);
+  std::shared_ptr<std::multiset<std::string>> owed = std::make_shared<std::multiset<std::string>>();
 };
 
 template <class T, class Check>
-Reply<T> Town::expect(Server& server, Check check) {
-  ++*server.owed;
-  return [this, owed = server.owed, check = std::move(check), said = false](std::expected<T, Refusal> answer) mutable {
+Reply<T> Town::expect(Server& server, const std::string& what, Check check) {
+  server.owed->insert(what);
+  return [this, owed = server.owed, what, check = std::move(check), said = false](std::expected<T, Refusal> answer) mutable {
     demand(releasing_, "no answer before the commit is durable", "an answer came out of turn");
     demand(!std::exchange(said, true), "every request is answered once", "it was answered twice");
-    --*owed;
+    owed->erase(owed->find(what));
     check(answer);
   };
 }
@@ -106,7 +106,7 @@ void Town::die(std::size_t at, bool during_commit) {
 void Town::set_up() {
   Server& first = *servers_[0];
   for (int n = dice_.between(1, 2); n > 0; --n)
-    first.asked().create_tenant("tenant-" + std::to_string(n), Actor{"admin"}, expect<TenantId>(first, [this](const auto& id) {
+    first.asked().create_tenant("tenant-" + std::to_string(n), Actor{"admin"}, expect<TenantId>(first, "a tenant", [this](const auto& id) {
                                   tenants_.push_back(id.value());
                                 }));
   flush();
@@ -173,9 +173,11 @@ void Town::flush() {
       take_turn(*server);
       while (!server->turns.empty()) commit(*server);
     }
-    if (std::ranges::all_of(servers_, [](const auto& server) { return *server->owed == 0; })) return;
+    if (std::ranges::all_of(servers_, [](const auto& server) { return server->owed->empty(); })) return;
+    pass_time(Duration(20));
   }
-  demand(false, "every request is answered", "somebody waits still");
+  for (auto& server : servers_)
+    for (const std::string& what : *server->owed) demand(false, "every request is answered", what);
 }
 
 void Town::read_journal() {
@@ -208,7 +210,7 @@ void Town::create_run(Server& server) {
   request.input = "{\"about\":" + std::to_string(dice_.below(1000)) + "}";
   request.by = Actor{dice_.one_of({"person:ada", "person:bob"})};
   if (dice_.percent(10)) request.timeout = dice_.between(Duration(500), Duration(120'000));
-  server.asked().create_run(request, expect<RunAnswer>(server, [this, tenant = request.tenant](const auto& answer) {
+  server.asked().create_run(request, expect<RunAnswer>(server, "a new run", [this, tenant = request.tenant](const auto& answer) {
                               demand(answer.has_value(), "a run is created of a known workflow", "refused");
                               check_answer(tenant, *answer);
                             }));
@@ -216,7 +218,7 @@ void Town::create_run(Server& server) {
 
 void Town::publish(Server& server, TenantId tenant, const std::string& name) {
   server.asked().publish(tenant, simulator::make_workflow(dice_, name), name, Actor{"admin"},
-                         expect<WorkflowRef>(server, [this, tenant, name](const auto& answer) {
+                         expect<WorkflowRef>(server, "a workflow", [this, tenant, name](const auto& answer) {
                            demand(answer.has_value(), "what the town writes is a workflow", "refused");
                            published_[tenant].insert(name);
                          }));
@@ -226,7 +228,7 @@ void Town::change_limits(Server& server) {
   LimitsSet limits;
   if (dice_.percent(60)) limits.caps.max_concurrency = dice_.between(1, 3);
   if (dice_.percent(20)) limits.caps.max_runs_per_min = dice_.between(2, 6);
-  server.asked().set_limits(dice_.one_of(tenants_), limits, Actor{"admin"}, expect<TenantId>(server, [](const auto& answer) {
+  server.asked().set_limits(dice_.one_of(tenants_), limits, Actor{"admin"}, expect<TenantId>(server, "limits", [](const auto& answer) {
                               demand(answer.has_value(), "limits can be set", "refused");
                             }));
 }
@@ -237,7 +239,7 @@ void Town::decide(Server& server) {
   ResolveApproval command{.approval = {}, .approve = dice_.percent(80),
                           .by = Actor{dice_.one_of({"person:one", "person:two", "person:ada"})}, .reason = {}};
   server.asked().command(run->tenant, run->id, command,
-                         expect<RunAnswer>(server, [this, tenant = run->tenant](const auto& answer) {
+                         expect<RunAnswer>(server, "a decision on " + run->id.str(), [this, tenant = run->tenant](const auto& answer) {
                            if (answer) return check_answer(tenant, *answer);
                            demand(answer.error().code != RefusalCode::not_found, "what was acknowledged is there", "a run");
                          }));
@@ -247,7 +249,7 @@ void Town::cancel(Server& server) {
   const Run* run = any_run();
   if (!run) return;
   server.asked().command(run->tenant, run->id, CancelRun{Actor{"person:ada"}, "why not"},
-                         expect<RunAnswer>(server, [this, tenant = run->tenant, id = run->id](const auto& answer) {
+                         expect<RunAnswer>(server, "a cancel of " + run->id.str(), [this, tenant = run->tenant, id = run->id](const auto& answer) {
                            const Run& now = *chronicle_.find(id);
                            demand(is_terminal(now.status), "a cancel ends the run, or finds it ended", id.str());
                            demand(answer.has_value() == (now.status == RunStatus::canceled),
@@ -289,7 +291,7 @@ void Town::complete(Server& server, Held& held) {
   const Lease& lease = held.lease;
   StepReport report{.tenant = lease.tenant, .run = lease.run, .step = lease.step, .token = lease.token,
                     .outcome = Completed{.output = std::to_string(lease.token), .cost = Money{dice_.between(0, 100)}}};
-  server.asked().report(report, expect<RunAnswer>(server, [this, lease](const auto& answer) {
+  server.asked().report(report, expect<RunAnswer>(server, "a result of " + lease.run.str(), [this, lease](const auto& answer) {
                           if (!answer)
                             return demand(answer.error().code == RefusalCode::lease_lost, "a report that is late is told so",
                                           answer.error().message);
@@ -314,7 +316,7 @@ void Town::work(Server& server) {
       StepReport report{.tenant = lease.tenant, .run = lease.run, .step = lease.step, .token = lease.token,
                         .outcome = Failed{"SIMULATED", "on purpose", dice_.percent(85), {}, {}}};
       held.reported = true;
-      return server.asked().report(report, expect<RunAnswer>(server, [](const auto&) {}));
+      return server.asked().report(report, expect<RunAnswer>(server, "a failure of " + lease.run.str(), [](const auto&) {}));
     }
     case 2:  // it is never heard of again
       held.reported = true;

@@ -74,7 +74,7 @@ class Town {
 
   // A request at this server, whose answer comes once, when what it says is durable.
   template <class T, class Check>
-  Reply<T> expect(Server& server, Check check);
+  Reply<T> expect(Server& server, const std::string& what, Check check);
   void check_answer(TenantId tenant, const RunAnswer& answer);
 
   simulator::Dice dice_;
