@@ -278,6 +278,36 @@ class Worker(ServerCase):
         self.wait_until(lambda: self.status(run) == "success", "the end")
         self.verify_clean()
 
+    def test_a_server_that_comes_back_elsewhere_is_found(self):
+        server = self.serve()
+        self.worker()
+        run = self.started()
+        self.wait_until(lambda: self.status(run) == "waiting", "the gate")
+        self.kill(server)
+        self.serve()  # at another address
+        self.request("POST", f"/runs/{run}/approve", {})
+        self.wait_until(lambda: self.status(run) == "success", "the end")
+
+    def test_a_lease_that_is_shorter_than_the_work_is_kept(self):
+        self.serve()
+        self.start_command("worker", "--tool", "slow", "--data", self.data, "--", "sh", "-c", "sleep 2.5; echo 1")
+        run = self.started("workflow: slow\nsteps:\n  - {id: a, tool: slow, lease: 1s, retry: {max_attempts: 5, base: 1ms}}\n",
+                           "slow")
+        self.wait_until(lambda: self.status(run) == "success", "the end")
+        self.assertEqual(self.request("GET", "/runs/" + run)["steps"][0]["attempts"], 1)
+
+    def test_a_long_failure_is_cut_between_characters_and_ends_no_worker(self):
+        self.serve()
+        program = self.folder / "fail.py"
+        program.write_text("import json\nprint(json.dumps({'error_code': 'E' * 200, 'message': 'x' + 'é' * 3000, "
+                           "'retryable': False}))\nraise SystemExit(1)\n")
+        self.start_command("worker", "--tool", "slow", "--data", self.data, "--", "python3", program)
+        for _ in range(2):
+            run = self.started("workflow: slow\nsteps:\n  - {id: a, tool: slow}\n", "slow")
+            self.wait_until(lambda: self.status(run) == "failed", "the end")
+            ended = self.request("GET", "/runs/" + run)
+            self.assertIn("xéé", ended["diagnostic"]["message"])
+
 
 if __name__ == "__main__":
     unittest.main()
