@@ -7,6 +7,8 @@
 #pragma once
 
 #include <atomic>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -177,6 +179,27 @@ RunId run_of(const Call& call, std::size_t index = 0);
 void in_background(CallPtr call, std::move_only_function<void(Call&)> work);
 // Waits until the tables know all that is decided so far (with a run: all of that run), then works in the background.
 void with_fresh_tables(CallPtr call, std::optional<RunId> run, std::move_only_function<void(Call&)> work);
+
+// A page of a list that is in memory, in the order of its cursors; a cursor is `name_of` the last one of a page.
+inline constexpr std::uint64_t list_page_max = 500;
+template <class Items, class NameOf, class IsName, class Show>
+void answer_page(Call& call, const Items& items, NameOf name_of, IsName is_name, Show show) {
+  std::uint64_t limit = call.query.number("limit", list_page_max, list_page_max);
+  const std::string* after = call.query.find("cursor");
+  if (after && !is_name(*after)) refuse_cursor();
+  boost::json::array page;
+  std::string last;
+  bool more = false;
+  for (const auto& item : items) {
+    std::string name = name_of(item);
+    if (after && name <= *after) continue;
+    more = page.size() == limit;
+    if (more) break;
+    page.push_back(show(item));
+    last = std::move(name);
+  }
+  call.answer(200, boost::json::object{{"items", std::move(page)}, {"next_cursor", more ? Json(last) : Json(nullptr)}});
+}
 
 // Answers with the run, as it is once the command is durable.
 void answer_with_run(CallPtr call, TenantId tenant, RunId run, int status);

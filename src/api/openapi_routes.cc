@@ -11,6 +11,8 @@ using enum Method;
 const Field vocabulary{"vocabulary", "Vocabulary",
                        "In which words statuses are said; contract-v1 unless told. Approvals and events have the same "
                        "words in all of them."};
+const Field list_limit{"limit", "1..500", "How many at most; 500 unless told."};
+const Field list_cursor{"cursor", "text", "The next_cursor of the page before."};
 const Field run_id{"id", "RunId", "The run's id."};
 const Field approval_id{"id", "ApprovalId", "The approval's id."};
 const Field key_id{"id", "KeyId", "The key's id."};
@@ -49,6 +51,7 @@ std::vector<RouteDoc> runs() {
        .tag = "runs",
        .says = "One result an item, in their order; an item that is wrong harms no other. An Idempotency-Key makes "
                "repeating the batch safe: each item that has none of its own gets one of it and its number.",
+       .query = {vocabulary},
        .headers = {idempotency_key},
        .bodies = {{"NewRuns"}},
        .answers = {{200, "What became of each.", {{"BatchResults"}}}}},
@@ -82,7 +85,8 @@ std::vector<RouteDoc> runs() {
        .tag = "runs",
        .says = "A page ends early when its events have more than 8 MiB.",
        .path = {run_id},
-       .query = {{"after", "count", "Only events behind this one: the next_cursor of the page before."},
+       .query = {{"after", "count", "Only events behind this one."},
+                 {"cursor", "1..", "The next_cursor of the page before; instead of `after`."},
                  {"limit", "1..10000", "How many at most; 1000 unless told."},
                  {"at", "1..", "Only events up to this one."},
                  vocabulary},
@@ -181,7 +185,8 @@ std::vector<RouteDoc> workflows() {
        .operation_id = "list_workflows",
        .tag = "workflows",
        .says = "",
-       .answers = {{200, "All of them.", {{"WorkflowPage"}}}}},
+       .query = {list_limit, list_cursor},
+       .answers = {{200, "A page of them.", {{"WorkflowPage"}}}}},
       {.method = get,
        .pattern = "/workflows/{name}",
        .operation_id = "get_workflow",
@@ -347,7 +352,8 @@ std::vector<RouteDoc> tenants() {
        .operation_id = "list_workspaces",
        .tag = "tenants",
        .says = "",
-       .answers = {{200, "All of them.", {{"WorkspacePage"}}}}},
+       .query = {list_limit, list_cursor},
+       .answers = {{200, "A page of them.", {{"WorkspacePage"}}}}},
       {.method = put,
        .pattern = "/workspaces/{name}",
        .operation_id = "set_workspace",
@@ -361,7 +367,8 @@ std::vector<RouteDoc> tenants() {
        .operation_id = "list_tenants",
        .tag = "tenants",
        .says = "",
-       .answers = {{200, "All of them.", {{"TenantPage"}}}}},
+       .query = {list_limit, list_cursor},
+       .answers = {{200, "A page of them.", {{"TenantPage"}}}}},
       {.method = post,
        .pattern = "/tenants",
        .operation_id = "create_tenant",
@@ -380,7 +387,8 @@ std::vector<RouteDoc> keys() {
        .operation_id = "list_keys",
        .tag = "keys",
        .says = "",
-       .answers = {{200, "All of them.", {{"KeyPage"}}}}},
+       .query = {list_limit, list_cursor},
+       .answers = {{200, "A page of them.", {{"KeyPage"}}}}},
       {.method = post,
        .pattern = "/keys",
        .operation_id = "create_key",

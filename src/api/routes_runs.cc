@@ -99,7 +99,8 @@ void create_run(CallPtr call) {
 
 // One result an item, in their order; a bad item harms no other.
 void create_batch(CallPtr call) {
-  call->query.only({});
+  call->query.only({"vocabulary"});
+  Vocabulary vocabulary = call->vocabulary();
   Input input = Input::parse(call->request);
   input.only({"items"});
   struct Item {
@@ -122,14 +123,14 @@ void create_batch(CallPtr call) {
         items->emplace_back().result = {
             {"status", problem.status}, {"code", problem.code}, {"detail", problem.detail}, {"where", problem.where}};
       });
-  call->api.runtime().post([call, items](Engine& engine) {
+  call->api.runtime().post([call, items, vocabulary](Engine& engine) {
     for (Item& item : *items) {
       if (!item.run) continue;
-      engine.create_run(std::move(*item.run), [&item, items](std::expected<RunAnswer, Refusal> answer) {
+      engine.create_run(std::move(*item.run), [&item, items, vocabulary](std::expected<RunAnswer, Refusal> answer) {
         if (answer) {
           item.result = {{"status", answer->is_new ? 201 : 200},
                          {"id", answer->run.str()},
-                         {"run_status", to_string(answer->status)}};
+                         {"run_status", run_word(vocabulary, answer->status, answer->phase)}};
         } else {
           Problem problem = creation_problem(answer.error());
           item.result = {{"status", problem.status}, {"code", problem.code}, {"detail", problem.detail}};
@@ -179,12 +180,13 @@ void get_run(CallPtr call) {
 }
 
 void get_events(CallPtr call) {
-  call->query.only({"after", "limit", "at", "vocabulary"});
+  call->query.only({"after", "cursor", "limit", "at", "vocabulary"});
   call->vocabulary();
   RunId id = run_of(*call);
+  if (call->query.find("after") && call->query.find("cursor")) refuse_input("cursor", "Say where to begin once: cursor, or after.");
   std::uint64_t after = call->query.find("after") && *call->query.find("after") == "0"
                             ? 0
-                            : call->query.number("after", 0, UINT64_MAX / 2);
+                            : call->query.number("after", call->query.number("cursor", 0, UINT64_MAX / 2), UINT64_MAX / 2);
   std::uint64_t limit = call->query.number("limit", 1000, 10'000);
   std::uint64_t at = call->query.number("at", UINT64_MAX / 2, UINT64_MAX / 2);
   with_fresh_tables(call, id, [=](Call& c) {

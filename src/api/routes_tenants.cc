@@ -117,17 +117,20 @@ void set_workspace(CallPtr call) {
 }
 
 void list_workspaces(CallPtr call) {
-  call->query.only({});
-  auto tenant = tenant_object(*call->api.tenants().find(call->who.tenant));
-  call->answer(200, object{{"items", tenant.at("workspaces")}, {"next_cursor", nullptr}});
+  call->query.only({"limit", "cursor"});
+  auto tenant = call->api.tenants().find(call->who.tenant);
+  answer_page(
+      *call, tenant->workspaces, [](const auto& each) { return each.first.text; }, is_valid_name,
+      [](const auto& each) { return object{{"name", each.first.text}, {"weight", each.second}}; });
 }
 
 void list_tenants(CallPtr call) {
-  call->query.only({});
+  call->query.only({"limit", "cursor"});
   require_house(*call);
-  array items;
-  for (const auto& tenant : call->api.tenants().all()) items.push_back(tenant_object(*tenant));
-  call->answer(200, object{{"items", std::move(items)}, {"next_cursor", nullptr}});
+  answer_page(
+      *call, call->api.tenants().all(), [](const auto& tenant) { return tenant->id.str(); },
+      [](std::string_view text) { return TenantId::parse(text).has_value(); },
+      [](const auto& tenant) { return tenant_object(*tenant); });
 }
 
 void create_tenant(CallPtr call) {
@@ -239,12 +242,13 @@ const Tenant::Key& find_key(const Tenant& tenant, const Call& call, KeyId& id) {
 }
 
 void list_keys(CallPtr call) {
-  call->query.only({});
-  array items;
+  call->query.only({"limit", "cursor"});
   Instant now = call->api.clock().now();
   auto tenant = call->api.tenants().find(call->who.tenant);
-  for (const auto& [id, key] : tenant->keys) items.push_back(key_object(id, key, now));
-  call->answer(200, object{{"items", std::move(items)}, {"next_cursor", nullptr}});
+  answer_page(
+      *call, tenant->keys, [](const auto& each) { return each.first.str(); },
+      [](std::string_view text) { return KeyId::parse(text).has_value(); },
+      [now](const auto& each) { return key_object(each.first, each.second, now); });
 }
 
 void revoke_key(CallPtr call) {

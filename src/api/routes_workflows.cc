@@ -29,12 +29,12 @@ void publish(CallPtr call) {
 }
 
 void list_workflows(CallPtr call) {
-  call->query.only({});
+  call->query.only({"limit", "cursor"});
   auto tenant = call->api.tenants().find(call->who.tenant);
-  array items;
-  for (const auto& [name, published] : tenant->workflows)
-    items.push_back(object{{"name", name.text}, {"version", published.version}, {"digest", published.digest}});
-  call->answer(200, object{{"items", std::move(items)}, {"next_cursor", nullptr}});
+  answer_page(
+      *call, tenant->workflows, [](const auto& each) { return each.first.text; }, is_valid_name, [](const auto& each) {
+        return object{{"name", each.first.text}, {"version", each.second.version}, {"digest", each.second.digest}};
+      });
 }
 
 void get_workflow(CallPtr call) {

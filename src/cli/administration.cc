@@ -70,7 +70,32 @@ ExitCode show_workflows(const WorkflowsOptions& options) {
   return exit_success;
 }
 
+namespace {
+
+// What an action has no use for is refused: whoever wrote it expects it to do something.
+void check(const KeysOptions& options) {
+  using enum KeysOptions::What;
+  static constexpr std::array names{"list", "create", "revoke", "rotate"};
+  const std::string action = fmt::format("pawl keys {}", names[static_cast<std::size_t>(options.what)]);
+  bool is_of_one = options.what == revoke || options.what == rotate;
+  if (is_of_one && options.id.empty()) throw Stop(exit_usage, fmt::format("which key? {} KEY", action));
+  if (!is_of_one && !options.id.empty()) throw Stop(exit_usage, fmt::format("{} takes no key", action));
+  if (options.what == create && options.role.empty())
+    throw Stop(exit_usage, "a new key needs --role: admin, operator, approver, worker or viewer");
+  auto only_for = [&](std::string_view flag, const std::string& value, bool fits) {
+    if (!fits && !value.empty()) throw Stop(exit_usage, fmt::format("{} has no use for {}", action, flag));
+  };
+  only_for("--role", options.role, options.what == create);
+  only_for("--name", options.name, options.what == create);
+  only_for("--tenant", options.tenant, options.what == create);
+  only_for("--expires-in", options.expires_in, options.what == create || options.what == rotate);
+  only_for("--overlap", options.overlap, options.what == rotate);
+}
+
+}  // namespace
+
 ExitCode manage_keys(const KeysOptions& options) {
+  check(options);
   Remote remote = Remote::require(options.server, data_folder(options.data));
   using enum KeysOptions::What;
   auto put_if = [](object& body, std::string_view key, const std::string& value) {
@@ -82,7 +107,7 @@ ExitCode manage_keys(const KeysOptions& options) {
     fmt::print(stderr, "{} ({}); the key is shown this once\n", text_of(made, "id"), text_of(made, "role"));
   };
   if (options.what == list) {
-    print_table(remote.get("/keys"), options.json, {"id", "name", "role", "active", "created_at", "expires_at"}, "no keys");
+    print_table(remote.get_all("/keys"), options.json, {"id", "name", "role", "active", "created_at", "expires_at"}, "no keys");
   } else if (options.what == create) {
     object body{{"role", options.role}};
     put_if(body, "name", options.name);
@@ -107,7 +132,7 @@ ExitCode manage_keys(const KeysOptions& options) {
 ExitCode manage_tenants(const TenantsOptions& options) {
   Remote remote = Remote::require(options.server, data_folder(options.data));
   if (options.create.empty()) {
-    print_table(remote.get("/tenants"), options.json, {"id", "name", "weight"}, "no tenants");
+    print_table(remote.get_all("/tenants"), options.json, {"id", "name", "weight"}, "no tenants");
     return exit_success;
   }
   Json made = remote.post("/tenants", object{{"name", options.create}});

@@ -191,7 +191,7 @@ class Completion {
   void offer_keys() const {
     auto remote = Remote::find(value("--server"), folder());
     if (!remote) return;
-    Json keys = remote->get("/keys");
+    Json keys = remote->get_all("/keys");
     for (const Json& key : keys.at("items").as_array())
       offer(key.at("id").as_string(), fmt::format("{} {}", std::string_view(key.at("role").as_string()),
                                                   std::string_view(key.at("name").as_string())));

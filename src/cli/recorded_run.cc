@@ -94,7 +94,7 @@ WorkflowSource read_workflow(const std::string& server_flag, const std::filesyst
 }
 
 Json list_workflows(const std::string& server_flag, const std::filesystem::path& folder) {
-  if (auto remote = Remote::find_named(server_flag, folder)) return remote->get("/workflows");
+  if (auto remote = Remote::find_named(server_flag, folder)) return remote->get_all("/workflows");
   std::map<std::pair<TenantId, WorkflowName>, WorkflowRow> latest;
   open_to_read(folder)->for_each_workflow([&](const WorkflowRow& row) {
     WorkflowRow& known = latest[{row.tenant, row.name}];

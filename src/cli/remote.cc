@@ -33,21 +33,29 @@ std::string first_line(const std::filesystem::path& path) {
   return line;
 }
 
+struct Address {
+  std::string url;
+  std::string public_key;  // of a server with TLS
+};
+
 // Empty when no server has this folder just now. One that was killed leaves its address behind: the lock tells.
-std::string url_of_server_in(const std::filesystem::path& folder) {
+Address address_of_server_in(const std::filesystem::path& folder) {
   if (!is_locked_by_another(folder)) return {};
   auto said = parse_json(first_line(folder / "server.json"));
   if (!said || !said->is_object()) return {};
   const Json* url = said->get_object().if_contains("url");
   const Json* pid = said->get_object().if_contains("pid");
   if (!url || !url->is_string() || !pid || boost::json::serialize(*pid) != first_line(folder / "lock")) return {};
-  return std::string(url->get_string());
+  const Json* public_key = said->get_object().if_contains("public_key");
+  return {std::string(url->get_string()),
+          public_key && public_key->is_string() ? std::string(public_key->get_string()) : ""};
 }
 
 // One request; libcurl's own objects end with it.
 class Transfer {
  public:
-  Transfer(const std::string& url, const std::string& key) {
+  // `public_key`: what the server is known by, instead of its certificate's names and whoever signed it.
+  Transfer(const std::string& url, const std::string& key, const std::string& public_key) {
     static std::once_flag once;
     std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
     handle_ = curl_easy_init();
@@ -59,6 +67,13 @@ class Transfer {
     set(CURLOPT_CONNECTTIMEOUT, connect_timeout_s);
     set(CURLOPT_NOSIGNAL, 1L);
     set(CURLOPT_PROTOCOLS_STR, "http,https");
+    if (!public_key.empty()) {
+      set(CURLOPT_SSL_VERIFYPEER, 0L);
+      set(CURLOPT_SSL_VERIFYHOST, 0L);
+      set(CURLOPT_PINNEDPUBLICKEY, public_key.c_str());
+    } else if (std::string ca = environment("PAWL_CA"); !ca.empty()) {
+      set(CURLOPT_CAINFO, ca.c_str());
+    }
     set(CURLOPT_WRITEFUNCTION, +[](char* data, std::size_t, std::size_t size, void* self) -> std::size_t {
       return static_cast<Transfer*>(self)->take({data, size}) ? size : 0;
     });
@@ -107,6 +122,16 @@ class Transfer {
     int left = 0;
     const CURLMsg* message = curl_multi_info_read(multi_, &left);
     CURLcode code = message ? message->data.result : CURLE_OK;
+    // These do not go away by waiting.
+    if (code == CURLE_PEER_FAILED_VERIFICATION)
+      throw Stop(exit_usage,
+                 fmt::format("the certificate of {} cannot be trusted: it is for another name, has expired, or is signed by "
+                             "nobody who is known here; PAWL_CA names a file with those to trust",
+                             server));
+    if (code == CURLE_SSL_CACERT_BADFILE)
+      throw Stop(exit_usage, fmt::format("PAWL_CA: {} holds no certificates", printable(environment("PAWL_CA"))));
+    if (code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_URL_MALFORMAT)
+      throw Stop(exit_usage, fmt::format("{} is not a server's address like https://pawl.example:7295", printable(server)));
     if (code != CURLE_OK)
       throw Stop(exit_busy, fmt::format("{} does not answer: {}", server, curl_easy_strerror(code)));
     return status();
@@ -189,7 +214,7 @@ std::optional<Remote> Remote::find(const std::string& server_flag, const std::fi
   out.folder_ = folder;
   out.url_ = server_flag.empty() ? environment("PAWL_SERVER") : server_flag;
   out.by_folder_ = out.url_.empty();
-  if (out.by_folder_) out.url_ = url_of_server_in(folder);
+  if (out.by_folder_) out.look_again();
   if (out.url_.empty()) return std::nullopt;
   while (out.url_.ends_with('/')) out.url_.pop_back();
   out.key_ = environment("PAWL_KEY");
@@ -202,7 +227,10 @@ std::optional<Remote> Remote::find(const std::string& server_flag, const std::fi
 
 void Remote::look_again() {
   if (!by_folder_) return;
-  if (auto url = url_of_server_in(folder_); !url.empty()) url_ = std::move(url);
+  if (auto [url, public_key] = address_of_server_in(folder_); !url.empty()) {
+    url_ = std::move(url);
+    public_key_ = std::move(public_key);
+  }
 }
 
 Location Remote::location() const {
@@ -231,6 +259,16 @@ Json Remote::post(const std::string& path, const Json& body) const {
   return call("POST", path, boost::json::serialize(body));
 }
 
+Json Remote::get_all(const std::string& path) const {
+  Json whole = get(path);
+  for (Json* next = &whole.at("next_cursor"); !next->is_null();) {
+    Json page = get(path + "?cursor=" + percent_encode(next->as_string()));
+    for (Json& item : page.at("items").as_array()) whole.at("items").as_array().push_back(std::move(item));
+    *next = page.at("next_cursor");
+  }
+  return whole;
+}
+
 Json Remote::patch(const std::string& path, const Json& body) const {
   return call("PATCH", path, boost::json::serialize(body));
 }
@@ -241,7 +279,7 @@ Json Remote::post_once(const std::string& path, const Json& body, const std::str
 
 std::string Remote::send(const char* method, const std::string& path, const std::string& body,
                          std::string_view header) const {
-  Transfer transfer(url_ + path, key_);
+  Transfer transfer(url_ + path, key_, public_key_);
   transfer.set(CURLOPT_CUSTOMREQUEST, method);
   transfer.set(CURLOPT_TIMEOUT_MS, static_cast<long>(limit_.count()));
   if (!header.empty()) transfer.add_header(std::string(header));
@@ -262,7 +300,7 @@ Json Remote::call(const char* method, const std::string& path, const std::string
 }
 
 void Remote::follow(const std::string& path, const Listener& listener, const std::stop_token& stop) const {
-  Transfer transfer(url_ + path, key_);
+  Transfer transfer(url_ + path, key_, public_key_);
   transfer.set(CURLOPT_LOW_SPEED_LIMIT, 1L);
   transfer.set(CURLOPT_LOW_SPEED_TIME, silence_max_s);
   transfer.when_opened(listener.opened);
@@ -283,17 +321,24 @@ void Remote::follow(const std::string& path, const Listener& listener, const std
 
 RunId Remote::find_run(std::string_view text) const {
   if (auto id = RunId::parse(text)) return *id;
-  Json found = get("/runs?limit=6&q=" + percent_encode(text));
+  // What `q` finds also has the text elsewhere, and the server looks at so many runs at a time.
+  constexpr std::size_t named_max = 6;
   std::vector<RunId> matching;
   std::string list;
-  for (const Json& item : found.at("items").as_array()) {
-    std::string id(item.at("id").as_string());
-    bool fits = id.starts_with(text) || std::string_view(id).substr(RunTag::prefix.size() + 1).starts_with(text) ||
-                (text.size() >= 6 && id.ends_with(text));
-    if (!fits) continue;
-    matching.push_back(*RunId::parse(id));
-    list += "\n  " + id;
-  }
+  std::string cursor;
+  do {
+    Json page = get("/runs?limit=500&q=" + percent_encode(text) + cursor);
+    for (const Json& item : page.at("items").as_array()) {
+      std::string id(item.at("id").as_string());
+      bool fits = id.starts_with(text) || std::string_view(id).substr(RunTag::prefix.size() + 1).starts_with(text) ||
+                  (text.size() >= 6 && id.ends_with(text));
+      if (!fits || matching.size() == named_max) continue;
+      matching.push_back(*RunId::parse(id));
+      list += "\n  " + id;
+    }
+    const Json& next = page.at("next_cursor");
+    cursor = next.is_null() ? "" : "&cursor=" + std::string(next.as_string());
+  } while (!cursor.empty() && matching.size() < named_max);
   if (matching.size() == 1) return matching[0];
   throw Stop(exit_not_found, matching.empty() ? fmt::format("there is no run {}", printable(text))
                                               : fmt::format("{} means more than one run:{}", printable(text), list));

@@ -33,6 +33,8 @@ class Remote {
   // What the server answers; its refusal as a Stop with what it said.
   Json get(const std::string& path) const { return call("GET", path, {}); }
   std::string get_bytes(const std::string& path) const { return send("GET", path, {}, {}); }
+  // A list whole, page by page.
+  Json get_all(const std::string& path) const;
   Json post(const std::string& path, const Json& body) const;
   Json put(const std::string& path, const std::string& body) const { return call("PUT", path, body); }
   Json patch(const std::string& path, const Json& body) const;
@@ -68,6 +70,7 @@ class Remote {
 
   std::string url_;
   std::string key_;
+  std::string public_key_;  // of a server with TLS that serves the folder
   std::filesystem::path folder_;
   bool by_folder_ = false;      // not named: the one that serves the folder
   bool key_by_folder_ = false;  // the folder's admin.key

@@ -22,6 +22,7 @@
 #include "cli/stop_signals.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
+#include "crypto/certificate.h"
 #include "crypto/hmac.h"
 #include "engine/server.h"
 #include "evidence/evidence_follower.h"
@@ -148,8 +149,10 @@ class Service {
                  api::ApiOptions{.in_flight_max = static_cast<std::size_t>(settings.values.requests_max),
                                  .access_log = settings.values.access_log});
     listen(settings.values);
-    write_private_file(settings.folder / "server.json",
-                       boost::json::serialize(boost::json::object{{"url", url_}, {"pid", ::getpid()}}) + "\n");
+    boost::json::object found_by{{"url", url_}, {"pid", ::getpid()}};
+    // Its certificate is for other names than this address, as a rule; who can read the folder knows it by its key.
+    if (!settings.values.tls_cert.empty()) found_by["public_key"] = public_key_pin(settings.values.tls_cert);
+    write_private_file(settings.folder / "server.json", boost::json::serialize(found_by) + "\n");
   }
 
   // Requests and steps that have begun may end within `grace`. What is left then is dropped, and steps are given back.

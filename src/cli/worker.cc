@@ -17,6 +17,8 @@
 #include "cli/remote.h"
 #include "cli/stop_signals.h"
 #include "cli/verbs.h"
+#include "core/characters.h"
+#include "core/diagnostic.h"
 #include "engine/clock.h"
 #include "tools/tools.h"
 
@@ -27,7 +29,9 @@ using boost::json::array;
 using boost::json::object;
 
 constexpr std::string_view poll_wait = "3s";  // a worker that stops waits for its last one
-constexpr auto heartbeat_every = std::chrono::seconds(5);
+// And sooner when a lease is short: at a third of its time.
+constexpr Duration heartbeat_every = std::chrono::seconds(5);
+constexpr Duration heartbeat_least = std::chrono::milliseconds(50);
 constexpr auto retry_first = std::chrono::milliseconds(200);
 constexpr auto retry_last = std::chrono::seconds(10);
 constexpr auto give_back_time_max = std::chrono::seconds(10);
@@ -36,6 +40,7 @@ constexpr auto give_back_time_max = std::chrono::seconds(10);
 struct Held {
   std::string lease_id;
   std::uint64_t token = 0;
+  Duration term = {};  // how long the lease lasts without a heartbeat
   std::stop_source stop;
   bool lost = false;
   bool left = false;  // stopped because the worker stops
@@ -90,9 +95,16 @@ class Worker {
         if (stop.code() != exit_busy) throw;
       }
       std::unique_lock lock(mutex_);
+      remote_.look_again();
       if (changed_.wait_for(lock, pause, [&] { return is_poll && stopping_; })) return std::nullopt;
       pause = std::min<std::chrono::milliseconds>(pause * 2, retry_last);
     }
+  }
+
+  // One that comes back may do so at another address.
+  Remote server() {
+    std::lock_guard lock(mutex_);
+    return remote_;
   }
 
   // How many leases may be taken; 0 when the worker stops.
@@ -106,7 +118,7 @@ class Worker {
     while (int room = wait_for_room()) {
       auto answer = insist(
           [&] {
-            return remote_.post(
+            return server().post(
                 "/leases",
                 object{
                     {"worker", name_}, {"tools", array{tool_->spec().name.text}}, {"max", room}, {"wait", poll_wait}});
@@ -147,14 +159,19 @@ class Worker {
     lease.token = static_cast<std::uint64_t>(item.at("token").as_int64());
     lease.attempt = static_cast<int>(item.at("attempt").as_int64());
     lease.idempotency_key = item.at("idempotency_key").as_string();
-    Held held{std::string(item.at("lease_id").as_string()), lease.token, {}, false};
+    Held held{.lease_id = std::string(item.at("lease_id").as_string()),
+              .token = lease.token,
+              .term = parse_duration(item.at("lease").as_string()).value_or(default_lease),
+              .stop = {}};
     std::list<Held*>::iterator place;
     bool is_late;
     {
       std::lock_guard lock(mutex_);
       place = held_.insert(held_.end(), &held);
+      ++times_held_;
       is_late = held.left = stopping_;
     }
+    newly_held_.notify_one();
     ToolResult result = is_late ? Failed{} : tool_->run(lease, clock_.now(), held.stop.get_token());
     bool is_lost, is_left;
     {
@@ -179,36 +196,48 @@ class Worker {
       body["output"] = parse_json(std::get<Completed>(result).output).value_or(nullptr);
     } else {
       const auto& failed = std::get<Failed>(result);
-      body["error_code"] = failed.error_code;
-      body["message"] = failed.message.substr(0, 2000);
+      body["error_code"] = std::string(first_characters(failed.error_code, diagnostic_code_chars_max));
+      body["message"] = std::string(first_characters(failed.message, diagnostic_message_chars_max));
       if (failed.retryable) body["retryable"] = *failed.retryable;
       if (failed.retry_after) body["retry_after"] = print_duration(*failed.retry_after);
     }
-    send(completed ? "/leases/complete" : "/leases/fail", std::move(body));
+    auto said = send(completed ? "/leases/complete" : "/leases/fail", std::move(body));
+    if (said.empty() || said == "LEASE_LOST") return;
+    // The server does not take it: without another word the step would hang until its lease runs out, and again.
+    object failure = names_of(held);
+    failure["error_code"] = said;
+    failure["message"] = "the server did not take what the program said";
+    failure["retryable"] = false;
+    send("/leases/fail", std::move(failure));
   }
 
   static object names_of(const Held& held) { return {{"lease_id", held.lease_id}, {"token", held.token}}; }
-  void send(const char* path, object item) {
-    insist([&] { return remote_.post(path, object{{"items", array{item}}}); });
+  // Why the server did not take it; empty when it did.
+  std::string send(const char* path, object item) {
+    auto answer = insist([&] { return server().post(path, object{{"items", array{item}}}); });
+    if (!answer) return {};
+    const Json& result = answer->at("items").as_array().at(0);
+    return result.at("ok").as_bool() ? "" : std::string(result.at("code").as_string());
   }
 
   // One request for all; what is lost stops its program.
   void keep_leases(std::stop_token stop) {
-    std::mutex pause_mutex;
-    std::condition_variable_any pause;
+    auto last = std::chrono::steady_clock::now();
     while (!stop.stop_requested()) {
-      {
-        std::unique_lock lock(pause_mutex);
-        pause.wait_for(lock, stop, heartbeat_every, [] { return false; });
-      }
       array items;
       {
-        std::lock_guard lock(mutex_);
+        std::unique_lock lock(mutex_);
+        Duration pause = heartbeat_every;
+        for (const Held* held : held_) pause = std::min(pause, std::max(held->term / 3, heartbeat_least));
+        // One with a short lease may come while this waits.
+        bool has_more = newly_held_.wait_until(lock, stop, last + pause, [&, seen = times_held_] { return times_held_ != seen; });
+        if (has_more && std::chrono::steady_clock::now() < last + pause) continue;
+        last = std::chrono::steady_clock::now();
         for (const Held* held : held_) items.push_back(names_of(*held));
       }
       if (items.empty()) continue;
       try {
-        Json answer = remote_.post("/leases/heartbeat", object{{"items", std::move(items)}});
+        Json answer = server().post("/leases/heartbeat", object{{"items", std::move(items)}});
         std::lock_guard lock(mutex_);
         for (const Json& item : answer.at("items").as_array())
           if (!item.at("ok").as_bool())
@@ -232,6 +261,8 @@ class Worker {
   std::condition_variable changed_;
   std::deque<Json> todo_;
   std::list<Held*> held_;
+  std::uint64_t times_held_ = 0;
+  std::condition_variable_any newly_held_;
   int busy_ = 0;  // leases that are taken and not yet reported
   bool taking_ = true;
   bool stopping_ = false;

@@ -156,7 +156,10 @@ void Engine::durable(Position position) {
 // ---- Deciding
 
 RunAnswer Engine::answer_of(const Resident& resident) const {
-  return {resident.run.id, resident.run.status, resident.run.seq};
+  return {.run = resident.run.id,
+          .status = resident.run.status,
+          .seq = resident.run.seq,
+          .phase = phase_of(resident.run)};
 }
 
 std::array<Incarnation, 2> Engine::basis_of(const Resident& resident) const {

@@ -60,6 +60,7 @@ struct RunAnswer {
   RunStatus status = RunStatus::created;
   std::uint64_t seq = 0;
   bool is_new = false;  // this request created it; otherwise it was there
+  RunPhase phase = RunPhase::plain;
 };
 
 template <class T>

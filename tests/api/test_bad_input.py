@@ -399,6 +399,38 @@ class Http(BadInputCase):
             answer = self.refused(self.admin.get("/runs", cursor=cursor), 400, "INVALID_REQUEST")
             self.assertEqual(answer.json["where"], "cursor")
 
+    def test_lists_that_are_in_memory_have_pages_too(self):
+        for i in range(4):
+            self.publish(REMOTE.replace("workflow: remote", f"workflow: remote-{i}"))
+            self.ok(self.admin.put(f"/workspaces/space-{i}", {"weight": 2}))
+            self.ok(self.admin.post("/keys", {"role": "viewer"}), 201)
+            self.ok(self.admin.post("/tenants", {"name": f"tenant-{i}"}), 201)
+        for path in ("/workflows", "/workspaces", "/keys", "/tenants"):
+            with self.subTest(path):
+                whole = self.ok(self.admin.get(path)).json
+                self.assertEqual(whole["next_cursor"], None)
+                pages, cursor = [], {}
+                while cursor is not None:
+                    page = self.ok(self.admin.get(path, limit=2, **cursor)).json
+                    self.assertLessEqual(len(page["items"]), 2)
+                    pages += page["items"]
+                    cursor = {"cursor": page["next_cursor"]} if page["next_cursor"] else None
+                self.assertEqual(pages, whole["items"])
+                self.assertGreaterEqual(len(pages), 4)
+                for query, where in (({"limit": 501}, "limit"), ({"limit": 0}, "limit"), ({"cursor": ""}, "cursor"),
+                                     ({"cursor": "/"}, "cursor"), ({"curser": "x"}, "curser")):
+                    answer = self.refused(self.admin.get(path, **query), 400, "INVALID_REQUEST")
+                    self.assertEqual(answer.json["where"], where)
+
+    def test_events_go_on_by_cursor_or_after_and_not_by_both(self):
+        run = self.start(REMOTE)["id"]
+        self.ok(self.admin.post(f"/runs/{run}/cancel"))
+        whole = self.ok(self.admin.get(f"/runs/{run}/events")).json["items"]
+        first = self.ok(self.admin.get(f"/runs/{run}/events", limit=1)).json
+        rest = self.ok(self.admin.get(f"/runs/{run}/events", cursor=first["next_cursor"])).json
+        self.assertEqual(first["items"] + rest["items"], whole)
+        self.refused(self.admin.get(f"/runs/{run}/events", cursor=1, after=1), 400, "INVALID_REQUEST")
+
     def test_a_target_with_a_host_is_understood(self):
         for target in (b"http://localhost/tenant", b"http://LOCALHOST:7295/api/tenant", b"https://127.0.0.1/tenant?"):
             received = self.exchange(self.head(b"GET " + target + b" HTTP/1.1", "Connection: close"))

@@ -90,6 +90,11 @@ class IdempotencyKeys(ApiCase):
         self.ok(self.post("x" * 255), 201)
         self.refused(self.post("x" * 256), 400, "INVALID_REQUEST")
 
+    def test_a_key_that_is_empty_is_refused_and_makes_nothing(self):
+        for key in ("", "  "):
+            self.refused(self.post(key), 400, "INVALID_REQUEST")
+        self.assertEqual(self.ok(self.admin.get("/runs")).json["items"], [])
+
     def test_any_visible_character_may_stand_in_a_key(self):
         for key in ("a b", 'quo"te', "back\\slash", "per%cent", "{json}", "colon:1:2", "~" * 80):
             with self.subTest(key=key):

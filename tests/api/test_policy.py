@@ -60,7 +60,7 @@ class Versions(ApiCase):
 
     def test_tenants_have_their_own(self):
         self.ok(self.admin.put("/policy", ASK), 201)
-        other = self.tenant("other")
+        other = self.make_tenant("other")
         self.assertEqual(self.ok(other.get("/policy")).json["version"], 0)
         self.refused(other.get("/policy", version=1), 404, "NOT_FOUND")
         self.assertEqual(self.ok(other.put("/policy", ALLOW_LOW), 201).json["version"], 1)

@@ -448,6 +448,11 @@ class Vocabularies(ApiCase):
         other = self.create("remote")["id"]
         self.assertEqual(self.ok(self.admin.post(f"/runs/{other}/cancel", **words)).json["status"], "CANCELED")
         self.assertEqual(self.ok(self.admin.post(f"/runs/{other}/retry", **words), 201).json["status"], "PENDING")
+        item = {"workflow": "gated", "idempotency_key": "one"}
+        for wanted in ("PENDING", "WAITING_APPROVAL"):
+            made = self.ok(self.admin.post("/runs/batch", {"items": [item]}, **words)).json["items"][0]
+            self.assertEqual(made["run_status"], wanted)
+            self.run_status(made["id"], "waiting")
         self.ok(self.admin.get(f"/runs/{other}/events", **words))
         self.ok(self.admin.get("/approvals", **words))
 
@@ -458,6 +463,15 @@ class Vocabularies(ApiCase):
                           for v in ("contract-v1", "state-machine", "runtime")],
                          [("running", "failed_retryable"), ("RUNNING", "PENDING"), ("failed_retryable", "failed_retryable")])
         self.assertEqual(self.get_run(run)["sub_state"], "backing-off")
+
+    def test_a_batch_that_is_repeated_has_the_words_of_what_it_finds(self):
+        self.publish(retrying(base="1h"))
+        items = {"items": [{"workflow": "retrying", "idempotency_key": "one"}]}
+        self.ok(self.admin.post("/runs/batch", items))
+        self.report("fail", self.lease_one(), retryable=True)
+        self.assertEqual([self.ok(self.admin.post("/runs/batch", items, vocabulary=v)).json["items"][0]["run_status"]
+                          for v in ("contract-v1", "state-machine", "runtime")], ["running", "RUNNING", "failed_retryable"])
+        self.refused(self.admin.post("/runs/batch", items, vocabulary="klingon"), 400, "INVALID_REQUEST")
 
     def test_an_unknown_vocabulary_is_refused_before_anything_is_done(self):
         self.publish(GATED)

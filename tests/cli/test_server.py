@@ -1,6 +1,7 @@
 """pawl serve, and the verbs that talk to it."""
 import json
 import signal
+import subprocess
 import time
 import unittest
 
@@ -97,6 +98,32 @@ class Verbs(ServerCase):
         self.assertNotIn(made["key"].split("_")[2], listed)
         self.expect(self.pawl("keys", "create"), 2)
 
+    def test_what_an_action_on_keys_has_no_use_for_is_refused(self):
+        self.serve()
+        before = self.expect(self.pawl("keys"), 0).stdout
+        some = "key_01kaw3v9m8f2hr4x6q0t7c5ezy"
+        for line in (["revoke"], ["rotate"], ["create"], ["create", some, "--role", "viewer"], ["list", some],
+                     ["list", "--role", "viewer"], ["create", "--role", "viewer", "--overlap", "5h"],
+                     ["revoke", some, "--overlap", "5h"], ["rotate", some, "--role", "viewer"],
+                     ["revoke", some, "--tenant", "default"], ["rotate", some, "--name", "n"]):
+            self.assertRegex(self.expect(self.pawl("keys", *line), 2).stderr, "which key|takes no key|--")
+        self.assertEqual(self.expect(self.pawl("keys"), 0).stdout, before)
+
+    def test_a_run_is_found_behind_many_that_only_resemble_it(self):
+        self.serve()
+        run = self.started("workflow: other\nsteps:\n  - {id: a, tool: approval}\n", "other")
+        self.expect(self.pawl("workflows", "--publish", self.workflow(
+            f"workflow: w-{run[-6:]}\nsteps:\n  - {{id: a, tool: noop}}\n")), 0)
+        self.request("POST", "/runs/batch", {"items": [{"workflow": "w-" + run[-6:]}] * 600})
+        shown = json.loads(self.expect(self.pawl("cancel", run[-6:], "--json"), 0).stdout)
+        self.assertEqual((shown["run"], shown["status"]), (run, "canceled"))
+
+    def test_long_lists_are_shown_whole(self):
+        self.serve()
+        for i in range(600):
+            self.request("POST", "/keys", {"role": "viewer", "name": f"k{i}"})
+        self.assertEqual(len(self.expect(self.pawl("keys", "--json"), 0).stdout.splitlines()), 601)
+
     def test_caps_are_shown_and_changed(self):
         self.serve("--no-workers")
         self.expect(self.pawl("workflows", "--publish", self.workflow(
@@ -166,6 +193,48 @@ class Verbs(ServerCase):
         self.fail(f"{words} never came: {process.stderr.read()}")
 
 
+class Tls(ServerCase):
+    def certificate(self, name):
+        files = [str(self.folder / f"{name}-{part}.pem") for part in ("cert", "key")]
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                        "-days", "2", "-subj", "/CN=" + name, "-addext", "subjectAltName=" + name, "-out", files[0],
+                        "-keyout", files[1]], check=True, capture_output=True)
+        return files
+
+    def test_the_server_of_the_folder_is_known_by_its_key_whatever_its_name(self):
+        cert, key = self.certificate("DNS:pawl.example")
+        server = self.serve("--tls-cert", cert, "--tls-key", key)
+        self.assertTrue(self.url().startswith("https://"))
+        self.expect(self.pawl("keys"), 0)
+        # Somebody else at that address is not believed, though the address is the one that was written down.
+        self.kill(server)
+        cert, key = self.certificate("DNS:pawl.example")
+        server = self.serve("--tls-cert", cert, "--tls-key", key)
+        file = self.data / "server.json"
+        said = json.loads(file.read_text())
+        file.write_text(json.dumps({**said, "public_key": "sha256//" + "A" * 43 + "="}) + "\n")
+        self.assertIn("does not answer", self.expect(self.pawl("keys"), 75).stderr)
+        file.write_text(json.dumps(said) + "\n")
+        self.expect(self.pawl("keys"), 0)
+
+    def test_of_a_server_that_is_named_the_certificate_is_checked(self):
+        cert, key = self.certificate("IP:127.0.0.1")
+        self.serve("--tls-cert", cert, "--tls-key", key)
+        env = self.away()
+        refused = self.expect(self.pawl("runs", env=env), 2)
+        self.assertIn("PAWL_CA", refused.stderr)
+        self.expect(self.pawl("runs", env={**env, "PAWL_CA": cert}), 0)
+        other, _ = self.certificate("IP:127.0.0.2")
+        self.expect(self.pawl("runs", env={**env, "PAWL_CA": other}), 2)
+        self.assertIn("PAWL_CA", self.expect(self.pawl("runs", env={**env, "PAWL_CA": key}), 2).stderr)
+        self.assertIn("PAWL_CA", self.expect(self.pawl("runs", env={**env, "PAWL_CA": "/nowhere"}), 2).stderr)
+
+    def test_what_is_no_address_is_said_to_be_none(self):
+        for address in ("ftp://127.0.0.1", "http://a b", "https://[::1"):
+            result = self.expect(self.pawl("runs", "--server", address, env={"PAWL_KEY": "k"}), 2)
+            self.assertIn("is not a server's address", result.stderr)
+
+
 class Worker(ServerCase):
     def approved(self):
         run = self.started()
@@ -208,6 +277,36 @@ class Worker(ServerCase):
         self.request("POST", f"/runs/{run}/approve", {})
         self.wait_until(lambda: self.status(run) == "success", "the end")
         self.verify_clean()
+
+    def test_a_server_that_comes_back_elsewhere_is_found(self):
+        server = self.serve()
+        self.worker()
+        run = self.started()
+        self.wait_until(lambda: self.status(run) == "waiting", "the gate")
+        self.kill(server)
+        self.serve()  # at another address
+        self.request("POST", f"/runs/{run}/approve", {})
+        self.wait_until(lambda: self.status(run) == "success", "the end")
+
+    def test_a_lease_that_is_shorter_than_the_work_is_kept(self):
+        self.serve()
+        self.start_command("worker", "--tool", "slow", "--data", self.data, "--", "sh", "-c", "sleep 2.5; echo 1")
+        run = self.started("workflow: slow\nsteps:\n  - {id: a, tool: slow, lease: 1s, retry: {max_attempts: 5, base: 1ms}}\n",
+                           "slow")
+        self.wait_until(lambda: self.status(run) == "success", "the end")
+        self.assertEqual(self.request("GET", "/runs/" + run)["steps"][0]["attempts"], 1)
+
+    def test_a_long_failure_is_cut_between_characters_and_ends_no_worker(self):
+        self.serve()
+        program = self.folder / "fail.py"
+        program.write_text("import json\nprint(json.dumps({'error_code': 'E' * 200, 'message': 'x' + 'é' * 3000, "
+                           "'retryable': False}))\nraise SystemExit(1)\n")
+        self.start_command("worker", "--tool", "slow", "--data", self.data, "--", "python3", program)
+        for _ in range(2):
+            run = self.started("workflow: slow\nsteps:\n  - {id: a, tool: slow}\n", "slow")
+            self.wait_until(lambda: self.status(run) == "failed", "the end")
+            ended = self.request("GET", "/runs/" + run)
+            self.assertIn("xéé", ended["diagnostic"]["message"])
 
 
 if __name__ == "__main__":

@@ -197,6 +197,24 @@ TEST(MaxConcurrency, a_start_that_must_wait_does_not_hold_a_step_that_need_not) 
   EXPECT_EQ(take_runs(scheduler, 2), (Numbers{1})) << "its second step";
 }
 
+TEST(HeldBack, is_counted_by_cap_and_what_waits_is_queued) {
+  Scheduler scheduler;
+  scheduler.set_limits(tenant(1), {.weight = 1, .caps = {.max_concurrency = 1}});
+  scheduler.set_workflow_caps(tenant(2), {"w"}, {.max_runs_per_min = 1});
+  for (std::uint64_t i = 1; i <= 3; ++i) scheduler.add(Step{.of_tenant = 1, .of_run = i});
+  for (std::uint64_t i = 1; i <= 3; ++i) scheduler.add(Step{.of_tenant = 2, .of_run = 100 + i, .fresh = true});
+  EXPECT_EQ(take_tenants(scheduler, 6), (Numbers{1, 2}));
+  EXPECT_EQ(scheduler.queued(tenant(1)), 2u);
+  EXPECT_EQ(scheduler.queued(tenant(2)), 2u);
+  EXPECT_EQ(scheduler.queued(tenant(1)) + scheduler.queued(tenant(2)), scheduler.size());
+  EXPECT_GE(scheduler.held_back(tenant(1)).max_concurrency, 1u);
+  EXPECT_EQ(scheduler.held_back(tenant(1)).max_runs_per_min, 0u);
+  EXPECT_EQ(scheduler.held_back(tenant(2)).max_concurrency, 0u);
+  EXPECT_GE(scheduler.held_back(tenant(2)).max_runs_per_min, 1u);
+  EXPECT_EQ(scheduler.held_back(tenant(3)), HeldBack{});
+  EXPECT_EQ(scheduler.held_back().size(), 2u);
+}
+
 // ---- Pace
 
 TEST(MaxRunsPerMin, paces_starts_and_loses_none) {

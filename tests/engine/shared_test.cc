@@ -518,6 +518,32 @@ TEST(Shared, caps_hold_over_all_servers) {
   }
   EXPECT_EQ(finished, 60);
   for (auto& answer : answers) EXPECT_TRUE(answer.accepted());
+  std::uint64_t held_back = 0;
+  for (std::size_t i = 0; i < 3; ++i) held_back += town.at(i).engine().scheduler().held_back(town.tenant).max_concurrency;
+  EXPECT_GT(held_back, 0u);
+}
+
+TEST(Shared, caps_that_two_servers_change_at_once_are_both_changed) {
+  Town town(2);
+  town.publish(one_step);
+  town.clock.pass(seconds(2));
+  town.at(1).turn();
+  Answer<TenantId> first, second;
+  town.at(0).engine().change_limits(
+      town.tenant, [](LimitsSet& limits) { limits.caps.max_concurrency = 4; }, Actor{"admin"}, first.reply());
+  town.at(1).engine().change_limits(
+      town.tenant, [](LimitsSet& limits) { limits.caps.max_runs_per_min = 7; }, Actor{"admin"}, second.reply());
+  for (int round = 0; round < 10; ++round) {
+    town.at(static_cast<std::size_t>(round) % 2).turn();
+    town.clock.pass(seconds(2));
+  }
+  ASSERT_TRUE(first.accepted());
+  ASSERT_TRUE(second.accepted());
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Caps& caps = town.at(i).engine().find_tenant(town.tenant)->caps;
+    EXPECT_EQ(caps.max_concurrency, 4) << "at server " << i;
+    EXPECT_EQ(caps.max_runs_per_min, 7) << "at server " << i;
+  }
 }
 
 // Random requests at random servers, whose turns are committed in random order, some of them many turns late; servers
