@@ -5,7 +5,9 @@
 
 #include <cstdlib>
 
+#include "cli/files.h"
 #include "cli/terminal.h"
+#include "tools/prices.h"
 
 namespace pawl {
 namespace {
@@ -34,6 +36,11 @@ ToolLimits limits_of(const ServeSettings& settings) {
   ToolLimits limits;
   for (const std::string& text : settings.http_allow)
     if (auto allow = parse_http_allow(text)) limits.http_allow.push_back(*allow);
+  if (!settings.prices.empty()) {
+    auto prices = Prices::read(read_whole_file(settings.prices));
+    if (!prices) throw Stop(exit_usage, fmt::format("prices: {} {}", settings.prices, prices.error()));
+    limits.prices = std::make_shared<const Prices>(std::move(*prices));
+  }
   return limits;
 }
 

@@ -49,6 +49,8 @@ const std::array table = std::to_array<Setting>({
      "an address that is not public and that steps may reach all the same: 10.0.0.0/8, intranet.example:8080; may be "
      "repeated",
      true},
+    {"prices", setting::Text{&S::prices}, "FILE",
+     "what model calls cost, instead of the table that comes with pawl (docs/connectors.md)", true},
     {"log_format", setting::Format{&S::log_format}, "WORD", "text or json [text on a terminal, else json]"},
     {"log_level", setting::Level{&S::log_level}, "WORD", "info, warning or error: that, and what is graver"},
     {"access_log", setting::Flag{&S::access_log}, "", "a log line for each request"},

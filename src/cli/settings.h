@@ -41,6 +41,7 @@ struct ServeSettings {
   std::string secrets_command;
   std::string secrets_folder;
   std::vector<std::string> http_allow;
+  std::string prices;
   std::optional<LogFormat> log_format;  // absent: text on a terminal, else JSON
   LogLevel log_level = LogLevel::info;
   bool access_log = false;

@@ -108,7 +108,9 @@ TextMap Arguments::text_map(std::string_view key) {
 }
 
 void Arguments::refuse(std::string_view key, std::string_view reason) {
-  if (!refusal_) refusal_ = invalid_arguments(fmt::format("`{}` {}", key, reason));
+  if (refusal_) return;
+  refusal_ = invalid_arguments(fmt::format("`{}` {}", key, reason));
+  refusal_->is_harmless = true;
 }
 
 }  // namespace pawl

@@ -1,16 +1,16 @@
-// http.request: one HTTP request. Success is any answer below 400; what the others mean for a retry is decided here.
+// http.request: one HTTP request. Success is any answer below 400; http_outcome.h says what the others mean.
 #include <curl/curl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <boost/json/serialize.hpp>
-#include <charconv>
 #include <chrono>
 #include <new>
 
 #include "tools/arguments.h"
-#include "tools/http_transfer.h"
+#include "tools/connector.h"
+#include "tools/http_outcome.h"
 #include "tools/outcome.h"
 #include "tools/tools.h"
 
@@ -20,9 +20,6 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr int redirects_max = 5;
-constexpr std::size_t excerpt_bytes_max = 500;
-// A server may ask for patience, not for ever.
-constexpr Duration retry_after_max = std::chrono::hours(24);
 
 constexpr std::array<std::string_view, 7> methods = {"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"};
 // libcurl frames the message; two opinions on where it ends are how requests are smuggled.
@@ -59,6 +56,16 @@ bool is_header_value(std::string_view value) {
 }
 
 bool is_read(std::string_view method) { return method == "GET" || method == "HEAD" || method == "OPTIONS"; }
+
+// What people and policies know a request's target by: neither its query nor anything that logs in.
+std::string without_query(std::string url) {
+  url = url.substr(0, std::min(url.find('?'), url.find('#')));
+  const auto begin = url.find("://");
+  if (begin == url.npos) return url;
+  const auto path = std::min(url.find('/', begin + 3), url.size());
+  if (const auto at = url.rfind('@', path); at != url.npos && at > begin) url.erase(begin + 3, at - begin - 2);
+  return url;
+}
 
 void read_headers(Arguments& with, HttpRequest& request) {
   request.headers = with.text_map("headers");
@@ -117,59 +124,6 @@ HttpRequest redirected(HttpRequest request, const HttpAnswer& answer) {
   return request;
 }
 
-Failed failed(const HttpError& error, const HttpRequest& request, const ToolLimits& limits) {
-  const auto origin = origin_of(request.url);
-  const auto where = origin ? origin->str() : std::string("the URL");
-  switch (error.kind) {
-    case HttpError::Kind::stopped:
-      return stopped();
-    case HttpError::Kind::bad_url:
-      return invalid_arguments(fmt::format("`url` cannot be used: {}", error.message));
-    case HttpError::Kind::refused_address:
-      return failure("TOOL_DENIED", fmt::format("{} may not be reached: {}", where, error.message));
-    case HttpError::Kind::too_large:
-      return failure("TOOL_OUTPUT_TOO_LARGE",
-                     fmt::format("{} answered with more than {} bytes", where, limits.http_body_bytes_max));
-    case HttpError::Kind::timed_out:
-      return failure("TOOL_TIMEOUT", fmt::format("{} did not answer in time: {}", where, error.message));
-    case HttpError::Kind::unreachable:
-      return failure("TOOL_DEPENDENCY_DOWN", fmt::format("{}: {}", where, error.message));
-  }
-  return failure("TOOL_INTERNAL_ERROR", "unknown");
-}
-
-// Seconds, or a date.
-std::optional<Duration> retry_after(const HttpAnswer& answer, Instant now) {
-  const auto* text = answer.header("retry-after");
-  if (!text || text->empty()) return std::nullopt;
-  std::int64_t ms = 0;
-  if (std::ranges::all_of(*text, [](char c) { return c >= '0' && c <= '9'; })) {
-    std::int64_t seconds = 0;
-    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), seconds);
-    const auto most = std::chrono::duration_cast<std::chrono::seconds>(retry_after_max).count();
-    ms = (error == std::errc{} ? std::min<std::int64_t>(seconds, most) : most) * 1000;
-  } else {
-    const auto at = curl_getdate(text->c_str(), nullptr);
-    if (at < 0) return std::nullopt;
-    ms = static_cast<std::int64_t>(at) * 1000 - now.ms;
-  }
-  return std::clamp(Duration(ms), Duration::zero(), retry_after_max);
-}
-
-Failed refused_by_server(const HttpRequest& request, const HttpAnswer& answer, Instant now) {
-  auto message = fmt::format("{} {} answered {}", request.method, origin_of(request.url)->str(), answer.status);
-  if (const auto excerpt = head_of(repaired_utf8(answer.body), excerpt_bytes_max); !excerpt.empty())
-    message += ": " + excerpt;
-  const auto code = answer.status == 408   ? "TOOL_TIMEOUT"
-                    : answer.status == 429 ? "TOOL_RATE_LIMITED"
-                    : answer.status >= 500 ? "TOOL_DEPENDENCY_DOWN"
-                                           : "TOOL_INVALID_ARGUMENTS";
-  auto failed = failure(code, std::move(message));
-  if (answer.status == 408 || answer.status == 429 || answer.status >= 500)
-    failed.retry_after = retry_after(answer, now);
-  return failed;
-}
-
 bool is_json(const HttpAnswer& answer) {
   const auto* type = answer.header("content-type");
   if (!type) return false;
@@ -212,32 +166,88 @@ Completed completed(HttpAnswer answer) {
   return {.output = std::move(output), .cost = {}};
 }
 
+constexpr std::array<std::string_view, 4> undo_keys = {"method", "url", "headers", "body"};
+
+// The request that would take this one back, as its author declared it.
+void read_undo(Arguments& with) {
+  const Json* undo = with.any("undo");
+  if (!undo) return;
+  const auto* map = undo->if_object();
+  const auto is_text = [&](std::string_view key) {
+    const Json* value = map ? map->if_contains(key) : nullptr;
+    return value && value->is_string();
+  };
+  if (!is_text("method") || !is_text("url"))
+    with.refuse("undo", "must be a map with `method` and `url`, and `headers` and `body` where they are needed");
+  for (const auto& member : map ? *map : boost::json::object{})
+    if (!contains(undo_keys, std::string_view(member.key())))
+      with.refuse("undo", fmt::format("has only method, url, headers and body, and no {}", std::string_view(member.key())));
+}
+
+// Unless it says otherwise, the undo is sent with the headers of what it undoes: those that say who asks, most likely.
+std::shared_ptr<const Action> undo_of(const Lease& lease) {
+  const auto shown = parse_json(lease.shown.empty() ? "{}" : lease.shown);
+  const Json* undo = shown && shown->is_object() ? shown->get_object().if_contains("undo") : nullptr;
+  if (!undo || !undo->is_object()) return nullptr;
+  boost::json::object fields = undo->get_object();
+  for (const auto* key : {"headers", "timeout", "connect_timeout"})
+    if (const Json* own = shown->get_object().if_contains(key); own && !fields.contains(key)) fields[key] = *own;
+  const auto* url = fields["url"].if_string();
+  return std::make_shared<const Action>(Action{.connector = "http",
+                                               .operation = "request",
+                                               .target = without_query(url ? std::string(*url) : std::string()),
+                                               .fields = canonical(fields),
+                                               .risk = lease.risk,
+                                               .idempotency_key = undo_key(lease)});
+}
+
 class HttpRequestTool final : public Tool {
  public:
   explicit HttpRequestTool(const ToolLimits& limits)
-      : limits_(limits),
-        rules_{.allow = limits.http_allow,
-               .body_bytes_max = limits.http_body_bytes_max,
-               .proxy_from_environment = limits.http_proxy_from_environment} {
+      : limits_(limits), rules_(http_rules(limits)) {
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) throw std::bad_alloc();
   }
   ~HttpRequestTool() override { curl_global_cleanup(); }
 
   const ToolSpec& spec() const override { return spec_; }
 
+  std::expected<Plan, Failed> plan(const Lease& lease, std::stop_token stop) override {
+    Arguments with(lease.input);
+    read_request(with, lease, limits_);
+    read_undo(with);
+    const bool repeats = with.boolean("idempotent").value_or(false);
+    const bool only_reads = with.boolean("writes") == std::optional(false);
+    if (with.refusal()) return std::unexpected(*with.refusal());
+    auto plan = Tool::plan(lease, std::move(stop));
+    if (!plan) return plan;
+    Arguments shown(lease.shown);
+    plan->action.target = without_query(shown.text("url").value_or(""));
+    plan->idempotent = repeats || only_reads;
+    return plan;
+  }
+
   ToolResult run(const Lease& lease, Instant now, std::stop_token stop) override {
     Arguments with(lease.input);
     HttpRequest request = read_request(with, lease, limits_);
     const bool follows = with.boolean("follow_redirects").value_or(false);
+    read_undo(with);
     if (with.refusal()) return *with.refusal();
 
     // The time-out is for all of it, redirects included.
     const auto deadline = steady_clock::now() + request.timeout;
     for (int redirects = 0;; ++redirects) {
       auto answer = exchange(request, rules_, stop);
-      if (!answer) return failed(answer.error(), request, limits_);
-      if (answer->status >= 400) return refused_by_server(request, *answer, now);
-      if (!follows || answer->redirect_url.empty()) return completed(std::move(*answer));
+      if (!answer || answer->status >= 400) {
+        auto failed = answer ? status_failure(request, *answer, now) : transfer_failure(answer.error(), request, limits_);
+        // Who redirected may have done it.
+        if (redirects > 0) failed.is_harmless = false;
+        return failed;
+      }
+      if (!follows || answer->redirect_url.empty()) {
+        auto done = completed(std::move(*answer));
+        done.undo = undo_of(lease);
+        return done;
+      }
       if (redirects == redirects_max)
         return failure("TOOL_INVALID_ARGUMENTS", fmt::format("more than {} redirects", redirects_max));
       request = redirected(std::move(request), *answer);
@@ -256,7 +266,10 @@ class HttpRequestTool final : public Tool {
                                 {.name = "body", .secrets = true},
                                 {.name = "timeout", .kind = Kind::duration},
                                 {.name = "connect_timeout", .kind = Kind::duration},
-                                {.name = "follow_redirects", .kind = Kind::boolean}},
+                                {.name = "follow_redirects", .kind = Kind::boolean},
+                                {.name = "writes", .kind = Kind::boolean},
+                                {.name = "idempotent", .kind = Kind::boolean},
+                                {.name = "undo", .kind = Kind::map, .secrets = true}},
                        .writes = ToolSpec::Writes::by_method};
 };
 

@@ -75,6 +75,7 @@ class Transfer {
   }
   CURLcode drive(const std::stop_token& stop);
   std::unexpected<HttpError> explain(CURLcode code) const;
+  HttpError classify(CURLcode code) const;
 
   static curl_socket_t open_socket(void* self, curlsocktype, curl_sockaddr* address);
   static std::size_t take_header(char* data, std::size_t, std::size_t bytes, void* self);
@@ -205,21 +206,29 @@ std::expected<HttpAnswer, HttpError> Transfer::perform(const std::stop_token& st
 }
 
 std::unexpected<HttpError> Transfer::explain(CURLcode code) const {
+  HttpError error = classify(code);
+  // The size of what was sent so far; a connection that was not made, or not trusted, has been sent nothing.
+  long sent_bytes = 0;
+  error.was_sent = curl_easy_getinfo(easy_.get(), CURLINFO_REQUEST_SIZE, &sent_bytes) != CURLE_OK || sent_bytes > 0;
+  return std::unexpected(std::move(error));
+}
+
+HttpError Transfer::classify(CURLcode code) const {
   using Kind = HttpError::Kind;
   const std::string text = error_text_[0] ? error_text_ : curl_easy_strerror(code);
-  if (is_stopped_) return std::unexpected(HttpError{Kind::stopped, "stopped"});
-  if (is_too_large_) return std::unexpected(HttpError{Kind::too_large, "the answer is too large"});
+  if (is_stopped_) return {Kind::stopped, "stopped"};
+  if (is_too_large_) return {Kind::too_large, "the answer is too large"};
   // A name with several addresses is refused only when none of them may be reached.
   if (refused_addresses_ > 0 && admitted_addresses_ == 0)
-    return std::unexpected(HttpError{Kind::refused_address, "it is not a public address"});
+    return {Kind::refused_address, "it is not a public address"};
   switch (code) {
     case CURLE_OPERATION_TIMEDOUT:
-      return std::unexpected(HttpError{Kind::timed_out, text});
+      return {Kind::timed_out, text};
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
-      return std::unexpected(HttpError{Kind::bad_url, text});
+      return {Kind::bad_url, text};
     default:
-      return std::unexpected(HttpError{Kind::unreachable, text});
+      return {Kind::unreachable, text};
   }
 }
 
@@ -253,7 +262,7 @@ std::optional<Origin> origin_of(const std::string& url) {
 std::expected<HttpAnswer, HttpError> exchange(const HttpRequest& request, const HttpRules& rules,
                                               const std::stop_token& stop) {
   const auto origin = origin_of(request.url);
-  if (!origin) return std::unexpected(HttpError{HttpError::Kind::bad_url, "not an http or https URL"});
+  if (!origin) return std::unexpected(HttpError{HttpError::Kind::bad_url, "not an http or https URL", false});
   return Transfer(request, rules, origin->server).perform(stop);
 }
 

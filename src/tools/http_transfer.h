@@ -37,6 +37,7 @@ struct HttpAnswer {
 struct HttpError {
   enum class Kind { stopped, bad_url, refused_address, too_large, timed_out, unreachable } kind = Kind::unreachable;
   std::string message;
+  bool was_sent = true;  // false: nothing of the request has left, for sure
 };
 
 struct HttpRules {

@@ -19,6 +19,11 @@ std::vector<std::unique_ptr<Tool>> built_in_tools(const ToolLimits& limits) {
   tools.push_back(make_transform(limits));
   tools.push_back(make_shell(limits));
   tools.push_back(make_http_request(limits));
+  tools.push_back(make_servicenow_incident(limits));
+  tools.push_back(make_slack_post(limits));
+  tools.push_back(make_github_labels(limits));
+  tools.push_back(make_github_assignees(limits));
+  tools.push_back(make_model_chat(limits));
   return tools;
 }
 

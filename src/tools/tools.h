@@ -12,6 +12,8 @@
 
 namespace pawl {
 
+class Prices;
+
 struct ToolLimits {
   // Processor time, since a program that computes cannot be slow for any other reason of its own; on a busy machine
   // the wall gives it longer.
@@ -31,6 +33,8 @@ struct ToolLimits {
   std::vector<HttpAllow> http_allow = {};
   // When true, http_proxy and its kin are heeded, and what may be reached behind the proxy is the proxy's affair.
   bool http_proxy_from_environment = false;
+  // Of model calls; null: those that come with pawl.
+  std::shared_ptr<const Prices> prices = {};
 };
 
 // The tools must outlive every worker pool that uses them.
@@ -48,5 +52,10 @@ std::unique_ptr<Tool> make_shell(const ToolLimits& limits);
 // object on stdout may say more: error_code, message, retryable, retry_after.
 std::unique_ptr<Tool> make_program(ToolName name, std::vector<std::string> argv, const ToolLimits& limits);
 std::unique_ptr<Tool> make_http_request(const ToolLimits& limits);
+std::unique_ptr<Tool> make_servicenow_incident(const ToolLimits& limits);
+std::unique_ptr<Tool> make_slack_post(const ToolLimits& limits);
+std::unique_ptr<Tool> make_github_labels(const ToolLimits& limits);
+std::unique_ptr<Tool> make_github_assignees(const ToolLimits& limits);
+std::unique_ptr<Tool> make_model_chat(const ToolLimits& limits);
 
 }  // namespace pawl

@@ -96,6 +96,7 @@ TEST_F(SettingsTest, every_setting_can_be_given_in_each_of_the_three_places_and_
                                                 {"secrets_command", "/usr/bin/vault-secret"},
                                                 {"secrets_folder", "/etc/pawl/secrets"},
                                                 {"http_allow", "[10.0.0.0/8, intranet.example:8080]"},
+                                                {"prices", "/etc/pawl/prices.json"},
                                                 {"log_format", "json"},
                                                 {"log_level", "error"},
                                                 {"access_log", "true"},

@@ -32,6 +32,19 @@ class HttpRequestTool : public testing::Test {
   std::unique_ptr<Tool> tool_ = tool_allowing("127.0.0.1");
 };
 
+TEST_F(HttpRequestTool, knows_which_failures_had_no_effect_for_sure) {
+  EXPECT_TRUE(failure_of(given(http_reply(422))).is_harmless);
+  EXPECT_TRUE(failure_of(given(http_reply(429))).is_harmless);
+  EXPECT_FALSE(failure_of(given(http_reply(500))).is_harmless);
+  EXPECT_TRUE(failure_of(send({{"url", "http://127.0.0.1:1"}})).is_harmless);  // nobody listens there
+  EXPECT_TRUE(failure_of(send({{"url", "http://10.0.0.1"}})).is_harmless);     // may not be reached
+  EXPECT_TRUE(failure_of(send({{"url", "nonsense"}})).is_harmless);
+  HttpServer silent([](const SeenRequest&) { return std::nullopt; });
+  EXPECT_FALSE(failure_of(send({{"url", silent.url()}, {"method", "POST"}, {"timeout", "100ms"}})).is_harmless);
+  HttpServer hanging_up([](const SeenRequest&) { return std::string(); });
+  EXPECT_FALSE(failure_of(send({{"url", hanging_up.url()}, {"method", "POST"}})).is_harmless);
+}
+
 TEST_F(HttpRequestTool, gives_status_headers_and_text) {
   EXPECT_EQ(
       output_of(given(http_reply(200, "hello", "X-Greeting: Hi \r\nContent-Type: text/plain\r\n"))),

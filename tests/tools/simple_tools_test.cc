@@ -51,7 +51,8 @@ TEST(Sleep, refuses_to_sleep_past_the_time_out_at_once) {
 TEST(Catalog, lists_every_tool_and_the_approval_that_no_worker_executes) {
   const auto tools = built_in_tools({});
   const auto catalog = catalog_of(tools);
-  for (const char* name : {"noop", "sleep", "transform", "shell", "http.request", "approval"})
+  for (const char* name : {"noop", "sleep", "transform", "shell", "http.request", "servicenow.incident.update", "slack.post",
+                           "github.labels", "github.assignees", "model.chat", "approval"})
     EXPECT_NE(catalog.find({name}), nullptr) << name;
   EXPECT_EQ(catalog.all().size(), tools.size() + 1);
 }
@@ -63,6 +64,11 @@ TEST(Catalog, knows_what_can_change_the_world) {
   EXPECT_TRUE(may_write(*catalog.find({"shell"}), "{}"));
   EXPECT_FALSE(may_write(*catalog.find({"http.request"}), R"({"method": "GET"})"));
   EXPECT_TRUE(may_write(*catalog.find({"http.request"}), R"({"method": "POST"})"));
+  EXPECT_TRUE(may_write(*catalog.find({"http.request"}), R"({"method": "GET", "writes": true})"));
+  EXPECT_TRUE(may_write(*catalog.find({"http.request"}), R"({"method": "GET", "writes": "no"})"));
+  EXPECT_FALSE(may_write(*catalog.find({"http.request"}), R"({"method": "GET", "writes": false})"));
+  EXPECT_TRUE(may_write(*catalog.find({"http.request"}), R"({"method": "POST", "writes": false})"));
+  EXPECT_FALSE(may_write(*catalog.find({"model.chat"}), "{}"));
 }
 
 }  // namespace

@@ -625,5 +625,102 @@ TEST_F(WorkerPoolTest, loses_and_doubles_nothing_under_load) {
   for (const auto& report : broker_.reports()) EXPECT_TRUE(tokens.insert(report.token).second) << report.token;
 }
 
+// ---- The account of an effect
+
+class ReceiptGate final : public Gate {
+ public:
+  GatePass pass(const Lease&, const Proposal&, const Question&) override {
+    return Allowed{.receipt = ReceiptId{{1, 2}}};
+  }
+};
+
+TEST_F(WorkerPoolTest, a_write_is_reported_with_what_its_receipt_shall_say) {
+  ReceiptGate gate;
+  add("good", [](const Lease&, Instant, std::stop_token) -> ToolResult {
+    return Completed{.output = R"({"id":7})", .undo = std::make_shared<const Action>(Action{.connector = "x"})};
+  }, false, ToolSpec::Writes::always);
+  add("bad", [](const Lease&, Instant, std::stop_token) -> ToolResult {
+    return Failed{.error_code = "TOOL_RATE_LIMITED", .message = "later", .is_harmless = true};
+  }, false, ToolSpec::Writes::always);
+  start(gate);
+  pool_->grant({lease("good", 1)});
+  auto good = broker_.wait_for_reports(1).front();
+  ASSERT_TRUE(good.effect);
+  EXPECT_EQ(good.effect->response, R"({"id":7})");
+  ASSERT_TRUE(good.effect->undo);
+  EXPECT_EQ(outcome(good), R"({"id":7})");
+  pool_->grant({lease("bad", 2)});
+  auto bad = broker_.wait_for_reports(2).back();
+  ASSERT_TRUE(bad.effect);
+  EXPECT_FALSE(bad.effect->succeeded);
+  EXPECT_EQ(bad.effect->error_code, "TOOL_RATE_LIMITED");
+  EXPECT_EQ(bad.effect->message, "later");
+}
+
+// ---- Secrets
+
+// Sees what is proposed, and allows it.
+class NotingGate final : public Gate {
+ public:
+  GatePass pass(const Lease&, const Proposal& proposal, const Question&) override {
+    proposals.push_back(proposal);
+    return Allowed{};
+  }
+  std::vector<Proposal> proposals;
+};
+
+class SecretsOfPool : public WorkerPoolTest {
+ protected:
+  std::string run(const std::string& tool, const JsonText& input, Gate& gate) {
+    pool_ = std::make_unique<WorkerPool>(
+        WorkerPoolOptions{.worker = {"local"},
+                          .slots = slots,
+                          .clock = [this] { return Instant{now_ms_}; },
+                          .secrets = [](TenantId, std::string_view name) -> std::expected<std::string, NoSecret> {
+                            if (name == "TOKEN") return "s3cr3t-value";
+                            return std::unexpected(NoSecret{"there is none", name == "LATER"});
+                          }},
+        tools_, gate);
+    pool_->start(broker_);
+    auto made = lease(tool, 1, input);
+    made.names_secrets = true;
+    pool_->grant({made});
+    report_ = broker_.wait_for_reports(1).front();
+    return outcome(report_);
+  }
+  StepReport report_;
+};
+
+TEST_F(SecretsOfPool, are_in_the_input_and_not_in_what_comes_back) {
+  add("read", [](const Lease& lease, Instant, std::stop_token) -> ToolResult {
+    EXPECT_EQ(lease.input, R"({"a":"s3cr3t-value","b":"${{ secrets.TOKEN }}"})");
+    return Completed{.output = R"({"said":"it was s3cr3t-value"})"};
+  });
+  EXPECT_EQ(run("read", R"({"a":"${{ secrets.TOKEN }}","b":"$${{ secrets.TOKEN }}"})", open_gate_),
+            R"({"said":"it was [secret TOKEN]"})");
+}
+
+TEST_F(SecretsOfPool, are_not_in_what_is_proposed) {
+  NotingGate gate;
+  add("write", [](const Lease& lease, Instant, std::stop_token) -> ToolResult {
+    EXPECT_EQ(lease.input, R"({"a":"s3cr3t-value"})");
+    return Failed{.error_code = "TOOL_FAILED", .message = "no s3cr3t-value here"};
+  }, false, ToolSpec::Writes::always);
+  EXPECT_EQ(run("write", R"({"a":"${{ secrets.TOKEN }}"})", gate), "TOOL_FAILED: no [secret TOKEN] here");
+  ASSERT_EQ(gate.proposals.size(), 1u);
+  EXPECT_EQ(gate.proposals[0].action.fields, R"({"a":"${{ secrets.TOKEN }}"})");
+}
+
+TEST_F(SecretsOfPool, are_not_in_what_is_thrown_either) {
+  add("throw", [](const Lease&, Instant, std::stop_token) -> ToolResult { throw std::runtime_error("s3cr3t-value!"); });
+  EXPECT_EQ(run("throw", R"({"a":"${{ secrets.TOKEN }}"})", open_gate_), "TOOL_INTERNAL_ERROR: throw: [secret TOKEN]!");
+}
+
+TEST_F(SecretsOfPool, that_are_missing_fail_the_attempt_before_the_tool_runs) {
+  add("read", [](const Lease&, Instant, std::stop_token) -> ToolResult { return Completed{.output = "1"}; });
+  EXPECT_EQ(run("read", R"({"a":"${{ secrets.OTHER }}"})", open_gate_), "SECRET_UNAVAILABLE: there is none");
+  EXPECT_EQ(std::get<Failed>(report_.outcome).retryable, false);
+}
+
 }  // namespace
 }  // namespace pawl
