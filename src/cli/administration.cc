@@ -71,6 +71,7 @@ ExitCode show_workflows(const WorkflowsOptions& options) {
 }
 
 ExitCode manage_keys(const KeysOptions& options) {
+  if (options.what == KeysOptions::What::signing) return manage_signing_keys(options);
   Remote remote = Remote::require(options.server, data_folder(options.data));
   using enum KeysOptions::What;
   auto put_if = [](object& body, std::string_view key, const std::string& value) {

@@ -150,6 +150,9 @@ class Service {
                        boost::json::serialize(boost::json::object{{"url", url_}, {"pid", ::getpid()}}) + "\n");
   }
 
+  // When the start fails halfway, nothing may wait for its time.
+  ~Service() { keeper_.end(); }
+
   // Requests and steps that have begun may end within `grace`. What is left then is dropped, and steps are given back.
   void stop(Duration grace) {
     api_->ready() = false;

@@ -10,6 +10,9 @@
 #include "cli/verbs.h"
 #include "cli/verification.h"
 #include "engine/clock.h"
+#include "evidence/bundle_check.h"
+#include <fstream>
+#include <iterator>
 #include "store/sqlite/connection.h"
 
 namespace pawl {
@@ -56,6 +59,7 @@ class Report {
                                                                     {"events", counts.events},
                                                                     {"approvals", counts.approvals},
                                                                     {"ready", counts.ready},
+                                                                    {"checkpoints", counts.checkpoints},
                                                                     {"problems", problems_}}));
     } else {
       clear_progress();
@@ -68,6 +72,30 @@ class Report {
       fmt::print("{}\n", line.print(traits_.look));
     }
     return problems_ == 0 ? exit_success : exit_ended_badly;
+  }
+
+  ExitCode file_summary(const BundleSummary& seen, const std::string& file) {
+    const bool clean = problems_ == 0;
+    if (json_) {
+      fmt::print("{}\n", boost::json::serialize(boost::json::object{{"type", "summary"},
+                                                                    {"run", seen.run},
+                                                                    {"tenant", seen.tenant},
+                                                                    {"status", seen.status},
+                                                                    {"mode", seen.mode},
+                                                                    {"key", seen.key},
+                                                                    {"events", seen.events},
+                                                                    {"redacted", seen.redacted},
+                                                                    {"checkpoint", seen.checkpoint},
+                                                                    {"problems", problems_}}));
+    } else {
+      Line line(clean ? Ink::green : Ink::red, clean ? "good" : fmt::format("{} problems", problems_));
+      line.add(fmt::format(": {}", printable(file)));
+      if (!seen.run.empty())
+        line.add(fmt::format(", {} {}, {} events ({} of them redacted), checkpoint {}, signed by {}", printable(seen.run),
+                             seen.status, seen.events, seen.redacted, seen.checkpoint, printable(seen.key)));
+      fmt::print("{}\n", line.print(traits_.look));
+    }
+    return clean ? exit_success : exit_ended_badly;
   }
 
  private:
@@ -90,7 +118,41 @@ std::string integrity_of(const std::filesystem::path& folder) {
   return connection.text("PRAGMA integrity_check(1)");
 }
 
-ExitCode verify_folder(const std::filesystem::path& folder, Report& report) {
+std::string read_bytes(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw Stop(exit_not_found, fmt::format("{} cannot be read", printable(path)));
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::set<std::string> trusted_keys(const std::string& key) {
+  if (key.empty())
+    throw Stop(exit_usage,
+               "signed by whom? Name the key that you trust with --key; without one, anybody could have signed it");
+  auto trusted = read_trusted_keys(key);
+  if (!trusted && std::filesystem::exists(key)) trusted = read_trusted_keys(read_bytes(key));
+  if (!trusted) throw Stop(exit_usage, fmt::format("--key {}: {}", printable(key), trusted.error()));
+  return std::move(*trusted);
+}
+
+ExitCode verify_file(const VerifyOptions& options, Report& report) {
+  const std::set<std::string> trusted = trusted_keys(options.key);
+  const std::string bytes = read_bytes(options.file);
+  auto found = [&](const BundleFinding& finding) { report.problem({finding.part, finding.seq, finding.what}); };
+  if (bytes.starts_with('{')) {
+    check_consistency_document(bytes, trusted, found);
+    return report.file_summary({}, options.file);
+  }
+  return report.file_summary(check_bundle(bytes, trusted, found), options.file);
+}
+
+SignedCheckpoint read_held(const std::string& path) {
+  auto value = parse_json(read_bytes(path));
+  auto held = value ? read_checkpoint_object(*value) : std::unexpected(value.error());
+  if (!held) throw Stop(exit_usage, fmt::format("{} is no checkpoint: {}", printable(path), held.error()));
+  return std::move(*held);
+}
+
+ExitCode verify_folder(const VerifyOptions& options, const std::filesystem::path& folder, Report& report) {
   auto store = open_to_read(folder);
   VerifyCounts counts;
   try {
@@ -99,6 +161,7 @@ ExitCode verify_folder(const std::filesystem::path& folder, Report& report) {
     Verification verification(
         *store, [&](const Problem& problem) { report.problem(problem); },
         [&](const VerifyCounts& so_far) { report.progress(so_far); });
+    if (!options.checkpoint.empty()) verification.expect(read_held(options.checkpoint));
     counts = verification.check();
   } catch (const StoreFailure& failure) {
     // What cannot be read is a finding, not an accident of this verb.
@@ -117,10 +180,11 @@ ExitCode verify_server(const Remote& remote, Report& report) {
 }  // namespace
 
 ExitCode verify(const VerifyOptions& options) {
-  auto folder = data_folder(options.data);
   Report report(options);
+  if (!options.file.empty()) return verify_file(options, report);
+  auto folder = data_folder(options.data);
   if (auto remote = Remote::find_named(options.server, folder)) return verify_server(*remote, report);
-  return verify_folder(folder, report);
+  return verify_folder(options, folder, report);
 }
 
 }  // namespace pawl
