@@ -95,6 +95,7 @@ void check(const KeysOptions& options) {
 }  // namespace
 
 ExitCode manage_keys(const KeysOptions& options) {
+  if (options.what == KeysOptions::What::signing) return manage_signing_keys(options);
   check(options);
   Remote remote = Remote::require(options.server, data_folder(options.data));
   using enum KeysOptions::What;

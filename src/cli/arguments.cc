@@ -126,6 +126,8 @@ class VerbTable {
     add_tenants();
     add_caps();
     add_worker();
+    add_evidence();
+    add_checkpoints();
     add_verify();
     add_migrate();
     add_graph();
@@ -360,22 +362,23 @@ class VerbTable {
         "keys", "Make, list, rotate and revoke API keys",
         "Examples:\n  pawl keys\n  pawl keys create --role worker --name builders --expires-in 90d\n"
         "  pawl keys rotate key_01kaw3v9m8f2hr4x6q0t7c5ezy --overlap 1h\n"
-        "  pawl keys revoke key_01kaw3v9m8f2hr4x6q0t7c5ezy",
+        "  pawl keys revoke key_01kaw3v9m8f2hr4x6q0t7c5ezy\n"
+        "  pawl keys signing                         public keys, for those who check bundles\n  pawl keys signing rotate",
         manage_keys, [](CLI::App& verb, KeysOptions& options) {
           verb.add_option_function<std::string>(
                   "ACTION",
                   [&options](const std::string& word) {
                     using enum KeysOptions::What;
                     static const std::map<std::string, KeysOptions::What> words{
-                        {"list", list}, {"create", create}, {"revoke", revoke}, {"rotate", rotate}};
+                        {"list", list}, {"create", create}, {"revoke", revoke}, {"rotate", rotate}, {"signing", signing}};
                     auto found = words.find(word);
                     if (found == words.end())
-                      throw CLI::ValidationError("ACTION", printable(word) + " is none of: list, create, revoke, rotate");
+                      throw CLI::ValidationError("ACTION", printable(word) + " is none of: list, create, revoke, rotate, signing");
                     options.what = found->second;
                   },
-                  "list (default), create, revoke or rotate")
+                  "list (default), create, revoke or rotate; signing, for the key that signs evidence")
               ->type_name("");
-          verb.add_option("KEY", options.id, "the key's id, for revoke and rotate");
+          verb.add_option("KEY", options.id, "the key's id, for revoke and rotate; show (default) or rotate, for signing");
           verb.add_option("--role", options.role, "admin, operator, approver, worker or viewer")->type_name("ROLE");
           verb.add_option("--name", options.name, "what it is for")->type_name("NAME");
           verb.add_option("--tenant", options.tenant, "for another tenant")->type_name("NAME");
@@ -460,15 +463,60 @@ class VerbTable {
         });
   }
 
+  void add_evidence() {
+    add<EvidenceOptions>(
+        "evidence", "Write a run's evidence bundle: what was done, by whom, who allowed it, signed",
+        "Examples:\n  pawl evidence 7c5ezy -o run.zip\n  pawl verify run.zip --key ed25519:9f86d0...", make_evidence,
+        [](CLI::App& verb, EvidenceOptions& options) {
+          verb.add_option("RUN", options.run, run_help)->required();
+          verb.add_option("--output,-o", options.output, "where to; - is stdout [RUN.zip]")->type_name("FILE");
+          verb.add_flag("--partial", options.partial, "also of a run that has not ended");
+          add_data(verb, options.data);
+          add_server(verb, options.server);
+        });
+  }
+
+  void add_checkpoints() {
+    add<CheckpointsOptions>(
+        "checkpoints", "List the signed checkpoints, make one, or prove that one goes on from another",
+        "Examples:\n  pawl checkpoints\n  pawl checkpoints make\n  pawl checkpoints prove --from 3 > proof.json",
+        manage_checkpoints, [](CLI::App& verb, CheckpointsOptions& options) {
+          verb.add_option_function<std::string>(
+                  "ACTION",
+                  [&options](const std::string& word) {
+                    auto found = parse_enum<CheckpointsOptions::What>(word);
+                    if (!found) throw CLI::ValidationError("ACTION", printable(word) + " is none of: list, make, prove");
+                    options.what = *found;
+                  },
+                  "list (default), make or prove")
+              ->type_name("");
+          verb.add_option("--from", options.from, "the number of the older one, for prove")->type_name("N");
+          verb.add_option("--to", options.to, "of the newer one [the latest]")->type_name("N");
+          verb.add_option("--limit", options.limit, "how many at most")->type_name("N")->check(CLI::Range(1, 500));
+          add_data(verb, options.data);
+          add_server(verb, options.server);
+          verb.add_flag("--json", options.json, "as JSON");
+        });
+  }
+
   void add_verify() {
     add<VerifyOptions>(
-        "verify", "Check the journal, its hash chains, and that every table is what the journal says",
+        "verify", "Check the journal, its hash chains and checkpoints, and the tables; or an evidence bundle",
         "Examples:\n  pawl verify --data ./data\n  pawl verify --store postgres://pawl@db/pawl\n"
         "  pawl verify --server https://pawl.example.org --json\n"
         "Of a server, what it hands out is checked: every run's stream, its hashes, and that the run is what it says.\n"
         "Of a folder or a database, everything, as it is at one moment; servers may go on meanwhile.\n"
-        "Ends with 0 when clean, 1 when there are problems. Reads only.",
+        "Ends with 0 when clean, 1 when there are problems. Reads only.\n"
+        "  pawl verify run.zip --key ed25519:9f86d0...        a bundle, with nothing but it and a key that you trust\n"
+        "  pawl verify --data ./data --checkpoint held.json   and that the journal goes on from this checkpoint",
         verify, [](CLI::App& verb, VerifyOptions& options) {
+          auto* file = verb.add_option("FILE", options.file, "an evidence bundle, or a consistency proof");
+          verb.add_option("--key", options.key, "a public key or its id, or a file with either: what FILE must be signed by")
+              ->type_name("KEY")
+              ->needs(file);
+          verb.add_option("--checkpoint", options.checkpoint, "one that you hold: the folder must go on from it")
+              ->type_name("FILE")
+              ->excludes(file);
           add_data(verb, options.data);
           add_server(verb, options.server);
           last_wins(verb.add_option("--store", options.store, "a database: postgres://user@host/database"))

@@ -155,6 +155,9 @@ class Service {
     write_private_file(settings.folder / "server.json", boost::json::serialize(found_by) + "\n");
   }
 
+  // When the start fails halfway, nothing may wait for its time.
+  ~Service() { keeper_.end(); }
+
   // Requests and steps that have begun may end within `grace`. What is left then is dropped, and steps are given back.
   void stop(Duration grace) {
     api_->ready() = false;

@@ -134,7 +134,7 @@ ExitCode show_workflows(const WorkflowsOptions& options);
 struct KeysOptions {
   std::string data;
   std::string server;
-  enum class What { list, create, revoke, rotate } what = What::list;
+  enum class What { list, create, revoke, rotate, signing } what = What::list;
   std::string id;
   std::string name;
   std::string role;
@@ -144,6 +144,8 @@ struct KeysOptions {
   bool json = false;
 };
 ExitCode manage_keys(const KeysOptions& options);
+// `pawl keys signing`: the id is "show" or "rotate".
+ExitCode manage_signing_keys(const KeysOptions& options);
 
 struct ReceiptsOptions {
   std::string data;
@@ -226,7 +228,33 @@ struct WorkerOptions {
 };
 ExitCode work(const WorkerOptions& options);
 
+struct EvidenceOptions {
+  std::string data;
+  std::string server;
+  std::string run;
+  std::string output;  // empty: <run>.zip; - is stdout
+  bool partial = false;
+};
+ExitCode make_evidence(const EvidenceOptions& options);
+
+struct CheckpointsOptions {
+  std::string data;
+  std::string server;
+  enum class What { list, make, prove } what = What::list;
+  std::optional<std::uint64_t> from;
+  std::optional<std::uint64_t> to;
+  std::size_t limit = 20;
+  bool json = false;
+};
+template <>
+inline constexpr std::array enum_names<CheckpointsOptions::What>{std::string_view("list"), std::string_view("make"),
+                                                                 std::string_view("prove")};
+ExitCode manage_checkpoints(const CheckpointsOptions& options);
+
 struct VerifyOptions {
+  std::string file;        // a bundle, or a proof; empty: a folder or a server
+  std::string key;         // that is trusted: itself, or a file
+  std::string checkpoint;  // a file: one that is held elsewhere
   std::string data;
   std::string server;
   std::string store;

@@ -73,6 +73,12 @@ VerifyCounts Verification::check() {
   });
   for (StreamKey key : unfolded) check_run_stream(key);
   check_leftovers();
+  for (auto& [tenant, audit] : audits_) {
+    audit.end();
+    counts_.checkpoints += audit.checkpoints();
+  }
+  for (const SignedCheckpoint& held : held_)
+    if (!audits_.contains(held.tenant)) report(held.tenant.str(), 0, "a checkpoint is held of this tenant, which is not here");
   return counts_;
 }
 
@@ -82,6 +88,13 @@ void Verification::check_tenant(const Tenant& tenant) {
   for (const std::string& problem : stream.problems) report(tenant.id.str(), 0, problem);
   Tenant folded;
   folded.id = tenant.id;
+  auto& audit = audits_
+                    .try_emplace(tenant.id, tenant.id,
+                                 [this](const std::string& subject, std::uint64_t seq, const std::string& what) {
+                                   report(subject, seq, what);
+                                 })
+                    .first->second;
+  for (const SignedCheckpoint& held : held_) audit.expect(held);
   std::string again;
   for (const StreamLine& line : stream.lines) {
     ++counts_.events;
@@ -90,6 +103,7 @@ void Verification::check_tenant(const Tenant& tenant) {
     again.clear();
     append_event(again, *event);
     if (again != line.text) report(tenant.id.str(), line.seq, "the event is not in canonical form");
+    audit.see(line.seq, *event);
     if (const auto* published = std::get_if<WorkflowPublished>(&event->payload)) {
       published_[tenant.id][{published->workflow, published->version}] = published->digest;
       if (sha256(published->source).hex() != published->digest)
@@ -101,7 +115,18 @@ void Verification::check_tenant(const Tenant& tenant) {
     if (auto evolved = evolve_checked(folded, *event); !evolved)
       return report(tenant.id.str(), line.seq, evolved.error());
   }
+  this->audit(StreamKey::of(tenant.id), stream);
   if (folded != tenant) report(tenant.id.str(), 0, "the tenant's row is not the fold of its stream");
+}
+
+void Verification::audit(StreamKey key, const WholeStream& stream) {
+  auto found = audits_.find(key.tenant);
+  if (found == audits_.end()) return;
+  found->second.see_stream(key.is_tenant() ? key.tenant.str() : RunId{key.stream}.str(),
+                           [&](std::uint64_t seq) -> std::optional<Hash> {
+                             if (seq == 0 || seq > stream.lines.size()) return std::nullopt;
+                             return stream.lines[seq - 1].hash;
+                           });
 }
 
 void Verification::check_workflows() {
@@ -131,6 +156,7 @@ void Verification::check_run_stream(StreamKey key) {
     return report(id, 0, failure.what());
   }
   for (const std::string& problem : stream.problems) report(id, 0, problem);
+  audit(key, stream);
   auto created = creation_of(stream);
   if (!created) return report(id, 0, created.error());
   const Workflow* workflow = workflows_.find(key.tenant, created->workflow, created->version);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/history.h"
+#include "evidence/checkpoints.h"
 #include "store/store.h"
 #include "store/stream.h"
 
@@ -26,6 +27,7 @@ struct VerifyCounts {
   std::uint64_t events = 0;
   std::uint64_t approvals = 0;
   std::uint64_t ready = 0;
+  std::uint64_t checkpoints = 0;
 };
 
 using Found = std::function<void(const Problem&)>;
@@ -37,6 +39,8 @@ std::optional<RunEvent> fold_line(Run& run, const StreamLine& line, const Found&
 class Verification {
  public:
   Verification(Store& store, Found found, Progress progress);
+  // One that somebody holds: the journal must go on from it.
+  void expect(const SignedCheckpoint& held) { held_.push_back(held); }
   VerifyCounts check();
 
  private:
@@ -49,6 +53,7 @@ class Verification {
   void check_approval_rows(const Run& run);
   void check_ready_rows(const Run& run);
   void check_leftovers();
+  void audit(StreamKey key, const WholeStream& stream);
   void report(std::string subject, std::uint64_t seq, std::string what);
 
   Store& store_;
@@ -58,6 +63,8 @@ class Verification {
   PublishedWorkflows workflows_;
   VerifyCounts counts_;
   std::map<TenantId, std::map<std::pair<WorkflowName, int>, std::string>> published_;  // digests, by the journal
+  std::map<TenantId, CheckpointAudit> audits_;
+  std::vector<SignedCheckpoint> held_;
   std::map<RunId, std::vector<ApprovalRow>> approvals_;
   std::map<RunId, std::vector<ReadyStep>> ready_;
 };

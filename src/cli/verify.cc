@@ -1,6 +1,9 @@
 // pawl verify: is everything in this folder what the journal says, and does the journal hold together?
 #include <fmt/format.h>
 
+#include <fstream>
+#include <iterator>
+
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
@@ -10,6 +13,7 @@
 #include "cli/verbs.h"
 #include "cli/verification.h"
 #include "engine/clock.h"
+#include "evidence/bundle_check.h"
 #include "store/postgres/postgres_store.h"
 #include "store/sqlite/connection.h"
 
@@ -57,6 +61,7 @@ class Report {
                                                                     {"events", counts.events},
                                                                     {"approvals", counts.approvals},
                                                                     {"ready", counts.ready},
+                                                                    {"checkpoints", counts.checkpoints},
                                                                     {"problems", problems_}}));
     } else {
       clear_progress();
@@ -69,6 +74,30 @@ class Report {
       fmt::print("{}\n", line.print(traits_.look));
     }
     return problems_ == 0 ? exit_success : exit_ended_badly;
+  }
+
+  ExitCode file_summary(const BundleSummary& seen, const std::string& file) {
+    const bool clean = problems_ == 0;
+    if (json_) {
+      fmt::print("{}\n", boost::json::serialize(boost::json::object{{"type", "summary"},
+                                                                    {"run", seen.run},
+                                                                    {"tenant", seen.tenant},
+                                                                    {"status", seen.status},
+                                                                    {"mode", seen.mode},
+                                                                    {"key", seen.key},
+                                                                    {"events", seen.events},
+                                                                    {"redacted", seen.redacted},
+                                                                    {"checkpoint", seen.checkpoint},
+                                                                    {"problems", problems_}}));
+    } else {
+      Line line(clean ? Ink::green : Ink::red, clean ? "good" : fmt::format("{} problems", problems_));
+      line.add(fmt::format(": {}", printable(file)));
+      if (!seen.run.empty())
+        line.add(fmt::format(", {} {}, {} events ({} of them redacted), checkpoint {}, signed by {}", printable(seen.run),
+                             seen.status, seen.events, seen.redacted, seen.checkpoint, printable(seen.key)));
+      fmt::print("{}\n", line.print(traits_.look));
+    }
+    return clean ? exit_success : exit_ended_badly;
   }
 
  private:
@@ -91,10 +120,45 @@ std::string integrity_of(const std::filesystem::path& folder) {
   return connection.text("PRAGMA integrity_check(1)");
 }
 
-VerifyCounts check_all(Store& store, const std::string& where, Report& report) try {
+std::string read_bytes(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw Stop(exit_not_found, fmt::format("{} cannot be read", printable(path)));
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::set<std::string> trusted_keys(const std::string& key) {
+  if (key.empty())
+    throw Stop(exit_usage,
+               "signed by whom? Name the key that you trust with --key; without one, anybody could have signed it");
+  auto trusted = read_trusted_keys(key);
+  if (!trusted && std::filesystem::exists(key)) trusted = read_trusted_keys(read_bytes(key));
+  if (!trusted) throw Stop(exit_usage, fmt::format("--key {}: {}", printable(key), trusted.error()));
+  return std::move(*trusted);
+}
+
+ExitCode verify_file(const VerifyOptions& options, Report& report) {
+  const std::set<std::string> trusted = trusted_keys(options.key);
+  const std::string bytes = read_bytes(options.file);
+  auto found = [&](const BundleFinding& finding) { report.problem({finding.part, finding.seq, finding.what}); };
+  if (bytes.starts_with('{')) {
+    check_consistency_document(bytes, trusted, found);
+    return report.file_summary({}, options.file);
+  }
+  return report.file_summary(check_bundle(bytes, trusted, found), options.file);
+}
+
+SignedCheckpoint read_held(const std::string& path) {
+  auto value = parse_json(read_bytes(path));
+  auto held = value ? read_checkpoint_object(*value) : std::unexpected(value.error());
+  if (!held) throw Stop(exit_usage, fmt::format("{} is no checkpoint: {}", printable(path), held.error()));
+  return std::move(*held);
+}
+
+VerifyCounts check_all(Store& store, const std::string& where, const VerifyOptions& options, Report& report) try {
   Verification verification(
       store, [&](const Problem& problem) { report.problem(problem); },
       [&](const VerifyCounts& so_far) { report.progress(so_far); });
+  if (!options.checkpoint.empty()) verification.expect(read_held(options.checkpoint));
   return verification.check();
 } catch (const StoreFailure& failure) {
   // What cannot be read is a finding, not an accident of this verb.
@@ -102,7 +166,7 @@ VerifyCounts check_all(Store& store, const std::string& where, Report& report) t
   return {};
 }
 
-ExitCode verify_folder(const std::filesystem::path& folder, Report& report) {
+ExitCode verify_folder(const VerifyOptions& options, const std::filesystem::path& folder, Report& report) {
   auto store = open_to_read(folder);
   std::string journal = journal_in(folder).string();
   try {
@@ -110,10 +174,11 @@ ExitCode verify_folder(const std::filesystem::path& folder, Report& report) {
   } catch (const StoreFailure& failure) {
     report.problem({journal, 0, failure.what()});
   }
-  return report.summary(check_all(*store, journal, report), folder.string());
+  return report.summary(check_all(*store, journal, options, report), folder.string());
 }
 
-ExitCode verify_database(const std::string& url, Report& report) {
+ExitCode verify_database(const VerifyOptions& options, Report& report) {
+  const std::string& url = options.store;
   std::string where = without_password(url);
   if (!is_postgres_url(url))
     throw Stop(exit_usage, fmt::format("--store {}: write it as postgres://user@host/database", printable(where)));
@@ -123,7 +188,7 @@ ExitCode verify_database(const std::string& url, Report& report) {
   } catch (const StoreFailure& failure) {
     throw Stop(exit_store_failure, failure.what());
   }
-  VerifyCounts counts = check_all(*store, where, report);
+  VerifyCounts counts = check_all(*store, where, options, report);
   for (const std::string& problem : store->problems()) report.problem({where, 0, problem});
   return report.summary(counts, where);
 }
@@ -138,11 +203,12 @@ ExitCode verify_server(const Remote& remote, Report& report) {
 }  // namespace
 
 ExitCode verify(const VerifyOptions& options) {
-  auto folder = data_folder(options.data);
   Report report(options);
-  if (!options.store.empty()) return verify_database(options.store, report);
+  if (!options.file.empty()) return verify_file(options, report);
+  if (!options.store.empty()) return verify_database(options, report);
+  auto folder = data_folder(options.data);
   if (auto remote = Remote::find_named(options.server, folder)) return verify_server(*remote, report);
-  return verify_folder(folder, report);
+  return verify_folder(options, folder, report);
 }
 
 }  // namespace pawl

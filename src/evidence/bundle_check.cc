@@ -182,6 +182,9 @@ class BundleCheck {
     summary_.key = text_in(signature->get_object(), "key");
     auto signer = std::ranges::find(keys_, summary_.key, &KnownKey::id);
     auto value = Signature::parse(text_in(signature->get_object(), "signature"));
+    // Nothing has the sum of this part, so nothing may be hidden in it.
+    if (!value || parts_["signature.json"] != canonical(object{{"key", summary_.key}, {"signature", value->hex()}}) + "\n")
+      report("signature.json", "it is not a key and its signature alone, in canonical form");
     if (signer == keys_.end()) return report("signature.json", "it names a key that is not in keys.json");
     if (first != keys_.end() && signer < first)
       report("signature.json", "it is signed by a key that was replaced before the one that you trust");
@@ -397,12 +400,20 @@ std::expected<std::set<std::string>, std::string> read_trusted_keys(std::string_
   if (text.starts_with(prefix) && Hash::parse(text.substr(prefix.size()))) return std::set{std::string(text)};
   if (auto key = PublicKey::parse(text)) return std::set{key->id()};
   std::set<std::string> out;
-  if (auto value = parse_json(text)) {
-    const Json* keys = value->is_object() ? value->get_object().if_contains("keys") : nullptr;
-    array list = keys && keys->is_array() ? keys->get_array() : value->is_array() ? value->get_array() : array{*value};
+  // One JSON text, or one a line.
+  auto take = [&](std::string_view part) {
+    auto value = parse_json(part);
+    if (!value) return;
+    const array list = value->is_array() ? value->get_array() : array{*value};
     for (const Json& each : list)
       if (auto key = each.is_object() ? PublicKey::parse(text_in(each.get_object(), "public_key")) : std::nullopt)
         out.insert(key->id());
+  };
+  take(text);
+  for (std::string_view rest = text; !rest.empty();) {
+    std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    take(line);
   }
   if (out.empty()) return std::unexpected("it is no public key: 64 digits of hex, ed25519: and a fingerprint, or a file of either");
   return out;

@@ -82,7 +82,8 @@ class Answers(OpenApiCase):
 
     def test_every_operation_answers_as_described(self):
         self.called = set()
-        for part in (self.publish, self.carry_a_run, self.refuse_and_retry, self.pass_the_gate, self.report, self.make_many,
+        for part in (self.publish, self.carry_a_run, self.refuse_and_retry, self.pass_the_gate, self.prove, self.report,
+                     self.make_many,
                      self.govern, self.administer, self.know_people, self.operate, self.follow):
             part()
         self.assertEqual(set(self.operations), self.called)
@@ -212,6 +213,21 @@ class Answers(OpenApiCase):
         self.call("list_people", expect=200)
         self.call("remove_person", name="ada", expect=200)
         self.call("remove_person", name="ada", expect=404)
+
+    def prove(self):
+        run = self.run_to_gate()
+        self.call("get_evidence", id=run, expect=409)
+        self.call("get_evidence", id=run, query="?partial=true", expect=200)
+        self.call("get_evidence", id=run, query="?partial=maybe", expect=400)
+        self.call("get_evidence", id=NOBODY["RunId"], expect=404)
+        self.call("make_checkpoint", expect=201)
+        self.call("make_checkpoint", expect=200)
+        self.call("list_checkpoints", query="?limit=1", expect=200)
+        self.call("prove_consistency", query="?from=1", expect=200)
+        self.call("prove_consistency", query="?from=99", expect=404)
+        self.call("list_signing_keys", expect=200)
+        self.call("rotate_signing_key", expect=201)
+        self.call("cancel_run", id=run, expect=200)
 
     def report(self):
         run = self.start(provider="external")
