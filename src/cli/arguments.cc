@@ -51,9 +51,8 @@ void add_server(CLI::App& verb, std::string& server) {
       ->type_name("URL");
 }
 
-void add_setting(CLI::App& verb, const Setting& setting, ServeOptions& options) {
+void add_setting(CLI::App& verb, const Setting& setting, GivenSettings& given) {
   std::string name(setting.name), help(setting.help), flag = setting.flag();
-  auto& given = options.given;
   if (std::holds_alternative<setting::Flag>(setting.target)) {
     verb.add_flag_function(
         flag + ",!--no-" + flag.substr(2),
@@ -84,6 +83,8 @@ void add_progress(CLI::App& verb, ProgressFlags& flags) {
   verb.add_option("--reason", flags.reason, "why, for the journal")->type_name("TEXT");
   verb.add_flag("--json", flags.json, "one JSON object an event, then one with the result");
   verb.add_flag("--no-color,--no-colour", flags.no_colour, "no colours (NO_COLOR does the same)");
+  for (const Setting& setting : serve_settings())
+    if (setting.for_runs) add_setting(verb, setting, flags.given);
 }
 
 // One function a verb: declares its flags and says what to execute with them.
@@ -185,7 +186,7 @@ class VerbTable {
           verb.add_option("--config", options.config, "file with settings [$PAWL_CONFIG, else pawl.yaml in the data folder]")
               ->type_name("FILE");
           verb.add_flag("--print-config", options.print_config, "print every setting with where it comes from, and end");
-          for (const Setting& setting : serve_settings()) add_setting(verb, setting, options);
+          for (const Setting& setting : serve_settings()) add_setting(verb, setting, options.given);
         });
   }
 

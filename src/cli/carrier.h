@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/run.h"
-#include "tools/descriptor.h"
+#include "process/descriptor.h"
 
 namespace pawl {
 

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "cli/folder.h"
-#include "tools/descriptor.h"
+#include "process/descriptor.h"
 
 namespace pawl {
 namespace {

@@ -42,6 +42,7 @@ void say_it_has_ended(const Run& run, const ResumeOptions& options) {
 
 // The server goes on by itself: there is only to be with it again.
 ExitCode follow_on_server(const Remote& remote, const ResumeOptions& options) {
+  refuse_settings_of_runs(options.progress);
   if (options.run.empty()) {
     if (!options.progress.json)
       fmt::print("nothing to resume: {} goes on with its runs by itself\nname one to follow it, or see them all with: {} runs --watch {}\n",
@@ -67,7 +68,7 @@ ExitCode resume_runs(const ResumeOptions& options) {
   auto folder = data_folder(options.progress.data);
   if (auto remote = Remote::find(options.progress.server, folder)) return follow_on_server(*remote, options);
   block_signals();
-  Toolbox toolbox;
+  Toolbox toolbox = toolbox_for(options.progress);
   open_to_read(folder);  // a folder that is not there is no reason to make one
   auto store = open_folded(folder, toolbox);
   std::vector<FoundRun> found;

@@ -75,6 +75,7 @@ Json publish_or_stop(const Remote& remote, const Workflow& workflow, const Reque
 }
 
 ExitCode run_on_server(const Remote& remote, const Request& request, const RunOptions& options) {
+  refuse_settings_of_runs(options.progress);
   // Its name and its shape; which tools there are, the server knows.
   auto workflow = compile_workflow(request.source, options.file, nullptr);
   if (!workflow) throw Stop(exit_usage, workflow.error());
@@ -95,7 +96,7 @@ ExitCode run_on_server(const Remote& remote, const Request& request, const RunOp
 }
 
 ExitCode run_here(const std::filesystem::path& folder, const Request& request, const RunOptions& options) {
-  Toolbox toolbox;
+  Toolbox toolbox = toolbox_for(options.progress);
   // Before the folder is touched: a definition that does not validate leaves no trace.
   if (auto workflow = compile_workflow(request.source, options.file, &toolbox.catalog); !workflow)
     throw Stop(exit_usage, workflow.error());

@@ -112,8 +112,9 @@ bool is_loopback(std::string_view host) { return host.starts_with("127.") || hos
 // Everything that a server is, in the order in which it must end.
 class Service {
  public:
-  Service(const EffectiveSettings& settings, Log& log)
+  Service(const EffectiveSettings& settings, SecretVariables secrets, Log& log)
       : log_(log),
+        toolbox_(settings.values, std::move(secrets)),
         store_(open_store(settings, log)),
         clock_(*store_),
         keys_(installation_secret(settings.folder)),
@@ -123,7 +124,8 @@ class Service {
         pool_({.worker = worker_,
                .slots = settings.values.worker_slots,
                .threads_max = settings.values.worker_slots,
-               .clock = [this] { return clock_.now(); }},
+               .clock = [this] { return clock_.now(); },
+               .secrets = [this](TenantId tenant, std::string_view name) { return find_secret(tenant, name); }},
               toolbox_.tools, gate_) {
     toolbox_.catalog.expect_remote_tools();
     feed_.on_cut([this](std::string_view why, const api::FeedFilter& filter) {
@@ -210,6 +212,12 @@ class Service {
                   {"worker", run.steps[step].lease_owner.text},
                   {"attempt", run.steps[step].attempts},
                   {"not_logged", *held_back}});
+  }
+
+  std::expected<std::string, NoSecret> find_secret(TenantId id, std::string_view name) const {
+    auto tenant = directory_.find(id);
+    if (!tenant) return std::unexpected(NoSecret{"the tenant is not known here"});
+    return toolbox_.secrets->look(tenant->name, name);
   }
 
   std::string name_of(TenantId id) const {
@@ -304,13 +312,8 @@ int wait_for_signal(StopSignals& signals, const ServiceManager& manager, Service
   }
 }
 
-std::optional<std::string> environment(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value && *value ? std::optional<std::string>(value) : std::nullopt;
-}
-
 EffectiveSettings settings_of(const ServeOptions& options) {
-  SettingSources sources{.flags = {}, .config = options.config, .environment = environment};
+  SettingSources sources{.flags = {}, .config = options.config, .environment = environment_variable};
   for (const auto& [name, texts] : options.given) sources.flags.push_back({name, texts});
   return read_settings(sources);
 }
@@ -338,6 +341,7 @@ ExitCode serve(const ServeOptions& options) {
     return exit_success;
   }
   const ServeSettings& values = settings.values;
+  SecretVariables secrets = take_secret_variables();
   StopSignals signals;
   ServiceManager manager;
   ::signal(SIGPIPE, SIG_IGN);
@@ -345,7 +349,7 @@ ExitCode serve(const ServeOptions& options) {
   Log log({.format = values.log_format.value_or(usual_format), .level = values.log_level});
   make_room_for(values, log);
   {
-    Service service(settings, log);
+    Service service(settings, std::move(secrets), log);
     say_start(log, settings, service);
     manager.say("READY=1");
     int signal = wait_for_signal(signals, manager, service);

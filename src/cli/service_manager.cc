@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "tools/descriptor.h"
+#include "process/descriptor.h"
 
 namespace pawl {
 namespace {

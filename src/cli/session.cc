@@ -30,6 +30,13 @@ bool has_unfolded_runs(Store& store) {
   return found;
 }
 
+ToolLimits limits_of(const ServeSettings& settings) {
+  ToolLimits limits;
+  for (const std::string& text : settings.http_allow)
+    if (auto allow = parse_http_allow(text)) limits.http_allow.push_back(*allow);
+  return limits;
+}
+
 TenantId default_tenant(Runtime& runtime) {
   auto tenant = runtime.ask<TenantId>(
       [](Engine& engine, Reply<TenantId> reply) { engine.create_tenant("default", this_person(), std::move(reply)); });
@@ -38,6 +45,28 @@ TenantId default_tenant(Runtime& runtime) {
 }
 
 }  // namespace
+
+Toolbox::Toolbox(const ServeSettings& settings, SecretVariables variables)
+    : secrets(std::make_unique<Secrets>(SecretSources{.command = settings.secrets_command,
+                                                      .folder = settings.secrets_folder,
+                                                      .variables = std::move(variables)})),
+      tools(built_in_tools(limits_of(settings))),
+      catalog(catalog_of(tools)) {}
+
+Toolbox toolbox_for(const ProgressFlags& flags) {
+  SettingSources sources{.flags = {}, .config = {}, .environment = environment_variable, .for_runs = true};
+  for (const auto& [name, texts] : flags.given) sources.flags.push_back({name, texts});
+  if (!flags.data.empty()) sources.flags.push_back({"data", {flags.data}});
+  return Toolbox(read_settings(sources).values, take_secret_variables());
+}
+
+void refuse_settings_of_runs(const ProgressFlags& flags) {
+  for (const auto& [name, texts] : flags.given)
+    for (const Setting& setting : serve_settings())
+      if (setting.name == name)
+        throw Stop(exit_usage, fmt::format("{}: a server carries the steps out, and this is a setting of its own",
+                                           setting.flag()));
+}
 
 std::unique_ptr<SqliteStore> open_folded(const std::filesystem::path& folder, const Toolbox& toolbox) {
   auto store = open_to_write(folder);
@@ -60,10 +89,13 @@ Session::Session(Store& store, const Toolbox& toolbox, std::optional<std::set<Ru
       pool_({.worker = {fmt::format("{}{}", local_worker_prefix, ::getpid())},
              .slots = slots_max,
              .threads_max = slots_max,
-             .clock = [this] { return clock_.now(); }},
+             .clock = [this] { return clock_.now(); },
+             .secrets = [this](TenantId tenant, std::string_view name) { return find_secret(tenant, name); }},
             toolbox.tools, gate_) {
   runtime_.start();
   tenant_ = default_tenant(runtime_);
+  for (const Tenant& tenant : store.tenants()) tenant_names_[tenant.id] = tenant.name;
+  tenant_names_[tenant_] = "default";
 }
 
 Session::~Session() { stop(); }
@@ -83,6 +115,12 @@ void Session::stop() {
     pool_.stop();
   }
   runtime_.stop();
+}
+
+std::expected<std::string, NoSecret> Session::find_secret(TenantId tenant, std::string_view name) const {
+  auto found = tenant_names_.find(tenant);
+  if (found == tenant_names_.end()) return std::unexpected(NoSecret{"the tenant is not known here"});
+  return toolbox_.secrets->look(found->second, name);
 }
 
 void Session::collect(const Frame& frame) {

@@ -1,6 +1,7 @@
 // An engine on a data folder for as long as one verb needs it: store, tools, workers and runtime, wired by hand.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -10,19 +11,29 @@
 #include "cli/carrier.h"
 #include "cli/focus.h"
 #include "cli/folder.h"
+#include "cli/settings.h"
+#include "cli/verbs.h"
 #include "engine/runtime.h"
-#include "tools/descriptor.h"
+#include "process/descriptor.h"
+#include "secrets/secrets.h"
 #include "tools/gate.h"
 #include "tools/tools.h"
 #include "tools/worker_pool.h"
 
 namespace pawl {
 
-// The tools that workflows may name here.
+// The tools that workflows may name here, and the secrets that they are given.
 struct Toolbox {
-  std::vector<std::unique_ptr<Tool>> tools = built_in_tools(ToolLimits{});
-  ToolCatalog catalog = catalog_of(tools);
+  explicit Toolbox(const ServeSettings& settings = {}, SecretVariables variables = {});
+
+  std::unique_ptr<Secrets> secrets;
+  std::vector<std::unique_ptr<Tool>> tools;
+  ToolCatalog catalog;
 };
+// For a verb that carries steps out itself. Takes the secrets out of the environment, so: once, and before threads.
+Toolbox toolbox_for(const ProgressFlags& flags);
+// A server has settings of its own.
+void refuse_settings_of_runs(const ProgressFlags& flags);
 
 // Opens for writing and folds what a process that died left in frames, so that the tables know every run.
 std::unique_ptr<SqliteStore> open_folded(const std::filesystem::path& folder, const Toolbox& toolbox);
@@ -49,6 +60,7 @@ class Session final : public Carrier {
 
  private:
   void collect(const Frame& frame);
+  std::expected<std::string, NoSecret> find_secret(TenantId tenant, std::string_view name) const;
 
   const Toolbox& toolbox_;
   FocusedStore store_;
@@ -59,6 +71,7 @@ class Session final : public Carrier {
   WorkerPool pool_;
   bool workers_started_ = false;
   TenantId tenant_;
+  std::map<TenantId, std::string> tenant_names_;
 };
 
 }  // namespace pawl

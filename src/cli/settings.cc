@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdlib>
 #include <expected>
 #include <fstream>
 #include <iterator>
@@ -12,6 +13,7 @@
 
 #include "cli/folder.h"
 #include "core/source_reader.h"
+#include "tools/http_address.h"
 #include "yaml/yaml.h"
 
 namespace pawl {
@@ -39,6 +41,14 @@ const std::array table = std::to_array<Setting>({
     {"worker_slots", setting::Count{&S::worker_slots, 1, 4096}, "N", "steps that are worked on here at once"},
     {"grace", setting::Span{&S::grace, 0s, 1h}, "DURATION",
      "how long requests and steps may take to finish when the server is told to stop"},
+    {"secrets_command", setting::Text{&S::secrets_command}, "FILE",
+     "a program that is called with a tenant's and a secret's name and prints the value", true},
+    {"secrets_folder", setting::Text{&S::secrets_folder}, "DIR",
+     "a folder with secrets, each in a file DIR/<tenant>/<NAME>", true},
+    {"http_allow", setting::Texts{&S::http_allow}, "ADDRESS",
+     "an address that is not public and that steps may reach all the same: 10.0.0.0/8, intranet.example:8080; may be "
+     "repeated",
+     true},
     {"log_format", setting::Format{&S::log_format}, "WORD", "text or json [text on a terminal, else json]"},
     {"log_level", setting::Level{&S::log_level}, "WORD", "info, warning or error: that, and what is graver"},
     {"access_log", setting::Flag{&S::access_log}, "", "a log line for each request"},
@@ -218,7 +228,9 @@ class Settings {
   EffectiveSettings read() {
     out_.file = find_file();
     if (!out_.file.empty()) read_file();
-    for (const Setting& setting : table) take(setting);
+    for (const Setting& setting : table)
+      if (setting.for_runs || setting.name == "data" || !sources_.for_runs) take(setting);
+      else out_.from.push_back("default");
     out_.folder = out_.values.data.empty() ? data_folder("") : fs::path(out_.values.data);
     check_together();
     if (problems_.empty()) return std::move(out_);
@@ -315,6 +327,9 @@ class Settings {
           fmt::format("requests_max is {} ({}) and connections_max is {} ({}): a connection has one request "
                       "at a time, so the first cannot be more than the second",
                       values.requests_max, by("requests_max"), values.connections_max, by("connections_max")));
+    for (const std::string& text : values.http_allow)
+      if (auto allow = parse_http_allow(text); !allow)
+        problems_.push_back(fmt::format("{}: {}", by("http_allow"), allow.error()));
     std::error_code ignored;
     if (is_in_data_ && in_file_.contains("data") &&
         !fs::equivalent(values.data, fs::path(out_.file).parent_path(), ignored))
@@ -373,6 +388,11 @@ std::span<const Setting> serve_settings() { return table; }
 
 std::string print_setting(const Setting& setting, const ServeSettings& values) {
   return std::visit(Printer{values}, setting.target);
+}
+
+std::optional<std::string> environment_variable(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value && *value ? std::optional<std::string>(value) : std::nullopt;
 }
 
 EffectiveSettings read_settings(const SettingSources& sources) { return Settings(sources).read(); }

@@ -37,6 +37,9 @@ struct ServeSettings {
   bool workers = true;
   int worker_slots = 256;
   Duration grace = std::chrono::seconds(10);
+  std::string secrets_command;
+  std::string secrets_folder;
+  std::vector<std::string> http_allow;
   std::optional<LogFormat> log_format;  // absent: text on a terminal, else JSON
   LogLevel log_level = LogLevel::info;
   bool access_log = false;
@@ -92,6 +95,7 @@ struct Setting {
   setting::Target target;
   std::string_view shape;  // what to write: FILE, ADDR:PORT
   std::string_view help;
+  bool for_runs = false;  // also of `pawl run` and `pawl resume`, where these carry steps out themselves
 
   std::string flag() const;         // --like-this
   std::string environment() const;  // PAWL_LIKE_THIS
@@ -110,6 +114,7 @@ struct SettingSources {
   std::vector<Given> flags;
   std::string config;  // --config
   std::function<std::optional<std::string>(const std::string& name)> environment;
+  bool for_runs = false;  // only settings of runs count
 };
 
 struct EffectiveSettings {
@@ -119,6 +124,9 @@ struct EffectiveSettings {
   std::vector<std::string>
       from;  // for each setting of the table, who said so: --listen, PAWL_LISTEN, pawl.yaml:3, default
 };
+
+// A variable of this process that is set to something.
+std::optional<std::string> environment_variable(const std::string& name);
 
 // Stops the verb, with everything that is wrong and where, when something is.
 EffectiveSettings read_settings(const SettingSources& sources);

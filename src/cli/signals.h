@@ -1,7 +1,7 @@
 // Signals arrive where a verb looks for them, not in the middle of something.
 #pragma once
 
-#include "tools/descriptor.h"
+#include "process/descriptor.h"
 
 namespace pawl {
 

@@ -17,6 +17,9 @@
 
 namespace pawl {
 
+// Settings (settings.h) as flags gave them.
+using GivenSettings = std::vector<std::pair<std::string, std::vector<std::string>>>;
+
 // For verbs that stay with a run.
 struct ProgressFlags {
   std::string data;
@@ -26,6 +29,7 @@ struct ProgressFlags {
   std::string reason;
   bool json = false;
   bool no_colour = false;
+  GivenSettings given;
 };
 
 struct RunOptions {
@@ -41,7 +45,7 @@ ExitCode run_workflow(const RunOptions& options);
 struct ServeOptions {
   std::string config;
   bool print_config = false;
-  std::vector<std::pair<std::string, std::vector<std::string>>> given;  // settings (settings.h), as flags
+  GivenSettings given;
 };
 ExitCode serve(const ServeOptions& options);
 

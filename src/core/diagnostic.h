@@ -60,6 +60,8 @@ inline constexpr std::array error_codes{
               "the output is over the limit for one step", "return less, or a reference to where it lies"},
     ErrorCode{"EXPRESSION_FAILED", Category::validation, false, Severity::medium,
               "a path in ${{ }} leads to nothing in this run", "correct the expression and start a new run"},
+    ErrorCode{"SECRET_UNAVAILABLE", Category::dependency, false, Severity::high,
+              "a secret that the step names is not to be had", "put it where the message says that it was looked for"},
     ErrorCode{"LEASE_EXPIRED", Category::dependency, true, Severity::medium,
               "the worker died, stalled, or was cut off", "check the worker; raise the step's lease if it needs longer"},
     ErrorCode{"RUN_TIMEOUT", Category::timeout, true, Severity::high, "the run passed its deadline",

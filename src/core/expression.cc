@@ -58,6 +58,7 @@ class PathReader {
     while (at_ < text_.size() && (text_[at_] == '.' || text_[at_] == '[')) {
       if (out.path.size() == path_segments_max)
         return fail(at_, "a path has at most " + std::to_string(path_segments_max) + " parts");
+      if (out.root == Expression::Root::secret) return fail(at_, "a secret is a text: nothing can follow its name");
       const std::size_t segment_at = at_;
       if (auto failure = text_[at_] == '.' ? read_name(out) : read_bracket(out)) return *failure;
       if (out.root == Expression::Root::run && out.path.size() == 1 && !names_run_key(out.path[0]))
@@ -96,10 +97,23 @@ class PathReader {
     } else if (word == "steps") {
       out.root = Expression::Root::step_output;
       return read_step(out);
+    } else if (word == "secrets") {
+      out.root = Expression::Root::secret;
+      return read_secret(out);
     } else {
-      return fail(from, "an expression starts with `input`, `steps.<id>.output` or `run`");
+      return fail(from, "an expression starts with `input`, `steps.<id>.output`, `run` or `secrets.<NAME>`");
     }
     return std::nullopt;
+  }
+
+  std::optional<Failure> read_secret(Expression& out) {
+    const std::size_t from = at_;
+    if (at_ < text_.size() && text_[at_] == '.') {
+      ++at_;
+      out.secret = take_word();
+    }
+    if (is_secret_name(out.secret)) return std::nullopt;
+    return fail(from, "after `secrets` comes a name of capitals, digits and _: secrets.API_TOKEN");
   }
 
   // A step's id may hold dots; it ends before the first part that is `output`.
@@ -182,6 +196,7 @@ std::optional<ExpressionError> scan(std::string_view text, OnLiteral on_literal,
 
 // The path as its author wrote it, up to and including its first `segments` parts.
 std::string print_path(const Expression& expression, std::size_t segments) {
+  if (expression.root == Expression::Root::secret) return "secrets." + expression.secret;
   std::string out = expression.root == Expression::Root::input ? "input" : "run";
   if (expression.root == Expression::Root::step_output) out = "steps." + expression.step + ".output";
   for (std::size_t i = 0; i < segments; ++i) {
@@ -259,7 +274,9 @@ class Renderer {
   using Text = std::expected<std::string, std::string>;
   using Value = std::expected<Json, std::string>;
 
-  explicit Renderer(const ExpressionScope& scope) : scope_(scope) {}
+  enum class Secrets { are_replaced, stay };
+  explicit Renderer(const ExpressionScope& scope, Secrets secrets = Secrets::are_replaced)
+      : scope_(scope), keeps_secrets_(secrets == Secrets::stay) {}
 
   Value value(const Json& with, std::size_t depth) {
     if (const auto* text = with.if_string()) return string(*text, depth);
@@ -287,13 +304,21 @@ class Renderer {
   }
 
   Text text(const Template& pieces) {
-    std::string out;
+    std::string before_secret, out;
     for (const auto& piece : pieces) {
       const std::size_t before = out.size();
-      if (const auto* literal = std::get_if<std::string>(&piece)) {
-        out += *literal;
+      const auto* expression = std::get_if<Expression>(&piece);
+      if (!expression) {
+        out += std::get<std::string>(piece);
+      } else if (keeps(*expression)) {
+        // Dollars directly before it would be read together with its own.
+        before_secret += template_of(out);
+        before_secret.append(out.size() - (out.find_last_not_of('$') + 1), '$');
+        before_secret += reference(*expression);
+        out.clear();
+        continue;
       } else {
-        const auto found = resolve(std::get<Expression>(piece), scope_);
+        const auto found = resolve(*expression, scope_);
         if (!found) return std::unexpected(found.error());
         if (const auto* string = (*found)->if_string())
           out += std::string_view(*string);
@@ -302,10 +327,15 @@ class Renderer {
       }
       if (!spend(out.size() - before)) return std::unexpected(too_large());
     }
-    return out;
+    return keeps_secrets_ ? before_secret + template_of(out) : out;
   }
 
  private:
+  bool keeps(const Expression& expression) const {
+    return keeps_secrets_ && expression.root == Expression::Root::secret;
+  }
+  static std::string reference(const Expression& expression) { return "${{ secrets." + expression.secret + " }}"; }
+
   Value string(std::string_view text_with, std::size_t depth) {
     if (!is_template(text_with)) return Json(text_with);
     const auto pieces = parse_template(text_with);
@@ -316,6 +346,7 @@ class Renderer {
       return Json(*rendered);
     }
     const auto& expression = std::get<Expression>(pieces->front());
+    if (keeps(expression)) return Json(reference(expression));
     const auto found = resolve(expression, scope_);
     if (!found) return std::unexpected(found.error());
     const Weight weight = weigh(**found);
@@ -324,7 +355,7 @@ class Renderer {
       return std::unexpected("`${{ " + print_path(expression, expression.path.size()) +
                              " }}` makes the input deeper than " + std::to_string(json_depth_max));
     if (!spend(weight.bytes)) return std::unexpected(too_large());
-    return **found;
+    return keeps_secrets_ ? template_of_value(**found) : **found;
   }
 
   bool spend(std::size_t bytes) {
@@ -337,6 +368,7 @@ class Renderer {
   }
 
   const ExpressionScope& scope_;
+  const bool keeps_secrets_;
   std::size_t bytes_left_ = rendered_bytes_max;
 };
 
@@ -387,6 +419,61 @@ std::string literal_text(std::string_view text) {
   scan(
       text, [&](std::string_view literal) { out += literal; }, [](const Expression&, std::size_t) {});
   return out;
+}
+
+std::string template_of(std::string_view text) {
+  if (!is_template(text)) return std::string(text);
+  std::string out;
+  std::size_t dollars = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text.substr(i).starts_with(braces)) out.append(dollars, '$');
+    dollars = text[i] == '$' ? dollars + 1 : 0;
+    out += text[i];
+  }
+  return out;
+}
+
+Json template_of_value(const Json& value) {
+  if (const auto* text = value.if_string()) return Json(template_of(*text));
+  if (const auto* array = value.if_array()) {
+    boost::json::array out;
+    for (const auto& item : *array) out.push_back(template_of_value(item));
+    return out;
+  }
+  if (const auto* object = value.if_object()) {
+    boost::json::object out;
+    for (const auto& member : *object) out.emplace(member.key(), template_of_value(member.value()));
+    return out;
+  }
+  return value;
+}
+
+JsonText template_of_json(JsonText text) {
+  if (!is_template(text)) return text;
+  const auto value = parse_json(text);
+  return value ? canonical(template_of_value(*value)) : text;
+}
+
+bool is_secret_name(std::string_view name) {
+  if (name.empty() || name.size() > secret_name_chars_max || name[0] < 'A' || name[0] > 'Z') return false;
+  return std::ranges::all_of(name, [](char c) { return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; });
+}
+
+bool names_secret(const Json& value) {
+  if (const auto* text = value.if_string()) {
+    const auto found = find_expressions(*text);
+    return found && std::ranges::any_of(*found, [](const PlacedExpression& placed) {
+      return placed.expression.root == Expression::Root::secret;
+    });
+  }
+  if (const auto* array = value.if_array()) return std::ranges::any_of(*array, names_secret);
+  if (const auto* object = value.if_object())
+    return std::ranges::any_of(*object, [](const auto& member) { return names_secret(member.value()); });
+  return false;
+}
+
+std::expected<Json, std::string> render_around_secrets(const Json& with, const ExpressionScope& scope) {
+  return Renderer(scope, Renderer::Secrets::stay).value(with, 0);
 }
 
 std::expected<Json, std::string> render(const Json& with, const ExpressionScope& scope) {

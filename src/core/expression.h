@@ -1,7 +1,7 @@
 // ${{ }}: a path into what a run knows.
 //
 //   expression := root segment*
-//   root       := "input" | "steps" "." step-id "." "output" | "run"
+//   root       := "input" | "steps" "." step-id "." "output" | "run" | "secrets" "." NAME
 //   segment    := "." name | "[" integer "]" | "[" json-string "]"
 //
 // Directly before `{{`, two dollars mean one: `$${{` is the text `${{`, and `$$${{ input.price }}` is a dollar sign and
@@ -9,6 +9,10 @@
 //
 // `run` knows id, workflow, version, workspace, created_at and attempt. A text that is one whole expression keeps the
 // value's type; inside other text a value is inserted as text (strings bare, everything else as JSON).
+//
+// `secrets` is another matter: no run knows a secret, so what is rendered for a step keeps such an expression as it stands.
+// It is then still a template, in which text that only looks like an expression is escaped: whatever came out of an input
+// or an output says itself and can never name a secret. Whoever carries the step out fills the values in.
 #pragma once
 
 #include <expected>
@@ -22,9 +26,10 @@
 namespace pawl {
 
 struct Expression {
-  enum class Root { input, step_output, run } root = Root::input;
+  enum class Root { input, step_output, run, secret } root = Root::input;
   std::string step;  // for step_output
   std::vector<std::variant<std::string, std::size_t>> path;
+  std::string secret = {};  // its name
 
   friend bool operator==(const Expression&, const Expression&) = default;
 };
@@ -51,6 +56,17 @@ std::expected<Template, ExpressionError> parse_template(std::string_view text);
 std::expected<std::vector<PlacedExpression>, ExpressionError> find_expressions(std::string_view text);
 // What a text without expressions says.
 std::string literal_text(std::string_view text);
+// The template that says `text` and nothing else; and the same for every text inside a value.
+std::string template_of(std::string_view text);
+Json template_of_value(const Json& value);
+// Of JSON text, which is canonical before and after.
+JsonText template_of_json(JsonText text);
+
+// [A-Z][A-Z0-9_]*, at most secret_name_chars_max.
+inline constexpr std::size_t secret_name_chars_max = 128;
+bool is_secret_name(std::string_view name);
+// Whether some text inside names a secret.
+bool names_secret(const Json& value);
 
 // Where values come from while rendering; null = there is no such value.
 class ExpressionScope {
@@ -62,5 +78,7 @@ class ExpressionScope {
 // `with` with every expression replaced; or which expression led nowhere.
 std::expected<Json, std::string> render(const Json& with, const ExpressionScope& scope);
 std::expected<std::string, std::string> render_text(std::string_view text, const ExpressionScope& scope);
+// The same with every expression replaced but those that name secrets: a template, whose only expressions are these.
+std::expected<Json, std::string> render_around_secrets(const Json& with, const ExpressionScope& scope);
 
 }  // namespace pawl

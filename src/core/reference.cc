@@ -39,6 +39,9 @@ constexpr std::array advice{
     Advice{"EXPRESSION_FAILED",
            "The message names the expression. Check that the step it reads from produces that field, also when its "
            "answer is empty."},
+    Advice{"SECRET_UNAVAILABLE",
+           "The message names the tenant, the secret and each source that was tried, and no value. Give the secret to one of "
+           "them (docs/secrets.md), then retry the run."},
     Advice{"LEASE_EXPIRED",
            "Look for the worker that the message names: did it crash, hang, or lose the network? Workers that are "
            "healthy but slow need a longer `lease` or more frequent heartbeats."},

@@ -16,6 +16,8 @@ class RunScope : public ExpressionScope {
     switch (expression.root) {
       case Expression::Root::input:
         return parsed(input_, run_.input);
+      case Expression::Root::secret:
+        return nullptr;
       case Expression::Root::run:
         return about_run();
       case Expression::Root::step_output: {
@@ -109,7 +111,8 @@ bool is_reclaimable(const Run& run, StepIndex index, Instant now) {
 std::expected<JsonText, std::string> render_input(const Run& run, StepIndex index) {
   const StepDefinition& step = run.definition(index);
   if (step.with_is_constant) return step.with_text;
-  auto value = render(step.with, RunScope(run, index));
+  auto value = step.names_secrets ? render_around_secrets(step.with, RunScope(run, index))
+                                  : render(step.with, RunScope(run, index));
   if (!value) return std::unexpected(value.error());
   return canonical(*value);
 }

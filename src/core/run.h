@@ -130,7 +130,8 @@ const Receipt* find_effect(const Run& run, std::string_view key);
 // Whether the step's lease can be given to another worker.
 bool is_reclaimable(const Run& run, StepIndex step, Instant now);
 
-// The step's input with every expression replaced, or what led nowhere.
+// The step's input with every expression replaced, or what led nowhere. Of a step that names secrets it is still a
+// template, whose only expressions are these.
 std::expected<JsonText, std::string> render_input(const Run& run, StepIndex step);
 // The key under which the step's effect may happen once: the workflow's own template, or "<run id>:<step id>".
 std::expected<std::string, std::string> render_idempotency_key(const Run& run, StepIndex step);

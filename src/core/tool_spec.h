@@ -15,6 +15,8 @@ struct ToolKey {
   bool required = false;
   // The JSON kinds a literal may have here; an expression may stand for any of them.
   enum class Kind { any, text, number, boolean, list, map, text_list, text_map, duration } kind = Kind::any;
+  // ${{ secrets.NAME }} may stand in it: the tool sends it where it belongs, and repeats it nowhere.
+  bool secrets = false;
 };
 
 struct ToolSpec {

@@ -5,6 +5,7 @@
 
 #include "core/approval_terms.h"
 #include "core/characters.h"
+#include "core/expression.h"
 #include "core/workflow_needs.h"
 #include "core/workflow_with.h"
 
@@ -177,7 +178,23 @@ class WorkflowReader {
       for (const auto key : {"with", "idempotency_key", "prompt"})
         if (const auto* value = find_entry(*nodes[i], key))
           check_expressions(reader_, value->value, static_cast<StepIndex>(i), names, needs);
+      if (tools_) check_secrets(*nodes[i], out_.steps[i].tool);
     }
+  }
+
+  // A secret may stand only where it does not end up in the journal: which keys that are, the built-in tools know.
+  void check_secrets(const SourceNode& node, const ToolName& tool) {
+    for (const auto key : {"idempotency_key", "prompt"})
+      if (const auto* entry = find_entry(node, key))
+        refuse_secrets(reader_, entry->value, quote(key) + " is kept in the journal, so no secret can stand in it");
+    const auto* with = find_entry(node, "with");
+    if (!with) return;
+    if (const ToolSpec* spec = tools_->find(tool))
+      check_secret_keys(reader_, with->value, *spec);
+    else
+      refuse_secrets(reader_, with->value,
+                     "only built-in tools are given secrets; " + quote(tool.str()) +
+                         " is worked on elsewhere and has to bring its own");
   }
 
   StepNames read_ids(const std::vector<const SourceNode*>& nodes) {
@@ -231,6 +248,7 @@ class WorkflowReader {
     out.with = read_with(reader_, node, spec);
     out.with_is_constant = !has_template_inside(out.with);
     out.with_text = canonical(out.with);
+    out.names_secrets = !out.with_is_constant && names_secret(out.with);
     RetryKeys retry = retry_;
     if (const auto* entry = find_entry(node, "retry")) {
       retry = inherit(read_retry(entry->value));

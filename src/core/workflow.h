@@ -58,6 +58,7 @@ struct StepDefinition {
   Json with;                     // a map; values may hold ${{ }}
   bool with_is_constant = true;  // nothing in it needs rendering,
   JsonText with_text = "{}";     // so this text is the input
+  bool names_secrets = false;    // an expression in it does
   RetryPolicy retry;
   Duration timeout = default_step_timeout;  // of one attempt
   Duration lease = default_lease;

@@ -122,6 +122,30 @@ Json read_with(SourceReader& reader, const SourceNode& step, const ToolSpec* spe
   return out;
 }
 
+void refuse_secrets(SourceReader& reader, const SourceNode& node, std::string_view reason) {
+  for (const auto& item : node.items) refuse_secrets(reader, item, reason);
+  for (const auto& entry : node.entries) refuse_secrets(reader, entry.value, reason);
+  const auto found = find_expressions(node.scalar);
+  if (!found) return;  // refused elsewhere
+  for (const auto& [expression, offset] : *found)
+    if (expression.root == Expression::Root::secret && !reader.is_full())
+      reader.refuse(place_inside(node, offset), std::string(reason));
+}
+
+void check_secret_keys(SourceReader& reader, const SourceNode& with, const ToolSpec& spec) {
+  std::string takers;
+  for (const auto& key : spec.keys)
+    if (key.secrets) takers += (takers.empty() ? "" : ", ") + quote(key.name);
+  for (const auto& entry : with.entries) {
+    const auto key = std::ranges::find(spec.keys, entry.key, &ToolKey::name);
+    if (key != spec.keys.end() && key->secrets) continue;
+    refuse_secrets(reader, entry.value,
+                   "no secret can stand in " + quote(entry.key) + " of " + quote(spec.name.str()) +
+                       ", where it would be seen; " +
+                       (takers.empty() ? "this tool takes none" : "it can in " + takers));
+  }
+}
+
 bool has_template_inside(const Json& value) {
   if (const auto* text = value.if_string()) return is_template(*text);
   if (const auto* array = value.if_array()) return std::any_of(array->begin(), array->end(), has_template_inside);

@@ -9,6 +9,11 @@ namespace pawl {
 // The `with` of `step` as JSON; an empty map when it has none. `spec` is null when the tool is not known.
 Json read_with(SourceReader& reader, const SourceNode& step, const ToolSpec* spec);
 
+// Refuses every secret under `node`, with this reason.
+void refuse_secrets(SourceReader& reader, const SourceNode& node, std::string_view reason);
+// The same for those keys of a `with` in which the tool takes none.
+void check_secret_keys(SourceReader& reader, const SourceNode& with, const ToolSpec& spec);
+
 // Whether rendering may change it.
 bool has_template_inside(const Json& value);
 

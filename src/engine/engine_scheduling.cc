@@ -152,6 +152,7 @@ std::optional<Lease> Engine::claim(const WorkerName& worker, const Scheduler::Ti
                .tool = definition.tool,
                .risk = definition.risk,
                .input = std::move(*input),
+               .names_secrets = definition.names_secrets,
                .token = step.lease_token,
                .attempt = step.attempts,
                .idempotency_key = std::move(*key),

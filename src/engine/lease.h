@@ -29,6 +29,10 @@ struct Lease {
   ToolName tool;
   Tier risk = Tier::low;
   JsonText input;  // `with`, every expression replaced
+  // Secrets are not: then `input` is still a template, whose only expressions they are. A tool in this process is given
+  // their values in `input`, and in `shown`, which is a template always, what may be journaled, proposed and told.
+  bool names_secrets = false;
+  JsonText shown = {};
   std::uint64_t token = 0;
   int attempt = 0;
   std::string idempotency_key;

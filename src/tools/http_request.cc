@@ -249,10 +249,10 @@ class HttpRequestTool final : public Tool {
   const ToolLimits limits_;
   const HttpRules rules_;
   const ToolSpec spec_{.name = {"http.request"},
-                       .keys = {{.name = "url", .required = true, .kind = Kind::text},
+                       .keys = {{.name = "url", .required = true, .kind = Kind::text, .secrets = true},
                                 {.name = "method", .kind = Kind::text},
-                                {.name = "headers", .kind = Kind::text_map},
-                                {.name = "body"},
+                                {.name = "headers", .kind = Kind::text_map, .secrets = true},
+                                {.name = "body", .secrets = true},
                                 {.name = "timeout", .kind = Kind::duration},
                                 {.name = "connect_timeout", .kind = Kind::duration},
                                 {.name = "follow_redirects", .kind = Kind::boolean}},

@@ -8,7 +8,7 @@
 #include <memory>
 #include <new>
 
-#include "tools/descriptor.h"
+#include "process/descriptor.h"
 
 namespace pawl {
 namespace {

@@ -13,7 +13,7 @@
 #include <system_error>
 
 #include "tools/jq_child.h"
-#include "tools/process.h"
+#include "process/process.h"
 
 namespace pawl {
 namespace {

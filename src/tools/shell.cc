@@ -22,7 +22,7 @@
 
 #include "tools/arguments.h"
 #include "tools/outcome.h"
-#include "tools/process.h"
+#include "process/process.h"
 #include "tools/tools.h"
 
 namespace pawl {
@@ -72,6 +72,8 @@ std::vector<std::string> read_environment(Arguments& with, const Lease& lease) {
   for (const char* name : passed_by_default) environment.pass(name);
   for (const auto& name : with.text_list("pass_env")) {
     if (!is_environment_name(name)) with.refuse("pass_env", "must be a list of names of variables");
+    // They may be other tenants'; a step's own stand in `env`.
+    if (name.starts_with("PAWL_SECRET_")) with.refuse("pass_env", "must not pass secrets on; name them in `env`");
     environment.pass(name);
   }
   for (const auto& [name, value] : with.text_map("env")) {
@@ -304,10 +306,10 @@ class Shell final : public Tool {
   const ToolLimits limits_;
   const ToolSpec spec_{.name = {"shell"},
                        .keys = {{.name = "argv", .required = true, .kind = Kind::text_list},
-                                {.name = "env", .kind = Kind::text_map},
+                                {.name = "env", .kind = Kind::text_map, .secrets = true},
                                 {.name = "pass_env", .kind = Kind::text_list},
                                 {.name = "cwd", .kind = Kind::text},
-                                {.name = "stdin", .kind = Kind::text},
+                                {.name = "stdin", .kind = Kind::text, .secrets = true},
                                 {.name = "parse", .kind = Kind::text}},
                        .writes = ToolSpec::Writes::always};
 };

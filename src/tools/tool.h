@@ -28,7 +28,9 @@ using ToolResult = std::variant<Completed, Failed, CompleteAt, Nothing>;
 
 // What a write would do, as people and policies see it.
 struct Plan {
-  Action action;            // `fields` is what run() will be given as its input; without a key, the step's own is used
+  // `fields` is what run() will be given as its input, as a template: `lease.shown`, or made of it. Without a key, the
+  // step's own is used.
+  Action action;
   bool idempotent = false;  // the other side does it once, however often it is called under the same key
   JsonText before;          // what would be overwritten; empty when nobody looked
 };
@@ -44,10 +46,15 @@ class Tool {
   virtual std::expected<Plan, Failed> plan(const Lease& lease, std::stop_token stop);
   // Whether a call that is in doubt had its effect, for those that can find out.
   virtual bool can_look() const { return false; }
-  virtual std::optional<bool> has_happened(const Action&, std::stop_token) { return std::nullopt; }
-  // Blocking; called from many threads at once. A write is given as its input exactly the fields that were allowed. Must end soon after `stop` is requested (cancel, lost lease, step
-  // time-out), with a Failed: it is dropped. A Completed after a time-out still counts, since the work is done and
-  // must not be done again. Never throws for bad input: that is a Failed. A broken world may be an exception.
+  // The lease is as run() would be given it.
+  virtual std::optional<bool> has_happened(const Lease&, std::stop_token) { return std::nullopt; }
+  // Blocking; called from many threads at once. A write is given as its input exactly the fields that were allowed. Must
+  // end soon after `stop` is requested (cancel, lost lease, step time-out), with a Failed: it is dropped. A Completed after
+  // a time-out still counts, since the work is done and must not be done again. Never throws for bad input: that is a
+  // Failed. A broken world may be an exception.
+  //
+  // In `lease.input` secrets have their values. What the tool gives back is searched for them, here and in plan(); what it
+  // makes known in any other way (a log, another process's arguments, a file) it must keep free of them itself.
   virtual ToolResult run(const Lease& lease, Instant now, std::stop_token stop) = 0;
 };
 

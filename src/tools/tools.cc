@@ -8,7 +8,7 @@ std::expected<Plan, Failed> Tool::plan(const Lease& lease, std::stop_token) {
   return Plan{.action = {.connector = name.substr(0, dot),
                          .operation = dot == name.npos ? "run" : name.substr(dot + 1),
                          .target = name,
-                         .fields = lease.input,
+                         .fields = lease.shown,
                          .risk = lease.risk}};
 }
 

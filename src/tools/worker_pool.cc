@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/expression.h"
 #include "core/invariant.h"
 #include "crypto/sha256.h"
 #include "tools/outcome.h"
@@ -217,9 +218,14 @@ Tool* WorkerPool::find(const ToolName& name) const {
 }
 
 // Plans, passes the gate, and does exactly what was allowed: the tool is given the action's fields and nothing else.
-WorkerPool::Result WorkerPool::execute_write(Tool& tool, const Lease& lease, Instant now, std::stop_token stop) {
+WorkerPool::Result WorkerPool::execute_write(Tool& tool, Lease&& lease, SecretUse& secrets, Instant now,
+                                             std::stop_token stop) {
   auto plan = tool.plan(lease, stop);
-  if (!plan) return {std::move(plan.error())};
+  if (!plan) {
+    secrets.scrub(plan.error());
+    return {std::move(plan.error())};
+  }
+  secrets.scrub(*plan);
   if (plan->action.idempotency_key.empty()) plan->action.idempotency_key = lease.idempotency_key;
   if (auto fits = check_action(plan->action); !fits) return {invalid_arguments("the action cannot be proposed: " + fits.error())};
   const Hash digest = digest_of(sha256, plan->action);
@@ -227,40 +233,67 @@ WorkerPool::Result WorkerPool::execute_write(Tool& tool, const Lease& lease, Ins
                           .digest = digest,
                           .idempotent = plan->idempotent,
                           .before = std::move(plan->before)};
+  auto input = secrets.fill(proposal.action.fields);
+  if (!input) return {std::move(input.error())};
+  Lease exactly = std::move(lease);
+  exactly.shown = proposal.action.fields;
+  exactly.input = std::move(*input);
+  exactly.idempotency_key = proposal.action.idempotency_key;
   Gate::Question question{.can_look = tool.can_look()};
-  GatePass pass = gate_.pass(lease, proposal, question);
+  GatePass pass = gate_.pass(exactly, proposal, question);
   if (std::holds_alternative<Doubted>(pass)) {
-    question.happened = tool.has_happened(proposal.action, stop);
+    question.happened = tool.has_happened(exactly, stop);
     question.can_look = question.happened.has_value();
-    pass = gate_.pass(lease, proposal, question);
+    pass = gate_.pass(exactly, proposal, question);
   }
   if (auto* failed = std::get_if<Failed>(&pass)) return {std::move(*failed)};
   auto* allowed = std::get_if<Allowed>(&pass);
   if (!allowed) return {Nothing{}};
   if (allowed->is_done) return {Completed{.output = std::move(allowed->response)}};
-  Lease exactly = lease;
-  exactly.input = proposal.action.fields;
-  exactly.idempotency_key = proposal.action.idempotency_key;
   ToolResult result = tool.run(exactly, now, std::move(stop));
+  secrets.scrub(result);
   limit_output(result);
   return {std::move(result), outcome_for(allowed->receipt, result)};
 }
 
-WorkerPool::Result WorkerPool::execute(Tool* tool, const Lease& lease, Instant now, std::stop_token stop) {
-  if (!tool) return {failure("TOOL_NOT_IMPLEMENTED", fmt::format("this worker has no tool {}", lease.tool.str()))};
-  try {
-    if (passes_gate(*tool, lease)) return execute_write(*tool, lease, now, std::move(stop));
-    ToolResult result = tool->run(lease, now, std::move(stop));
+WorkerPool::Result WorkerPool::execute(Tool& tool, const Lease& lease, SecretUse& secrets, Instant now,
+                                       std::stop_token stop) {
+  const bool writes = passes_gate(tool, lease);
+  if (!writes && !lease.names_secrets) {
+    ToolResult result = tool.run(lease, now, std::move(stop));
     limit_output(result);
     return {std::move(result)};
+  }
+  Lease open = lease;
+  open.shown = lease.names_secrets ? lease.input : template_of_json(lease.input);
+  if (lease.names_secrets) {
+    auto input = secrets.fill(open.shown);
+    if (!input) return {std::move(input.error())};
+    open.input = std::move(*input);
+  }
+  if (writes) return execute_write(tool, std::move(open), secrets, now, std::move(stop));
+  ToolResult result = tool.run(open, now, std::move(stop));
+  secrets.scrub(result);
+  limit_output(result);
+  return {std::move(result)};
+}
+
+WorkerPool::Result WorkerPool::execute(Tool* tool, const Lease& lease, Instant now, std::stop_token stop) {
+  if (!tool) return {failure("TOOL_NOT_IMPLEMENTED", fmt::format("this worker has no tool {}", lease.tool.str()))};
+  SecretUse secrets(options_.secrets, lease.tenant);
+  const auto broken = [&](std::string_view what) {
+    return failure("TOOL_INTERNAL_ERROR", fmt::format("{}: {}", lease.tool.str(), secrets.scrub(what)));
+  };
+  try {
+    return execute(*tool, lease, secrets, now, std::move(stop));
   } catch (const std::system_error& error) {
-    auto failed = failure("TOOL_INTERNAL_ERROR", fmt::format("{}: {}", lease.tool.str(), error.what()));
+    auto failed = broken(error.what());
     failed.retryable = true;  // the machine ran out of something; it need not be so the next time
     return {std::move(failed)};
   } catch (const std::exception& error) {
-    return {failure("TOOL_INTERNAL_ERROR", fmt::format("{}: {}", lease.tool.str(), error.what()))};
+    return {broken(error.what())};
   } catch (...) {
-    return {failure("TOOL_INTERNAL_ERROR", fmt::format("{}: an exception of no known kind", lease.tool.str()))};
+    return {broken("an exception of no known kind")};
   }
 }
 

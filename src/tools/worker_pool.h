@@ -27,6 +27,7 @@
 
 #include "engine/lease.h"
 #include "tools/gate.h"
+#include "tools/secret_use.h"
 #include "tools/tool.h"
 
 namespace pawl {
@@ -37,6 +38,7 @@ struct WorkerPoolOptions {
   int timers_max = 100'000;  // leases that wait for a timer without a slot; any further ones keep theirs
   int threads_max = 64;      // for slow tools
   std::function<Instant()> clock;
+  FindSecret secrets = {};
 };
 
 class WorkerPool final : public LeaseSink {
@@ -109,7 +111,8 @@ class WorkerPool final : public LeaseSink {
     std::optional<EffectOutcome> effect = {};
   };
   Result execute(Tool* tool, const Lease& lease, Instant now, std::stop_token stop);
-  Result execute_write(Tool& tool, const Lease& lease, Instant now, std::stop_token stop);
+  Result execute(Tool& tool, const Lease& lease, SecretUse& secrets, Instant now, std::stop_token stop);
+  Result execute_write(Tool& tool, Lease&& lease, SecretUse& secrets, Instant now, std::stop_token stop);
   void send(Messages messages);
 
   void run_quick_leases();

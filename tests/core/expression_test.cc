@@ -22,6 +22,8 @@ class Scope : public ExpressionScope {
     switch (expression.root) {
       case Root::input:
         return &input;
+      case Root::secret:
+        return nullptr;
       case Root::run:
         return &run;
       case Root::step_output:
@@ -173,6 +175,55 @@ RC_GTEST_PROP(Render, of_an_escaped_text_gives_the_text_back, ()) {
   const std::size_t dollars = text.size() - (text.find_last_not_of('$') + 1);
   const std::string around = escaped(text) + std::string(dollars, '$') + "${{ run.id }}" + escaped(text);
   RC_ASSERT(render_text(around, Scope()).value() == text + "run_1" + text);
+}
+
+TEST(Expression, may_name_a_secret_and_nothing_inside_it) {
+  EXPECT_EQ(parse_expression("secrets.API_TOKEN_2"), (Expression{Root::secret, "", {}, "API_TOKEN_2"}));
+  for (const auto* text : {"secrets", "secrets.", "secrets.token", "secrets._A", "secrets.A-B", "secrets.A.b", "secrets.A[0]",
+                           "secrets[\"A\"]"})
+    EXPECT_FALSE(parse_expression(text)) << text;
+  EXPECT_EQ(rendered(R"("${{ secrets.A }}")"),
+            "refused: `${{ secrets.A }}` leads to nothing: `secrets.A` does not exist in this run");
+}
+
+// What a step is given, before its secrets are.
+class SecretScope : public ExpressionScope {
+ public:
+  Json value = "s3cr3t";
+  const Json* root(const Expression& expression) const override {
+    return expression.root == Root::secret && expression.secret == "A" ? &value : nullptr;
+  }
+};
+
+TEST(Render, around_secrets_keeps_them_and_escapes_what_only_looks_like_one) {
+  Scope scope;
+  scope.input = *parse_json(R"({"trap": "${{ secrets.A }}", "dollar": "a$", "deep": [{"k": "$${{ x"}]})");
+  const auto with = *parse_json(R"({"key": "${{ secrets.A }}", "in": "Bearer ${{  secrets.A}}!",
+      "trap": "${{ input.trap }}", "both": "${{ input.trap }}${{ secrets.A }}${{ input.trap }}",
+      "dollar": "${{ input.dollar }}${{ secrets.A }}", "deep": "${{ input.deep }}", "said": "$${{ secrets.A }}"})");
+  const auto shown = render_around_secrets(with, scope);
+  ASSERT_TRUE(shown);
+  EXPECT_EQ(shown->at("key").as_string(), "${{ secrets.A }}");
+  EXPECT_EQ(shown->at("trap").as_string(), "$${{ secrets.A }}");
+  const auto filled = render(*shown, SecretScope());
+  ASSERT_TRUE(filled) << filled.error();
+  EXPECT_EQ(canonical(*filled),
+            R"({"both":"${{ secrets.A }}s3cr3t${{ secrets.A }}","deep":[{"k":"$${{ x"}],"dollar":"a$s3cr3t",)"
+            R"("in":"Bearer s3cr3t!","key":"s3cr3t","said":"${{ secrets.A }}","trap":"${{ secrets.A }}"})");
+}
+
+RC_GTEST_PROP(Render, around_secrets_can_not_be_talked_into_naming_one, ()) {
+  const auto piece = rc::gen::element<std::string>("$", "{{", "}}", " secrets.A ", "{", "x", "${{ secrets.A }}");
+  const auto pieces = *rc::gen::container<std::vector<std::string>>(piece);
+  std::string text;
+  for (const auto& each : pieces) text += each;
+  Scope scope;
+  scope.input = Json(text);
+  const auto shown = render_around_secrets(Json("${{ input }}${{ secrets.A }}${{ input }}"), scope);
+  RC_ASSERT(render(*shown, SecretScope()).value() == Json(text + "s3cr3t" + text));
+  RC_ASSERT(render(*render_around_secrets(Json("${{ input }}"), scope), SecretScope()).value() == Json(text));
+  RC_ASSERT(!names_secret(*render_around_secrets(Json("${{ input }}"), scope)));
+  RC_ASSERT(render(Json(template_of(text)), SecretScope()).value() == Json(text));
 }
 
 TEST(Render, leaves_everything_else_as_it_is) {

@@ -17,7 +17,7 @@ inline ToolCatalog test_tools() {
   tools.add({{"http.request"},
              {{"method", false, Kind::text},
               {"url", true, Kind::text},
-              {"headers", false, Kind::text_map},
+              {"headers", false, Kind::text_map, true},
               {"body", false, Kind::any},
               {"redirects", false, Kind::number},
               {"insecure", false, Kind::boolean},

@@ -48,6 +48,34 @@ TEST(WorkflowErrors, suggest_the_nearest_key) {
   expect_errors(rows);
 }
 
+// A secret may stand only where it does not end up in the journal.
+TEST(WorkflowErrors, say_where_a_secret_cannot_stand) {
+  const std::string request = "workflow: w\nsteps:\n- id: a\n  tool: http.request\n  with:\n    url: https://x.example\n";
+  const Row rows[] = {
+      {request + "    headers: {Authorization: \"Bearer ${{ secrets.TOKEN }}\"}\n", "no error"},
+      {request + "    method: \"${{ secrets.TOKEN }}\"\n",
+       "7:14: no secret can stand in `method` of `http.request`, where it would be seen; it can in `headers`"},
+      step("with: {note: \"${{ secrets.TOKEN }}\"}",
+           "3:37: no secret can stand in `note` of `noop`, where it would be seen; this tool takes none"),
+      step("idempotency_key: \"k-${{ secrets.TOKEN }}\"",
+           "3:43: `idempotency_key` is kept in the journal, so no secret can stand in it"),
+      gate("prompt: \"${{ secrets.TOKEN }}?\"", "3:36: `prompt` is kept in the journal, so no secret can stand in it"),
+      step("with: {note: \"${{ secrets.token }}\"}",
+           "3:48: after `secrets` comes a name of capitals, digits and _: secrets.API_TOKEN"),
+  };
+  expect_errors(rows);
+}
+
+TEST(WorkflowErrors, say_that_tools_of_others_are_given_no_secrets) {
+  const auto document = read_yaml("workflow: w\nsteps:\n- {id: a, tool: deploy, with: {key: \"${{ secrets.TOKEN }}\"}}\n");
+  ToolCatalog tools = test_tools();
+  tools.expect_remote_tools();
+  const auto workflow = read_workflow(*document, &tools);
+  ASSERT_FALSE(workflow);
+  EXPECT_EQ(print_error("w", workflow.error().at(0)),
+            "w:3:38: only built-in tools are given secrets; `deploy` is worked on elsewhere and has to bring its own");
+}
+
 TEST(WorkflowErrors, say_what_is_missing) {
   const Row rows[] = {
       {"steps: [{id: a, tool: noop}]",
@@ -219,7 +247,7 @@ TEST(WorkflowErrors, keep_work_and_approvals_apart) {
 }
 
 TEST(WorkflowErrors, point_into_an_expression) {
-  const std::string expected = "an expression starts with `input`, `steps.<id>.output` or `run`";
+  const std::string expected = "an expression starts with `input`, `steps.<id>.output`, `run` or `secrets.<NAME>`";
   const Row rows[] = {
       step("with: {note: \"${{ env.HOME }}\"}", "3:41: " + expected),
       step("with: {note: 'x ${{ env.HOME }}'}", "3:43: " + expected),

@@ -13,6 +13,8 @@ class Scope : public ExpressionScope {
     switch (expression.root) {
       case Expression::Root::input:
         return &input_;
+      case Expression::Root::secret:
+        return nullptr;
       case Expression::Root::run:
         return &run_;
       case Expression::Root::step_output:

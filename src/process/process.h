@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tools/descriptor.h"
+#include "process/descriptor.h"
 
 namespace pawl {
 

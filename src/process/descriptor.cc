@@ -1,4 +1,4 @@
-#include "tools/descriptor.h"
+#include "process/descriptor.h"
 
 #include <fcntl.h>
 #include <sys/eventfd.h>

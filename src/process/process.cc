@@ -1,4 +1,4 @@
-#include "tools/process.h"
+#include "process/process.h"
 
 #include <fcntl.h>
 #include <linux/close_range.h>
