@@ -17,6 +17,7 @@
 
 #include "core/run_object.h"
 #include "log/log.h"
+#include "engine/gatekeeper.h"
 #include "engine/runtime.h"
 #include "api/background.h"
 #include "api/directory.h"
@@ -64,6 +65,9 @@ std::vector<Route> workflow_routes();
 std::vector<Route> policy_routes();
 std::vector<Route> approval_routes();
 std::vector<Route> lease_routes();
+std::vector<Route> action_routes();
+std::vector<Route> receipt_routes();
+std::vector<Route> people_routes();
 std::vector<Route> tenant_routes();
 std::vector<Route> feed_routes();
 std::vector<Route> operation_routes();
@@ -98,6 +102,7 @@ class Api final : public Handler {
   Response refuse(int status, std::string_view code, std::string_view detail) override;
 
   Runtime& runtime() { return parts_.runtime; }
+  Gatekeeper& gatekeeper() { return gatekeeper_; }
   Store& store() { return parts_.store; }
   KeyRing& keys() { return parts_.keys; }
   Directory& tenants() { return parts_.tenants; }
@@ -137,6 +142,7 @@ class Api final : public Handler {
   void admit(CallPtr call, const Route& route);
 
   Parts parts_;
+  Gatekeeper gatekeeper_{parts_.runtime};
   ApiOptions options_;
   std::vector<Route> routes_;
   std::map<std::string_view, std::vector<Candidate>> by_first_;  // by the first segment

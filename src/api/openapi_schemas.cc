@@ -57,6 +57,8 @@ object event_type_schema() {
   append_event_names<StepTrigger>(names);
   names += ", approval.requested, approval.voted";
   append_event_names<ApprovalTrigger>(names);
+  names += ", action.denied, action.found, receipt.intended, receipt.repeated";
+  append_event_names<ReceiptTrigger>(names);
   return {{"type", "string"},
           {"description", "What kind of event: " + names +
                               ", transition.refused; of the tenant itself tenant.*, workspace.*, workflow.*, policy.* and key.*. "
@@ -72,6 +74,7 @@ void add_words(object& out) {
   for (const RunProjection& row : run_projections)
     if (!row.sub_state.empty()) sub_states.push_back(row.sub_state);
   out["SubState"] = words_schema(sub_states, "");
+  out["ReceiptStatus"] = words_schema(enum_names<ReceiptStatus>, "");
   out["ApprovalStatus"] = words_schema(enum_names<ApprovalStatus>, "");
   out["Tier"] = words_schema(enum_names<Tier>, "");
   out["Effect"] = words_schema(enum_names<Effect>, "What a policy says to an action.");
@@ -88,6 +91,7 @@ void add_texts(object& out) {
   out["RunId"] = id_schema(RunId{}, "A run's id.");
   out["ApprovalId"] = id_schema(ApprovalId{}, "An approval's id.");
   out["TenantId"] = id_schema(TenantId{}, "A tenant's id.");
+  out["ReceiptId"] = id_schema(ReceiptId{}, "A receipt's id.");
   out["KeyId"] = id_schema(KeyId{}, "An API key's id.");
   out["LeaseId"] = object{{"type", "string"}, {"maxLength", 256}, {"description", "A lease's id: <run id>:<step id>."}};
   out["Name"] = text_schema("^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", "A name that people gave.");

@@ -231,6 +231,10 @@ Json Remote::post(const std::string& path, const Json& body) const {
   return call("POST", path, boost::json::serialize(body));
 }
 
+Json Remote::patch(const std::string& path, const Json& body) const {
+  return call("PATCH", path, boost::json::serialize(body));
+}
+
 Json Remote::post_once(const std::string& path, const Json& body, const std::string& idempotency_key) const {
   return call("POST", path, boost::json::serialize(body), "Idempotency-Key: " + idempotency_key);
 }

@@ -34,6 +34,7 @@ class Remote {
   Json get(const std::string& path) const { return call("GET", path, {}); }
   Json post(const std::string& path, const Json& body) const;
   Json put(const std::string& path, const std::string& body) const { return call("PUT", path, body); }
+  Json patch(const std::string& path, const Json& body) const;
   Json remove(const std::string& path) const { return call("DELETE", path, {}); }
 
   // Once, however often it is sent: for a request whose answer may be lost.

@@ -62,6 +62,10 @@ class ForwardingStore : public Store {
     return store_.list_receipts(tenant, filter);
   }
   Stream history(StreamKey key) override { return store_.history(key); }
+  void for_each_piece_back(StreamKey key,
+                           const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit) override {
+    store_.for_each_piece_back(key, visit);
+  }
   void for_each_stream(const std::function<void(StreamKey)>& visit) override { store_.for_each_stream(visit); }
 
  protected:

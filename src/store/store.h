@@ -298,6 +298,10 @@ class Store {
     Hash head;
   };
   virtual Stream history(StreamKey key) = 0;
+  // The same piece by piece, newest first, until the visitor says false; it must not call the store. For looking up what is
+  // recent in a long stream.
+  virtual void for_each_piece_back(StreamKey key,
+                                   const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit) = 0;
   virtual void for_each_stream(const std::function<void(StreamKey)>& visit) = 0;
 };
 

@@ -238,7 +238,8 @@ class HttpRequestTool final : public Tool {
       if (!answer) return failed(answer.error(), request, limits_);
       if (answer->status >= 400) return refused_by_server(request, *answer, now);
       if (!follows || answer->redirect_url.empty()) return completed(std::move(*answer));
-      if (redirects == redirects_max) return invalid_arguments(fmt::format("more than {} redirects", redirects_max));
+      if (redirects == redirects_max)
+        return failure("TOOL_INVALID_ARGUMENTS", fmt::format("more than {} redirects", redirects_max));
       request = redirected(std::move(request), *answer);
       request.timeout = std::max(std::chrono::ceil<Duration>(deadline - steady_clock::now()), Duration(1));
     }

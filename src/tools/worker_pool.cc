@@ -253,7 +253,8 @@ WorkerPool::Result WorkerPool::execute_write(Tool& tool, Lease&& lease, SecretUs
   ToolResult result = tool.run(exactly, now, std::move(stop));
   secrets.scrub(result);
   limit_output(result);
-  return {std::move(result), outcome_for(allowed->receipt, result)};
+  auto effect = outcome_for(allowed->receipt, result);  // before the result is moved from
+  return {std::move(result), std::move(effect)};
 }
 
 WorkerPool::Result WorkerPool::execute(Tool& tool, const Lease& lease, SecretUse& secrets, Instant now,

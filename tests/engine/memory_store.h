@@ -134,6 +134,11 @@ class MemoryStore final : public SharedStore {
     return out;
   }
   std::vector<ReceiptRow> list_receipts(TenantId, const ReceiptFilter&) override { return {}; }
+  void for_each_piece_back(StreamKey key,
+                           const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit) override {
+    Stream stream = history(key);
+    if (!stream.lines.empty()) visit(1, stream.lines);
+  }
   Stream history(StreamKey key) override {
     auto found = db_.lines.find(key);
     if (found == db_.lines.end()) return {};

@@ -34,6 +34,11 @@ class PostgresStore final : public SharedStore {
  public:
   // Brings the tables to this version first, if nobody else has.
   explicit PostgresStore(const PostgresOptions& options);
+  // All of it as it is at one moment, beside servers that go on: for one thread, which reads only. It is one transaction,
+  // which holds back vacuum and nothing else.
+  static std::unique_ptr<PostgresStore> open_view(const std::string& url);
+  // What does not fit in tables that no stream tells of: what caps count, and what repeated requests are found by.
+  std::vector<std::string> problems();
 
   // What the one who runs this should know, sentence by sentence; empty when all is well.
   const std::vector<std::string>& warnings() const { return warnings_; }
@@ -79,9 +84,14 @@ class PostgresStore final : public SharedStore {
   std::vector<ReceiptRow> list_receipts(TenantId tenant, const ReceiptFilter& filter) override;
   std::vector<ApprovalRow> list_approvals(TenantId tenant, const ApprovalFilter& filter) override;
   Stream history(StreamKey key) override;
+  void for_each_piece_back(StreamKey key,
+                           const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit) override;
   void for_each_stream(const std::function<void(StreamKey)>& visit) override;
 
  private:
+  struct View {};
+  PostgresStore(View, const PostgresOptions& options);
+
   // For the engine: waits. `list`, for people: gives up.
   postgres::Rows look(const char* sql, const postgres::Values& values);
   postgres::Rows look(TenantId tenant, const char* sql, const postgres::Values& values);

@@ -115,10 +115,22 @@ inline constexpr const char* run_history =
 inline constexpr const char* tenant_history =
     "SELECT t.seq, t.head, e.first_seq, e.lines FROM pawl.tenants t LEFT JOIN pawl.events e ON e.tenant = t.tenant AND "
     "e.stream = t.tenant WHERE t.tenant = $1 ORDER BY e.first_seq";
+inline constexpr const char* pieces_before =
+    "SELECT first_seq, lines FROM pawl.events WHERE tenant = $1 AND stream = $2 AND first_seq < $3 "
+    "ORDER BY first_seq DESC LIMIT $4";
 inline constexpr const char* run_streams =
     "SELECT tenant, id FROM pawl.runs WHERE (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3";
 inline constexpr const char* tenant_streams =
     "SELECT tenant, tenant FROM pawl.tenants WHERE tenant > $1 AND seq > 0 ORDER BY tenant LIMIT $2";
+
+// What does not fit: nothing, when all is well.
+inline constexpr const char* wrong_meters =
+    "SELECT m.workflow, m.running, n.leases FROM pawl.meters m CROSS JOIN LATERAL (SELECT coalesce(sum(r.leases), 0)::bigint "
+    "AS leases FROM pawl.runs r WHERE r.tenant = m.tenant AND (m.workflow = '' OR r.workflow = m.workflow)) n "
+    "WHERE m.running <> n.leases ORDER BY m.tenant, m.workflow";
+inline constexpr const char* requests_for_nothing =
+    "SELECT count(*) FROM pawl.requests q WHERE NOT EXISTS (SELECT FROM pawl.runs r WHERE r.tenant = q.tenant AND r.id = "
+    "q.run)";
 
 #undef PAWL_RUN_COLUMNS
 #undef PAWL_EDGE

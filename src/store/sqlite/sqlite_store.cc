@@ -347,6 +347,11 @@ Store::Stream SqliteStore::history(StreamKey key) {
   return read([&](auto& reader) { return reader.history(key); });
 }
 
+void SqliteStore::for_each_piece_back(
+    StreamKey key, const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit) {
+  read([&](auto& reader) { reader.for_each_piece_back(key, visit); });
+}
+
 void SqliteStore::for_each_stream(const std::function<void(StreamKey)>& visit) {
   auto walk = [&](auto next_page) {
     StreamKey place;
