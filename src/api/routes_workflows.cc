@@ -33,7 +33,7 @@ void list_workflows(CallPtr call) {
   auto tenant = call->api.tenants().find(call->who.tenant);
   array items;
   for (const auto& [name, published] : tenant->workflows)
-    items.push_back(object{{"name", name.text}, {"version", published.version}, {"digest", published.digest}});
+    if (!is_house_name(name.text)) items.push_back(object{{"name", name.text}, {"version", published.version}, {"digest", published.digest}});
   call->answer(200, object{{"items", std::move(items)}, {"next_cursor", nullptr}});
 }
 

@@ -18,5 +18,7 @@ struct DeclaredVerb {
 // What stands for a value in the help (a flag's type name, a positional's name) also says what it can be: completion.cc
 // has the table.
 std::vector<DeclaredVerb> declare_verbs(CLI::App& app);
+// Of these, those that say who outside is told of what happens.
+std::vector<DeclaredVerb> declare_notice_verbs(CLI::App& app);
 
 }  // namespace pawl

@@ -25,6 +25,8 @@
 #include "crypto/hmac.h"
 #include "engine/server.h"
 #include "http/server.h"
+#include "notify/slack.h"
+#include "notify/webhooks.h"
 #include "store/postgres/postgres_store.h"
 
 namespace pawl {
@@ -109,12 +111,22 @@ std::unique_ptr<Store> open_store(const EffectiveSettings& settings, Log& log) {
 
 bool is_loopback(std::string_view host) { return host.starts_with("127.") || host == "::1" || host == "localhost"; }
 
+// The tools that workflows may name, and those of pawl's own.
+Toolbox toolbox_with(const notify::Reach& reach, const ServeSettings& settings, SecretVariables secrets) {
+  Toolbox out(settings, std::move(secrets));
+  for (auto make : {notify::make_webhook_tool, notify::make_slack_tool}) {
+    out.tools.push_back(make(reach));
+    out.catalog.add(out.tools.back()->spec());
+  }
+  return out;
+}
+
 // Everything that a server is, in the order in which it must end.
 class Service {
  public:
   Service(const EffectiveSettings& settings, SecretVariables secrets, Log& log)
       : log_(log),
-        toolbox_(settings.values, std::move(secrets)),
+        toolbox_(toolbox_with(reach_, settings.values, std::move(secrets))),
         store_(open_store(settings, log)),
         clock_(*store_),
         keys_(installation_secret(settings.folder)),
@@ -127,21 +139,12 @@ class Service {
                .clock = [this] { return clock_.now(); },
                .secrets = [this](TenantId tenant, std::string_view name) { return find_secret(tenant, name); }},
               toolbox_.tools, gate_) {
-    toolbox_.catalog.expect_remote_tools();
-    feed_.on_cut([this](std::string_view why, const api::FeedFilter& filter) {
-      log_.info("a follower of the feed was cut off", {{"why", why}, {"tenant", name_of(filter.tenant)}});
-    });
-    runtime_.start();
-    for (const Tenant& tenant : store_->tenants()) learn(tenant);
-    tenant_ = default_tenant();
-    make_admin_key(settings.folder);
-    if (settings.values.workers) start_workers();
-    api_.emplace(api::Api::Parts{runtime_, *store_, keys_, directory_, feed_, metrics_, clock_, log_},
-                 api::ApiOptions{.in_flight_max = static_cast<std::size_t>(settings.values.requests_max),
-                                 .access_log = settings.values.access_log});
-    listen(settings.values);
-    write_private_file(settings.folder / "server.json",
-                       boost::json::serialize(boost::json::object{{"url", url_}, {"pid", ::getpid()}}) + "\n");
+    try {
+      begin(settings);
+    } catch (...) {
+      halt();
+      throw;
+    }
   }
 
   // Requests and steps that have begun may end within `grace`. What is left then is dropped, and steps are given back.
@@ -151,7 +154,7 @@ class Service {
     std::thread workers([this, grace] { pool_.stop(grace); });
     server_->stop(grace);
     workers.join();
-    runtime_.stop();
+    halt();
   }
 
   const std::string& url() const { return url_; }
@@ -169,6 +172,49 @@ class Service {
   }
 
  private:
+  void begin(const EffectiveSettings& settings) {
+    toolbox_.catalog.expect_remote_tools();
+    reach_out(settings.values);
+    feed_.on_cut([this](std::string_view why, const api::FeedFilter& filter) {
+      log_.info("a follower of the feed was cut off", {{"why", why}, {"tenant", name_of(filter.tenant)}});
+    });
+    // Before anything is committed, so that nothing is missed.
+    for (Following* each : {&webhook_following_, &slack_following_}) each->start();
+    runtime_.start();
+    for (const Tenant& tenant : store_->tenants()) learn(tenant);
+    tenant_ = default_tenant();
+    make_admin_key(settings.folder);
+    if (settings.values.workers) start_workers();
+    api_.emplace(api::Api::Parts{runtime_, *store_, keys_, directory_, feed_, metrics_, clock_, log_, reach_},
+                 api::ApiOptions{.in_flight_max = static_cast<std::size_t>(settings.values.requests_max),
+                                 .access_log = settings.values.access_log});
+    listen(settings.values);
+    write_private_file(settings.folder / "server.json",
+                       boost::json::serialize(boost::json::object{{"url", url_}, {"pid", ::getpid()}}) + "\n");
+  }
+
+  // Whoever follows the journal and waits for the engine then waits no more; what is not done is done after the next start.
+  void halt() {
+    runtime_.stop();
+    for (Following* each : {&webhook_following_, &slack_following_}) each->stop();
+  }
+
+  // What the parts that tell others of events work with.
+  void reach_out(const ServeSettings& settings) {
+    reach_.find_tenant = [this](TenantId id) { return directory_.find(id); };
+    reach_.runtime = &runtime_;
+    reach_.count = [this](std::string_view channel, notify::Delivery outcome) {
+      metrics_.sent(channel, to_string(outcome));
+    };
+    reach_.report = [this](const std::string& what) { log_.warning(what); };
+    reach_.find_secret = [this](const std::string& tenant, const std::string& name) {
+      return toolbox_.secrets->find(tenant, name);
+    };
+    reach_.rules.body_bytes_max = notify::answer_bytes_max;
+    for (const std::string& text : settings.http_allow)
+      if (auto allow = parse_http_allow(text)) reach_.rules.allow.push_back(*allow);
+  }
+
   void learn(const Tenant& tenant) {
     directory_.update(tenant);
     keys_.update(tenant);
@@ -176,7 +222,9 @@ class Service {
   // On the writer thread, before anybody is answered.
   void learn(Frame& frame) {
     for (const TenantFold& fold : frame.tenants) learn(fold.tenant);
-    if (!store_->shared()) feed_.publish(frame);
+    if (store_->shared()) return;
+    for (Following* each : {&webhook_following_, &slack_following_}) each->publish(frame);
+    feed_.publish(frame);
   }
 
   RuntimeOptions runtime_options() {
@@ -200,7 +248,15 @@ class Service {
                 },
             .on_lease_lost = [this](const Run& run, StepIndex step) { say_lease_lost(run, step); },
             .on_tenant = [this](const Tenant& tenant) { learn(tenant); },
-            .on_events = [this] { feed_.look(); }};
+            .on_events =
+                [this] {
+                  feed_.look();
+                  for (Following* each : {&webhook_following_, &slack_following_}) each->look();
+                }};
+  }
+
+  FollowingOptions following_options() {
+    return {.report = [this](const std::string& what) { log_.warning(what); }};
   }
 
   void say_lease_lost(const Run& run, StepIndex step) {
@@ -282,6 +338,7 @@ class Service {
 
   Log& log_;
   LogThrottle lost_leases_;
+  notify::Reach reach_;
   Toolbox toolbox_;
   std::unique_ptr<Store> store_;
   ServiceClock clock_;
@@ -290,6 +347,10 @@ class Service {
   api::Feed feed_;
   api::Metrics metrics_;
   Runtime runtime_;
+  notify::WebhookFollower webhooks_{reach_};
+  notify::SlackFollower slack_{reach_};
+  Following webhook_following_{*store_, webhooks_, following_options()};
+  Following slack_following_{*store_, slack_, following_options()};
   WorkerName worker_;
   PolicyGate gate_{runtime_};
   WorkerPool pool_;

@@ -81,6 +81,7 @@ struct NewRun {
   std::shared_ptr<const Idempotency> idempotency;
   std::optional<Money> budget;
   std::optional<Duration> timeout;
+  bool is_house = false;  // pawl's own doing: of a workflow that nobody else may start (core/notices.h)
 };
 
 // What the gate says to a worker that proposes an action.
@@ -211,7 +212,13 @@ class Engine {
   void set_workspace(TenantId tenant, WorkspaceSet workspace, Actor by, Reply<TenantId> reply);
   void set_person(TenantId tenant, PersonSet person, Actor by, Reply<TenantId> reply);
   void remove_person(TenantId tenant, PersonRemoved person, Actor by, Reply<TenantId> reply);
-  // The same content gives the same version.
+  void set_webhook(TenantId tenant, WebhookSet webhook, Actor by, Reply<TenantId> reply);
+  void remove_webhook(TenantId tenant, WebhookRemoved webhook, Actor by, Reply<TenantId> reply);
+  // Of one that is disabled already, or gone, nothing more is said.
+  void disable_webhook(TenantId tenant, WebhookDisabled webhook, Actor by, Reply<TenantId> reply);
+  void set_slack(TenantId tenant, SlackSet slack, Actor by, Reply<TenantId> reply);
+  void remove_slack(TenantId tenant, Actor by, Reply<TenantId> reply);
+  // The same content gives the same version. Names that begin with house_prefix are for the engine itself.
   void publish(TenantId tenant, std::string source, std::string file, Actor by, Reply<WorkflowRef> reply);
   // Refused unless the definition bears this name.
   void publish_as(TenantId tenant, const WorkflowName& name, std::string source, Actor by, Reply<WorkflowRef> reply);
@@ -452,6 +459,21 @@ class Engine {
   }
   void request(TenantId tenant, const PersonRemoved& person, const Actor& by, Reply<TenantId> reply) {
     remove_person(tenant, person, by, std::move(reply));
+  }
+  void request(TenantId tenant, const WebhookSet& webhook, const Actor& by, Reply<TenantId> reply) {
+    set_webhook(tenant, webhook, by, std::move(reply));
+  }
+  void request(TenantId tenant, const WebhookRemoved& webhook, const Actor& by, Reply<TenantId> reply) {
+    remove_webhook(tenant, webhook, by, std::move(reply));
+  }
+  void request(TenantId tenant, const WebhookDisabled& webhook, const Actor& by, Reply<TenantId> reply) {
+    disable_webhook(tenant, webhook, by, std::move(reply));
+  }
+  void request(TenantId tenant, const SlackSet& slack, const Actor& by, Reply<TenantId> reply) {
+    set_slack(tenant, slack, by, std::move(reply));
+  }
+  void request(TenantId tenant, const SlackRemoved&, const Actor& by, Reply<TenantId> reply) {
+    remove_slack(tenant, by, std::move(reply));
   }
 
   // The gate.
