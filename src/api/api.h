@@ -28,6 +28,7 @@
 #include "api/keys.h"
 #include "api/metrics.h"
 #include "http/message.h"
+#include "notify/reach.h"
 #include "api/problem.h"
 
 namespace pawl {
@@ -69,6 +70,8 @@ std::vector<Route> all_routes();
 std::vector<Route> run_routes();
 std::vector<Route> workflow_routes();
 std::vector<Route> policy_routes();
+std::vector<Route> webhook_routes();
+std::vector<Route> slack_routes();
 std::vector<Route> approval_routes();
 std::vector<Route> lease_routes();
 std::vector<Route> action_routes();
@@ -103,6 +106,7 @@ class Api final : public Handler {
     const Clock& clock;
     Log& log;
     Notary& notary;
+    const notify::Reach& reach;
   };
   explicit Api(Parts parts, ApiOptions options = {});
 
@@ -118,6 +122,9 @@ class Api final : public Handler {
   Metrics& metrics() { return parts_.metrics; }
   const Clock& clock() const { return parts_.clock; }
   Background& background() { return background_; }
+  const notify::Reach& reach() const { return parts_.reach; }
+  // For what Slack is told after it was answered: it may take its time.
+  Background& slack_replies() { return slack_replies_; }
   Log& log() { return parts_.log; }
   // Only from background threads.
   Notary& notary() { return parts_.notary; }
@@ -164,6 +171,7 @@ class Api final : public Handler {
   // body is in the way of its likes only.
   Background large_bodies_{1};
   Background huge_bodies_{1};
+  Background slack_replies_{1};
 };
 
 bool may(Role role, Access access);

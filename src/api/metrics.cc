@@ -40,7 +40,19 @@ Metrics::Metrics()
       requests_(prometheus::BuildCounter()
                     .Name("pawl_http_requests_total")
                     .Help("Requests answered, by status")
-                    .Register(registry_)) {}
+                    .Register(registry_)),
+      deliveries_(prometheus::BuildCounter()
+                      .Name("pawl_deliveries_total")
+                      .Help("Attempts to send events to webhooks and cards to Slack, by outcome")
+                      .Register(registry_)) {
+  for (const char* channel : {"webhook", "slack"})
+    for (const char* outcome : {"delivered", "retried", "failed", "skipped"})
+      deliveries_.Add({{"channel", channel}, {"outcome", outcome}});
+}
+
+void Metrics::sent(std::string_view channel, std::string_view outcome) {
+  deliveries_.Add({{"channel", std::string(channel)}, {"outcome", std::string(outcome)}}).Increment();
+}
 
 void Metrics::committed(std::chrono::nanoseconds took, std::size_t frames) {
   commit_seconds_.Observe(std::chrono::duration<double>(took).count());

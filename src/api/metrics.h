@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <string>
+#include <string_view>
 
 #include "engine/engine.h"
 
@@ -21,6 +22,8 @@ class Metrics {
 
   void committed(std::chrono::nanoseconds took, std::size_t frames);
   void answered(int status);
+  // Of an attempt to send something out: "webhook" or "slack"; "delivered", "retried", "failed" or "skipped".
+  void sent(std::string_view channel, std::string_view outcome);
 
   // All of it, with the engine's own figures as of now.
   std::string text(const EngineStats& stats, Instant now, std::size_t feeds, std::uint64_t log_lines_dropped);
@@ -30,6 +33,7 @@ class Metrics {
   prometheus::Histogram& commit_seconds_;
   prometheus::Counter& frames_;
   prometheus::Family<prometheus::Counter>& requests_;
+  prometheus::Family<prometheus::Counter>& deliveries_;
   // Of each status that was answered already: finding them by their labels costs more than a request should.
   std::array<std::atomic<prometheus::Counter*>, 600> by_status_{};
 };

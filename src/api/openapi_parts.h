@@ -94,6 +94,12 @@ std::vector<ObjectDoc> evidence_objects();
 std::vector<RouteDoc> evidence_route_docs();
 std::vector<ExampleDoc> evidence_examples();
 
+// The part of those outside who are told: webhooks, Slack.
+std::vector<RouteDoc> notice_routes();
+std::vector<ObjectDoc> notice_answers();
+std::vector<ObjectDoc> notice_requests();
+std::vector<ExampleDoc> notice_examples();
+
 // The schema of one such word.
 boost::json::object schema_of(std::string_view type);
 // components/schemas and components/examples, by name.

@@ -491,6 +491,8 @@ std::vector<TagDoc> tag_docs() {
           {"receipts", "What was done outside, and what became of it."},
           {"people", "Who stands behind which keys and accounts."},
           {"tenants", "Whom everything belongs to, and what they may use."},
+          {"webhooks", "Be told of what happens."},
+          {"slack", "Ask for approvals where people are."},
           {"keys", "Make, rotate and revoke API keys."},
           {"feed", "What happens, as it happens."},
           {"operations", "For those who run this server."}};
@@ -498,8 +500,8 @@ std::vector<TagDoc> tag_docs() {
 
 std::vector<RouteDoc> route_docs() {
   std::vector<RouteDoc> all;
-  for (auto part : {runs(), workflows(), policies(), approvals(), leases(), governance_routes(), tenants(), keys(),
-                    operations(), evidence_route_docs()})
+  for (auto part : {runs(), workflows(), policies(), approvals(), leases(), governance_routes(), notice_routes(), tenants(),
+                    keys(), operations(), evidence_route_docs()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }

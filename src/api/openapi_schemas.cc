@@ -85,6 +85,14 @@ void add_words(object& out) {
   out["Role"] = words_schema(enum_names<Role>, "");
   out["Vocabulary"] = words_schema(enum_names<Vocabulary>, "");
   out["EventType"] = event_type_schema();
+  constexpr std::array delivery_words{std::string_view("pending"), std::string_view("retrying"),
+                                      std::string_view("delivered"), std::string_view("failed"),
+                                      std::string_view("skipped")};
+  out["DeliveryStatus"] =
+      words_schema(delivery_words, "What became of a delivery; skipped: its webhook was removed or disabled before.");
+  constexpr std::array delivery_filters{std::string_view("pending"), std::string_view("delivered"),
+                                        std::string_view("failed")};
+  out["DeliveryFilter"] = words_schema(delivery_filters, "");
 }
 
 void add_texts(object& out) {
@@ -96,6 +104,7 @@ void add_texts(object& out) {
   out["LeaseId"] = object{{"type", "string"}, {"maxLength", 256}, {"description", "A lease's id: <run id>:<step id>."}};
   out["Name"] = text_schema("^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", "A name that people gave.");
   out["Actor"] = object{{"type", "string"}, {"description", "Who acted: key:<id>, person:<name>, timer, engine."}};
+  out["EventPattern"] = text_schema("^(\\*|[a-z_]+\\.(\\*|[a-z_]+))$", "Kinds of events: run.succeeded, approval.*, *.");
   out["Hash"] = text_schema("^[0-9a-f]{64}$", "SHA-256 in hexadecimal.");
   out["Position"] = text_schema("^[0-9]+\\.[0-9]+$", "A place in the feed.");
   out["KeyText"] = text_schema("^pawl_[0-9a-hjkmnp-tv-z]{26}_[0-9a-hjkmnp-tv-z]{38}$", "A key as it is sent.");
@@ -181,7 +190,9 @@ object schemas() {
   object out;
   for (const ObjectDoc& doc : answer_objects()) out[doc.name] = object_schema(doc, Unknown::allowed);
   for (const ObjectDoc& doc : evidence_objects()) out[doc.name] = object_schema(doc, Unknown::allowed);
+  for (const ObjectDoc& doc : notice_answers()) out[doc.name] = object_schema(doc, Unknown::allowed);
   for (const ObjectDoc& doc : request_objects()) out[doc.name] = object_schema(doc, Unknown::refused);
+  for (const ObjectDoc& doc : notice_requests()) out[doc.name] = object_schema(doc, Unknown::refused);
   out["Event"].as_object()["additionalProperties"] = true;  // said aloud: every type has fields of its own
   add_words(out);
   add_texts(out);

@@ -45,6 +45,7 @@ void take_leases(CallPtr call) {
     input.refuse("tools", "must be a list of 1 to 200 tool names");
   for (const Json& tool : tools->get_array()) {
     if (!tool.is_string() || !is_valid_name(tool.get_string())) input.refuse("tools", "must hold names of tools");
+    if (is_house_name(tool.get_string())) input.refuse("tools", "must not hold pawl's own");
     poll.tools.push_back(ToolName{std::string(tool.get_string())});
   }
   poll.max = static_cast<int>(input.number("max", 1, leases_max).value_or(1));

@@ -28,11 +28,17 @@ void publish(CallPtr call) {
   });
 }
 
+// What a tenant published itself.
+std::map<WorkflowName, Tenant::Published> without_house(std::map<WorkflowName, Tenant::Published> workflows) {
+  std::erase_if(workflows, [](const auto& each) { return is_house_name(each.first.text); });
+  return workflows;
+}
+
 void list_workflows(CallPtr call) {
   call->query.only({"limit", "cursor"});
   auto tenant = call->api.tenants().find(call->who.tenant);
   answer_page(
-      *call, tenant->workflows, [](const auto& each) { return each.first.text; }, is_valid_name, [](const auto& each) {
+      *call, without_house(tenant->workflows), [](const auto& each) { return each.first.text; }, is_valid_name, [](const auto& each) {
         return object{{"name", each.first.text}, {"version", each.second.version}, {"digest", each.second.digest}};
       });
 }

@@ -122,6 +122,7 @@ class VerbTable {
     add_workflows();
     add_policy();
     for (DeclaredVerb& verb : declare_governance_verbs(app_)) verbs_.push_back(std::move(verb));
+    for (DeclaredVerb& verb : declare_notice_verbs(app_)) verbs_.push_back(std::move(verb));
     add_keys();
     add_tenants();
     add_caps();

@@ -150,6 +150,8 @@ class Completion {
   void offer_actions() const {
     if (verb_->name == "policy") return offer_words<PolicyAction>();
     if (verb_->name == "people") return offer_words<PeopleAction>();
+    if (verb_->name == "webhooks") return offer_words<WebhooksAction>();
+    if (verb_->name == "slack") return offer_words<SlackAction>();
     for (std::string_view word : {"list", "create", "revoke", "rotate"}) offer(word);
   }
   void offer_graphs() const {

@@ -20,5 +20,7 @@ struct DeclaredVerb {
 std::vector<DeclaredVerb> declare_verbs(CLI::App& app);
 // Of these, those of what was done outside and who allowed it.
 std::vector<DeclaredVerb> declare_governance_verbs(CLI::App& app);
+// Of these, those that say who outside is told of what happens.
+std::vector<DeclaredVerb> declare_notice_verbs(CLI::App& app);
 
 }  // namespace pawl

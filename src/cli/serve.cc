@@ -27,6 +27,8 @@
 #include "engine/server.h"
 #include "evidence/evidence_follower.h"
 #include "http/server.h"
+#include "notify/slack.h"
+#include "notify/webhooks.h"
 #include "store/postgres/postgres_store.h"
 
 namespace pawl {
@@ -111,12 +113,22 @@ std::unique_ptr<Store> open_store(const EffectiveSettings& settings, Log& log) {
 
 bool is_loopback(std::string_view host) { return host.starts_with("127.") || host == "::1" || host == "localhost"; }
 
+// The tools that workflows may name, and those of pawl's own.
+Toolbox toolbox_with(const notify::Reach& reach, const ServeSettings& settings, SecretVariables secrets) {
+  Toolbox out(settings, std::move(secrets));
+  for (auto make : {notify::make_webhook_tool, notify::make_slack_tool}) {
+    out.tools.push_back(make(reach));
+    out.catalog.add(out.tools.back()->spec());
+  }
+  return out;
+}
+
 // Everything that a server is, in the order in which it must end.
 class Service {
  public:
   Service(const EffectiveSettings& settings, SecretVariables secrets, Log& log)
       : log_(log),
-        toolbox_(settings.values, std::move(secrets)),
+        toolbox_(toolbox_with(reach_, settings.values, std::move(secrets))),
         store_(open_store(settings, log)),
         clock_(*store_),
         keys_(installation_secret(settings.folder)),
@@ -134,29 +146,13 @@ class Service {
                .clock = [this] { return clock_.now(); },
                .secrets = [this](TenantId tenant, std::string_view name) { return find_secret(tenant, name); }},
               toolbox_.tools, gate_) {
-    toolbox_.catalog.expect_remote_tools();
-    feed_.on_cut([this](std::string_view why, const api::FeedFilter& filter) {
-      log_.info("a follower of the feed was cut off", {{"why", why}, {"tenant", name_of(filter.tenant)}});
-    });
-    runtime_.start();
-    for (const Tenant& tenant : store_->tenants()) learn(tenant);
-    tenant_ = default_tenant();
-    check_signing_key();
-    keeping_.start();
-    make_admin_key(settings.folder);
-    if (settings.values.workers) start_workers();
-    api_.emplace(api::Api::Parts{runtime_, *store_, keys_, directory_, feed_, metrics_, clock_, log_, notary_},
-                 api::ApiOptions{.in_flight_max = static_cast<std::size_t>(settings.values.requests_max),
-                                 .access_log = settings.values.access_log});
-    listen(settings.values);
-    boost::json::object found_by{{"url", url_}, {"pid", ::getpid()}};
-    // Its certificate is for other names than this address, as a rule; who can read the folder knows it by its key.
-    if (!settings.values.tls_cert.empty()) found_by["public_key"] = public_key_pin(settings.values.tls_cert);
-    write_private_file(settings.folder / "server.json", boost::json::serialize(found_by) + "\n");
+    try {
+      begin(settings);
+    } catch (...) {
+      halt();
+      throw;
+    }
   }
-
-  // When the start fails halfway, nothing may wait for its time.
-  ~Service() { keeper_.end(); }
 
   // Requests and steps that have begun may end within `grace`. What is left then is dropped, and steps are given back.
   void stop(Duration grace) {
@@ -165,9 +161,7 @@ class Service {
     std::thread workers([this, grace] { pool_.stop(grace); });
     server_->stop(grace);
     workers.join();
-    keeper_.end();
-    keeping_.stop();
-    runtime_.stop();
+    halt();
   }
 
   const std::string& url() const { return url_; }
@@ -185,6 +179,55 @@ class Service {
   }
 
  private:
+  void begin(const EffectiveSettings& settings) {
+    toolbox_.catalog.expect_remote_tools();
+    reach_out(settings.values);
+    feed_.on_cut([this](std::string_view why, const api::FeedFilter& filter) {
+      log_.info("a follower of the feed was cut off", {{"why", why}, {"tenant", name_of(filter.tenant)}});
+    });
+    // Before anything is committed, so that nothing is missed.
+    for (Following* each : followings()) each->start();
+    runtime_.start();
+    for (const Tenant& tenant : store_->tenants()) learn(tenant);
+    tenant_ = default_tenant();
+    check_signing_key();
+    make_admin_key(settings.folder);
+    if (settings.values.workers) start_workers();
+    api_.emplace(api::Api::Parts{runtime_, *store_, keys_, directory_, feed_, metrics_, clock_, log_, notary_, reach_},
+                 api::ApiOptions{.in_flight_max = static_cast<std::size_t>(settings.values.requests_max),
+                                 .access_log = settings.values.access_log});
+    listen(settings.values);
+    boost::json::object found_by{{"url", url_}, {"pid", ::getpid()}};
+    // Its certificate is for other names than this address, as a rule; who can read the folder knows it by its key.
+    if (!settings.values.tls_cert.empty()) found_by["public_key"] = public_key_pin(settings.values.tls_cert);
+    write_private_file(settings.folder / "server.json", boost::json::serialize(found_by) + "\n");
+  }
+
+  // Whoever follows the journal and waits for the engine then waits no more; what is not done is done after the next start.
+  void halt() {
+    keeper_.end();
+    keeping_.stop();
+    runtime_.stop();
+    for (Following* each : followings()) each->stop();
+  }
+  std::array<Following*, 3> followings() { return {&keeping_, &webhook_following_, &slack_following_}; }
+
+  // What the parts that tell others of events work with.
+  void reach_out(const ServeSettings& settings) {
+    reach_.find_tenant = [this](TenantId id) { return directory_.find(id); };
+    reach_.runtime = &runtime_;
+    reach_.count = [this](std::string_view channel, notify::Delivery outcome) {
+      metrics_.sent(channel, to_string(outcome));
+    };
+    reach_.report = [this](const std::string& what) { log_.warning(what); };
+    reach_.find_secret = [this](const std::string& tenant, const std::string& name) {
+      return toolbox_.secrets->find(tenant, name);
+    };
+    reach_.rules.body_bytes_max = notify::answer_bytes_max;
+    for (const std::string& text : settings.http_allow)
+      if (auto allow = parse_http_allow(text)) reach_.rules.allow.push_back(*allow);
+  }
+
   void learn(const Tenant& tenant) {
     directory_.update(tenant);
     keys_.update(tenant);
@@ -192,8 +235,9 @@ class Service {
   // On the writer thread, before anybody is answered.
   void learn(Frame& frame) {
     for (const TenantFold& fold : frame.tenants) learn(fold.tenant);
-    if (!store_->shared()) keeping_.publish(frame);
-    if (!store_->shared()) feed_.publish(frame);
+    if (store_->shared()) return;
+    for (Following* each : followings()) each->publish(frame);
+    feed_.publish(frame);
   }
 
   RuntimeOptions runtime_options() {
@@ -220,7 +264,7 @@ class Service {
             .on_events =
                 [this] {
                   feed_.look();
-                  keeping_.look();
+                  for (Following* each : followings()) each->look();
                 }};
   }
 
@@ -235,12 +279,14 @@ class Service {
       throw Stop(exit_usage, failure.what());
     }
   }
+  FollowingOptions following_options() {
+    return {.report = [this](const std::string& what) { log_.warning(what); }};
+  }
   // It waits for its interval with what it has seen in hand, so it must hold its place for longer.
   FollowingOptions keeping_options(const ServeSettings& settings) {
-    FollowingOptions out;
+    FollowingOptions out = following_options();
     out.hold = settings.checkpoint_interval + std::chrono::seconds(30);
     out.batch_bytes_max = 16 << 20;
-    out.report = [this](const std::string& what) { log_.warning(what, {}); };
     return out;
   }
   void check_signing_key() {
@@ -330,6 +376,7 @@ class Service {
 
   Log& log_;
   LogThrottle lost_leases_;
+  notify::Reach reach_;
   Toolbox toolbox_;
   std::unique_ptr<Store> store_;
   ServiceClock clock_;
@@ -342,6 +389,10 @@ class Service {
   std::unique_ptr<Artifacts> artifacts_;
   EvidenceFollower keeper_;
   Following keeping_;
+  notify::WebhookFollower webhooks_{reach_};
+  notify::SlackFollower slack_{reach_};
+  Following webhook_following_{*store_, webhooks_, following_options()};
+  Following slack_following_{*store_, slack_, following_options()};
   WorkerName worker_;
   PolicyGate gate_{runtime_};
   WorkerPool pool_;

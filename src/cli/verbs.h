@@ -217,6 +217,46 @@ struct PolicyOptions {
 };
 ExitCode manage_policy(const PolicyOptions& options);
 
+enum class WebhooksAction { list, set, remove, deliveries, replay };
+template <>
+inline constexpr std::array enum_names<WebhooksAction>{std::string_view("list"), std::string_view("set"),
+                                                       std::string_view("remove"), std::string_view("deliveries"),
+                                                       std::string_view("replay")};
+
+struct WebhooksOptions {
+  std::string data;
+  std::string server;
+  WebhooksAction what = WebhooksAction::list;
+  std::string name;
+  std::string delivery;  // empty: all that failed
+  std::string url;
+  std::vector<std::string> events;
+  std::string secret;
+  std::string status;
+  std::string since;
+  std::size_t limit = 50;
+  bool json = false;
+};
+ExitCode manage_webhooks(const WebhooksOptions& options);
+
+enum class SlackAction { show, set, remove };
+template <>
+inline constexpr std::array enum_names<SlackAction>{std::string_view("show"), std::string_view("set"),
+                                                    std::string_view("remove")};
+
+struct SlackOptions {
+  std::string data;
+  std::string server;
+  SlackAction what = SlackAction::show;
+  std::string team;
+  std::string channel;
+  std::string token;
+  std::string signing_secret;
+  std::string api_base;
+  bool json = false;
+};
+ExitCode manage_slack(const SlackOptions& options);
+
 struct WorkerOptions {
   std::string data;
   std::string server;

@@ -1,4 +1,4 @@
-// The types of events, in the order of the triggers they come from. For event_*.cc only.
+// The types of events, in the order of the triggers they come from. For event_*.cc and notices.cc only.
 #pragma once
 
 #include <array>

@@ -82,6 +82,28 @@ struct ToObject {
     return {{"run", event.run.str()}, {"seq", event.seq},     {"sha256", event.sha256.hex()},
             {"bytes", event.bytes},   {"where", event.where}, {"type", "bundle.stored"}};
   }
+  Object operator()(const WebhookSet& event) const {
+    boost::json::array events;
+    for (const std::string& pattern : event.events) events.emplace_back(pattern);
+    return {{"name", event.name},
+            {"url", event.url},
+            {"events", std::move(events)},
+            {"secret", event.secret},
+            {"type", "webhook.set"}};
+  }
+  Object operator()(const WebhookRemoved& event) const { return {{"name", event.name}, {"type", "webhook.removed"}}; }
+  Object operator()(const WebhookDisabled& event) const {
+    return {{"name", event.name}, {"reason", event.reason}, {"type", "webhook.disabled"}};
+  }
+  Object operator()(const SlackSet& event) const {
+    return {{"team", event.team},
+            {"channel", event.channel},
+            {"token", event.token},
+            {"signing_secret", event.signing_secret},
+            {"api_base", event.api_base},
+            {"type", "slack.set"}};
+  }
+  Object operator()(const SlackRemoved&) const { return {{"type", "slack.removed"}}; }
 };
 
 struct Bad {
@@ -202,6 +224,13 @@ TenantPayload read_payload(const Object& in) {
   if (type == "key.revoked") return KeyRevoked{id<KeyId>(in, "key"), moment(in, "from")};
   if (type == "person.set") return read_person(in);
   if (type == "person.removed") return PersonRemoved{text(in, "name")};
+  if (type == "webhook.set") return WebhookSet{text(in, "name"), text(in, "url"), texts(in, "events"), text(in, "secret")};
+  if (type == "webhook.removed") return WebhookRemoved{text(in, "name")};
+  if (type == "webhook.disabled") return WebhookDisabled{text(in, "name"), text(in, "reason")};
+  if (type == "slack.set")
+    return SlackSet{text(in, "team"), text(in, "channel"), text(in, "token"), text(in, "signing_secret"),
+                    text(in, "api_base")};
+  if (type == "slack.removed") return SlackRemoved{};
   if (type == "policy.published") return PolicyPublished{number(in, "version"), text(in, "digest"), text(in, "source")};
   if (type == "signing_key.set") return read_signing_key(in);
   if (type == "checkpoint.made") return read_checkpoint(in);
@@ -286,6 +315,39 @@ struct Fold {
     return {};
   }
   Checked operator()(const BundleStored&) const { return {}; }
+  Checked operator()(const WebhookSet& event) const {
+    if (auto problem = webhook_problem(event)) return std::unexpected(std::move(*problem));
+    auto known = tenant.webhooks.find(event.name);
+    if (known == tenant.webhooks.end() && tenant.webhooks.size() >= webhooks_max)
+      return std::unexpected("a tenant has at most " + std::to_string(webhooks_max) + " webhooks");
+    // What happens while it is disabled is not for it; when it only moves, nothing is left out.
+    bool goes_on = known != tenant.webhooks.end() && known->second.is_enabled();
+    Instant since = goes_on ? known->second.since : whole.at;
+    tenant.webhooks[event.name] = {event.url, event.events, event.secret, since, ""};
+    return {};
+  }
+  Checked operator()(const WebhookRemoved& event) const {
+    if (tenant.webhooks.erase(event.name) == 0) return std::unexpected("a webhook was removed that is not there");
+    return {};
+  }
+  Checked operator()(const WebhookDisabled& event) const {
+    auto found = tenant.webhooks.find(event.name);
+    if (found == tenant.webhooks.end() || event.reason.empty())
+      return std::unexpected("a webhook was disabled that is not there, or for no reason");
+    found->second.disabled = event.reason;
+    return {};
+  }
+  Checked operator()(const SlackSet& event) const {
+    if (auto problem = slack_problem(event)) return std::unexpected(std::move(*problem));
+    Instant since = tenant.slack ? tenant.slack->since : whole.at;
+    tenant.slack = {event.team, event.channel, event.token, event.signing_secret, event.api_base, since};
+    return {};
+  }
+  Checked operator()(const SlackRemoved&) const {
+    if (!tenant.slack) return std::unexpected("Slack was removed and is not there");
+    tenant.slack.reset();
+    return {};
+  }
 };
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "core/checkpoint.h"
 #include "core/event.h"
 #include "core/id.h"
+#include "core/notices.h"
 #include "core/time.h"
 #include "core/workflow.h"
 
@@ -96,7 +97,7 @@ struct RequestRefused {
 
 using TenantPayload = std::variant<TenantCreated, LimitsSet, WorkspaceSet, WorkflowPublished, RequestRefused, KeyCreated,
                                    KeyRevoked, PersonSet, PersonRemoved, PolicyPublished, SigningKeySet, CheckpointMade,
-                                   BundleStored>;
+                                   BundleStored, WebhookSet, WebhookRemoved, WebhookDisabled, SlackSet, SlackRemoved>;
 
 struct TenantEvent {
   Instant at;
@@ -156,6 +157,8 @@ struct Tenant {
     friend bool operator==(const LastCheckpoint&, const LastCheckpoint&) = default;
   };
   LastCheckpoint checkpoint;
+  std::map<std::string, Webhook> webhooks;
+  std::optional<SlackPlace> slack;
   std::uint64_t seq = 0;
 
   friend bool operator==(const Tenant&, const Tenant&) = default;

@@ -301,7 +301,8 @@ std::optional<RunId> Engine::create_run(NewRun request, Reply<RunAnswer> reply) 
     learn_workflows(request.tenant);
     workflow = find_workflow();
   }
-  if (!workflow) return answer_with<RunAnswer>(reply, no_such("workflow")), std::nullopt;
+  if (!workflow || (is_house_name(workflow->name.text) && !request.is_house))
+    return answer_with<RunAnswer>(reply, no_such("workflow")), std::nullopt;
   auto copy = shared_ ? std::make_shared<const NewRun>(request) : nullptr;
   if (auto repeat = answer_repeat(request, *workflow)) {
     auto id = *repeat ? std::optional((*repeat)->run) : std::nullopt;

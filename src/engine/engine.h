@@ -213,7 +213,13 @@ class Engine {
   void set_workspace(TenantId tenant, WorkspaceSet workspace, Actor by, Reply<TenantId> reply);
   void set_person(TenantId tenant, PersonSet person, Actor by, Reply<TenantId> reply);
   void remove_person(TenantId tenant, PersonRemoved person, Actor by, Reply<TenantId> reply);
-  // The same content gives the same version.
+  void set_webhook(TenantId tenant, WebhookSet webhook, Actor by, Reply<TenantId> reply);
+  void remove_webhook(TenantId tenant, WebhookRemoved webhook, Actor by, Reply<TenantId> reply);
+  // Of one that is disabled already, or gone, nothing more is said.
+  void disable_webhook(TenantId tenant, WebhookDisabled webhook, Actor by, Reply<TenantId> reply);
+  void set_slack(TenantId tenant, SlackSet slack, Actor by, Reply<TenantId> reply);
+  void remove_slack(TenantId tenant, Actor by, Reply<TenantId> reply);
+  // The same content gives the same version. Names that begin with house_prefix are for the engine itself.
   void publish(TenantId tenant, std::string source, std::string file, Actor by, Reply<WorkflowRef> reply);
   // Refused unless the definition bears this name.
   void publish_as(TenantId tenant, const WorkflowName& name, std::string source, Actor by, Reply<WorkflowRef> reply);
@@ -457,6 +463,21 @@ class Engine {
   }
   void request(TenantId tenant, const PersonRemoved& person, const Actor& by, Reply<TenantId> reply) {
     remove_person(tenant, person, by, std::move(reply));
+  }
+  void request(TenantId tenant, const WebhookSet& webhook, const Actor& by, Reply<TenantId> reply) {
+    set_webhook(tenant, webhook, by, std::move(reply));
+  }
+  void request(TenantId tenant, const WebhookRemoved& webhook, const Actor& by, Reply<TenantId> reply) {
+    remove_webhook(tenant, webhook, by, std::move(reply));
+  }
+  void request(TenantId tenant, const WebhookDisabled& webhook, const Actor& by, Reply<TenantId> reply) {
+    disable_webhook(tenant, webhook, by, std::move(reply));
+  }
+  void request(TenantId tenant, const SlackSet& slack, const Actor& by, Reply<TenantId> reply) {
+    set_slack(tenant, slack, by, std::move(reply));
+  }
+  void request(TenantId tenant, const SlackRemoved&, const Actor& by, Reply<TenantId> reply) {
+    remove_slack(tenant, by, std::move(reply));
   }
 
   // The gate.

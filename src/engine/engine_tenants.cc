@@ -145,6 +145,65 @@ void Engine::remove_person(TenantId tenant, PersonRemoved person, Actor by, Repl
   configure(tenant, person, by, reply);
 }
 
+namespace {
+
+std::unexpected<Refusal> invalid(std::string problem) {
+  return std::unexpected(Refusal{RefusalCode::invalid, std::move(problem)});
+}
+
+// What bears pawl's own names is the engine's.
+std::optional<std::string> house_problem(const Workflow& workflow, const Actor& by) {
+  if (by.text == "engine") return std::nullopt;
+  if (is_house_name(workflow.name.text))
+    return "names that begin with " + std::string(house_prefix) + " are pawl's own: call the workflow something else";
+  for (const StepDefinition& step : workflow.steps)
+    if (is_house_name(step.tool.text)) return "the tool " + step.tool.text + " is pawl's own: no workflow may use it";
+  return std::nullopt;
+}
+
+}  // namespace
+
+void Engine::set_webhook(TenantId tenant, WebhookSet webhook, Actor by, Reply<TenantId> reply) {
+  TenantEntry* entry = find_entry(tenant);
+  if (!entry) return answer_with<TenantId>(reply, no_such("tenant"));
+  if (shared_) learn(tenant);
+  if (auto problem = webhook_problem(webhook)) return answer_with<TenantId>(reply, invalid(std::move(*problem)));
+  const auto& known = entry->tenant.webhooks;
+  if (known.size() >= webhooks_max && !known.contains(webhook.name))
+    return answer_with<TenantId>(reply, invalid("a tenant has at most " + std::to_string(webhooks_max) + " webhooks"));
+  configure(tenant, webhook, by, reply);
+}
+
+void Engine::remove_webhook(TenantId tenant, WebhookRemoved webhook, Actor by, Reply<TenantId> reply) {
+  TenantEntry* entry = find_entry(tenant);
+  if (entry && shared_) learn(tenant);
+  if (!entry || !entry->tenant.webhooks.contains(webhook.name))
+    return answer_with<TenantId>(reply, no_such("webhook"));
+  configure(tenant, webhook, by, reply);
+}
+
+void Engine::disable_webhook(TenantId tenant, WebhookDisabled webhook, Actor by, Reply<TenantId> reply) {
+  TenantEntry* entry = find_entry(tenant);
+  if (!entry) return answer_with<TenantId>(reply, no_such("tenant"));
+  if (shared_) learn(tenant);
+  auto known = entry->tenant.webhooks.find(webhook.name);
+  if (known != entry->tenant.webhooks.end() && known->second.is_enabled()) return configure(tenant, webhook, by, reply);
+  answer_with<TenantId>(reply, tenant);
+}
+
+void Engine::set_slack(TenantId tenant, SlackSet slack, Actor by, Reply<TenantId> reply) {
+  if (!find_entry(tenant)) return answer_with<TenantId>(reply, no_such("tenant"));
+  if (auto problem = slack_problem(slack)) return answer_with<TenantId>(reply, invalid(std::move(*problem)));
+  configure(tenant, slack, by, reply);
+}
+
+void Engine::remove_slack(TenantId tenant, Actor by, Reply<TenantId> reply) {
+  TenantEntry* entry = find_entry(tenant);
+  if (entry && shared_) learn(tenant);
+  if (!entry || !entry->tenant.slack) return answer_with<TenantId>(reply, no_such("Slack channel"));
+  configure(tenant, SlackRemoved{}, by, reply);
+}
+
 void Engine::set_workspace(TenantId tenant, WorkspaceSet workspace, Actor by, Reply<TenantId> reply) {
   if (!find_entry(tenant)) return answer_with<TenantId>(reply, no_such("tenant"));
   if (!is_valid_weight(workspace.weight) || !is_valid_name(workspace.workspace.text))
@@ -175,6 +234,7 @@ void Engine::publish_as(TenantId tenant, const WorkflowName& name, std::string s
 void Engine::publish_compiled(TenantId tenant, Workflow workflow, const Actor& by, Reply<WorkflowRef>& reply) {
   TenantEntry* entry = find_entry(tenant);
   if (!entry) return answer_with<WorkflowRef>(reply, no_such("tenant"));
+  if (auto problem = house_problem(workflow, by)) return answer_with<WorkflowRef>(reply, invalid(std::move(*problem)));
   if (shared_) learn(tenant);
   if (auto found = entry->tenant.workflows.find(workflow.name); found != entry->tenant.workflows.end()) {
     if (found->second.digest == workflow.digest)

@@ -10,7 +10,7 @@
 namespace pawl {
 namespace {
 
-constexpr std::uint64_t format_version = 5;
+constexpr std::uint64_t format_version = 6;
 
 void write_cap(ByteWriter& out, const std::optional<int>& cap) {
   out.u64(cap ? 1 : 0);
@@ -79,6 +79,23 @@ std::string write_tenant(const Tenant& tenant) {
   out.text(tenant.checkpoint.hash.hex());
   out.u64(tenant.checkpoint.peaks.size());
   for (const Hash& peak : tenant.checkpoint.peaks) out.text(peak.hex());
+  out.u64(tenant.webhooks.size());
+  for (const auto& [name, webhook] : tenant.webhooks) {
+    out.text(name);
+    out.text(webhook.url);
+    out.u64(webhook.events.size());
+    for (const std::string& pattern : webhook.events) out.text(pattern);
+    out.text(webhook.secret);
+    out.i64(webhook.since.ms);
+    out.text(webhook.disabled);
+  }
+  out.u64(tenant.slack ? 1 : 0);
+  if (tenant.slack) {
+    for (const std::string* text : {&tenant.slack->team, &tenant.slack->channel, &tenant.slack->token,
+                                    &tenant.slack->signing_secret, &tenant.slack->api_base})
+      out.text(*text);
+    out.i64(tenant.slack->since.ms);
+  }
   out.u64(tenant.seq);
   return bytes;
 }
@@ -134,6 +151,20 @@ std::optional<Tenant> read_tenant(TenantId id, std::string_view bytes) {
   tenant.checkpoint.hash = Hash::parse(in.text()).value_or(Hash{});
   for (std::uint64_t left = in.u64(); left > 0 && !in.bad(); --left)
     tenant.checkpoint.peaks.push_back(Hash::parse(in.text()).value_or(Hash{}));
+  for (std::uint64_t left = in.u64(); left > 0 && !in.bad(); --left) {
+    auto& webhook = tenant.webhooks[std::string(in.text())];
+    webhook.url = in.text();
+    for (std::uint64_t events = in.u64(); events > 0 && !in.bad(); --events) webhook.events.emplace_back(in.text());
+    webhook.secret = in.text();
+    webhook.since.ms = in.i64();
+    webhook.disabled = in.text();
+  }
+  if (in.flag()) {
+    auto& slack = tenant.slack.emplace();
+    for (std::string* text : {&slack.team, &slack.channel, &slack.token, &slack.signing_secret, &slack.api_base})
+      *text = in.text();
+    slack.since.ms = in.i64();
+  }
   tenant.seq = in.u64();
   if (in.bad() || !in.at_end()) return std::nullopt;
   return tenant;

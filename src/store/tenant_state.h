@@ -1,8 +1,8 @@
 // A tenant as bytes: its row's `state`. A cache of the tenant's own stream, like a run's snapshot.
 //
-//   state  := version(1 byte) name weight cap*3 workspaces workflows keys policy seq
+//   state  := version(1 byte) name weight cap*3 workspaces workflows keys people policy webhooks slack seq
 //   cap    := 0, or 1 + its value                     workspaces, workflows, keys := count, then that many entries
-//   policy := version digest source
+//   policy := version digest source                   slack := 0, or 1 and its members
 #pragma once
 
 #include <optional>

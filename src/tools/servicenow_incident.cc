@@ -77,7 +77,7 @@ HttpHeaders read_auth(Arguments& with) {
   for (const auto* text : {&user, &password, &token, &api_key})
     if (*text && (*text)->find_first_of(std::string_view("\r\n\0", 3)) != std::string::npos)
       with.refuse("token", "and whatever else logs in must be one line");
-  if (user && password) return {{"Authorization", "Basic " + base64(*user + ":" + *password)}};
+  if (user && password) return {{"Authorization", "Basic " + base64_encode(*user + ":" + *password)}};
   if (token) return {{"Authorization", "Bearer " + *token}};
   return {{"x-sn-apikey", api_key.value_or("")}};
 }

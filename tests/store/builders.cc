@@ -112,6 +112,9 @@ Tenant tenant_named(TenantId id, const std::string& name, std::uint64_t seq) {
   tenant.workspaces[{"slow"}] = 3;
   tenant.workflows[{"triage"}] = {2, "digest of 2"};
   tenant.policy = {3, "digest of 3", "policy: p\nrules: [{id: all, effect: deny}]\n"};
+  tenant.webhooks["orders"] = {"https://example.com/in", {"run.*", "approval.requested"}, "KEY", {17}, ""};
+  tenant.webhooks["gone"] = {"https://example.com/gone", {"*"}, "KEY", {18}, "it answered 410 Gone"};
+  tenant.slack = {"T1", "C1", "BOT", "SIGNING", "https://slack.com/api", {19}};
   tenant.seq = seq;
   return tenant;
 }

@@ -1,0 +1,84 @@
+#include "notify/envelope.h"
+
+#include <algorithm>
+#include <array>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+
+#include "core/event.h"
+#include "core/run_lifecycle.h"
+#include "crypto/sha256.h"
+
+namespace pawl::notify {
+namespace {
+
+using boost::json::array;
+using boost::json::object;
+
+// Wherever they stand in an event: content, and not metadata.
+constexpr std::array content_keys{std::string_view("input"),    std::string_view("output"), std::string_view("question"),
+                                  std::string_view("answer"),   std::string_view("fields"), std::string_view("before"),
+                                  std::string_view("response")};
+
+Json without_content(const Json& value) {
+  if (const array* list = value.if_array()) {
+    array out;
+    for (const Json& each : *list) out.push_back(without_content(each));
+    return out;
+  }
+  const object* map = value.if_object();
+  if (!map) return value;
+  object out;
+  for (const auto& [key, each] : *map) {
+    if (std::ranges::find(content_keys, std::string_view(key)) == content_keys.end()) {
+      out[key] = without_content(each);
+      continue;
+    }
+    std::string text = canonical(each);
+    out[key] = object{{"bytes", text.size()}, {"sha256", sha256(text).hex()}};
+  }
+  return out;
+}
+
+// What the run's status is after its own move; nothing for events that do not move it.
+std::optional<RunStatus> status_after(std::string_view type) {
+  if (type == "run.created") return RunStatus::created;
+  for (const auto& row : run_table)
+    if (event_name(row.trigger) == type) return row.to;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string envelope_id(RunId run, std::uint64_t seq) {
+  std::string id = run.str();
+  return "evt_" + id.substr(id.find('_') + 1) + "_" + std::to_string(seq);
+}
+
+object envelope_of(const JournalEvent& event, const object& parsed, std::string_view workflow) {
+  std::string run = event.run().str();
+  std::string_view type = parsed.at("type").get_string();
+  object data{{"tenant", event.tenant.name}, {"run_id", run}, {"workflow", workflow}, {"seq", event.seq}};
+  if (auto status = status_after(type)) data["status"] = to_string(*status);
+  object details = without_content(parsed).as_object();
+  data["event"] = details;
+  object out{{"specversion", "1.0"},
+             {"id", envelope_id(event.run(), event.seq)},
+             {"source", "/tenants/" + event.tenant.name + "/runs/" + run},
+             {"type", std::string("pawl.") + std::string(type)},
+             {"subject", run},
+             {"time", print_time({parsed.at("at").to_number<std::int64_t>()})},
+             {"datacontenttype", "application/json"},
+             // Deliveries may overtake each other; within a run this says which was first.
+             {"sequence", std::to_string(event.seq)},
+             {"sequencetype", "Integer"},
+             {"data", data}};
+  if (canonical(out).size() > envelope_bytes_max) {
+    data.erase("event");
+    data["event_omitted_bytes"] = canonical(details).size();
+    out["data"] = data;
+  }
+  return out;
+}
+
+}  // namespace pawl::notify

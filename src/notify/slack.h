@@ -1,0 +1,37 @@
+// Approvals in Slack. An approval that is asked for becomes a card in the tenant's channel, and what becomes of it changes
+// the card. Both are runs of pawl.slack, made once for each event, as webhooks' deliveries are (webhooks.h). What people
+// click comes back through the API (api/routes_slack.cc).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/follower.h"
+#include "notify/makings.h"
+#include "tools/tool.h"
+
+namespace pawl::notify {
+
+inline const ToolName slack_tool{"pawl.slack"};
+inline const WorkflowName slack_workflow{"pawl.slack"};
+inline constexpr std::string_view card_trigger = "slack-card";
+inline constexpr std::string_view update_trigger = "slack-update";
+
+class SlackFollower final : public Follower {
+ public:
+  explicit SlackFollower(const Reach& reach) : reach_(reach), makings_(reach) {}
+
+  std::string name() const override { return "slack"; }
+  bool wants(const Tenant& tenant) const override { return tenant.slack.has_value(); }
+  void see(const JournalEvent& event) override;
+  void settle() override { makings_.settle(); }
+
+ private:
+  const Reach& reach_;
+  Makings makings_;
+};
+
+// Posts a card, or brings one up to date. `reach` outlives it, and is complete before it runs.
+std::unique_ptr<Tool> make_slack_tool(const Reach& reach);
+
+}  // namespace pawl::notify

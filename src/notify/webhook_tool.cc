@@ -1,0 +1,106 @@
+// pawl.webhook: sends one event to one of the tenant's webhooks. Success is an answer of 2xx and nothing else.
+#include <fmt/format.h>
+
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "notify/http_answers.h"
+#include "notify/signatures.h"
+#include "notify/webhooks.h"
+#include "tools/outcome.h"
+
+namespace pawl::notify {
+namespace {
+
+using boost::json::object;
+
+constexpr Duration send_timeout = std::chrono::seconds(20);
+constexpr Duration connect_timeout = std::chrono::seconds(10);
+
+Completed not_sent(std::string_view why) {
+  return {.output = boost::json::serialize(object{{"delivered", false}, {"why", why}}), .cost = {}};
+}
+
+class WebhookTool final : public Tool {
+ public:
+  explicit WebhookTool(const Reach& reach) : reach_(reach) {}
+
+  const ToolSpec& spec() const override { return spec_; }
+
+  ToolResult run(const Lease& lease, Instant now, std::stop_token stop) override {
+    ToolResult result = send(lease, now, stop);
+    if (stop.stop_requested()) return result;
+    Delivery outcome = Delivery::delivered;
+    if (const Failed* failed = std::get_if<Failed>(&result))
+      outcome = failed->retryable.value_or(false) ? Delivery::retried : Delivery::failed;
+    else if (std::get<Completed>(result).output.starts_with("{\"delivered\":false"))
+      outcome = Delivery::skipped;
+    reach_.count("webhook", outcome);
+    return result;
+  }
+
+ private:
+  ToolResult send(const Lease& lease, Instant now, const std::stop_token& stop) {
+    auto input = parse_json(lease.input);
+    const object* with = input ? input->if_object() : nullptr;
+    const Json* name = with ? with->if_contains("webhook") : nullptr;
+    const Json* event = with ? with->if_contains("event") : nullptr;
+    const Json* id = event && event->is_object() ? event->get_object().if_contains("id") : nullptr;
+    if (!name || !name->is_string() || !id || !id->is_string())
+      return invalid_arguments("a delivery has a webhook's name and an event");
+
+    // As it is now: what was changed since the event is what counts.
+    auto tenant = reach_.find_tenant(lease.tenant);
+    auto webhook = tenant ? tenant->webhooks.find(std::string(name->get_string())) : decltype(tenant->webhooks.begin()){};
+    if (!tenant || webhook == tenant->webhooks.end()) return not_sent("the webhook was removed");
+    if (!webhook->second.is_enabled()) return not_sent("the webhook is disabled: " + webhook->second.disabled);
+
+    auto secret = reach_.find_secret(tenant->name, webhook->second.secret);
+    auto keys = secret ? webhook_keys(*secret) : std::unexpected(secret.error());
+    if (!keys) return patient_failure("TOOL_INVALID_ARGUMENTS", keys.error());
+
+    std::string body = canonical(*event);
+    std::string timestamp = std::to_string(now.ms / 1000);
+    std::string message_id(id->get_string());
+    HttpRequest request{.method = "POST",
+                        .url = webhook->second.url,
+                        .headers = {{"Content-Type", "application/cloudevents+json; charset=utf-8"},
+                                    {"User-Agent", "pawl"},
+                                    {"webhook-id", message_id},
+                                    {"webhook-timestamp", timestamp},
+                                    {"webhook-signature", webhook_signature(*keys, {message_id, timestamp, body})}},
+                        .body = std::move(body),
+                        .timeout = send_timeout,
+                        .connect_timeout = connect_timeout};
+    auto answer = exchange(request, reach_.rules, stop);
+    if (!answer) return failure_of(answer.error(), request.url);
+    if (answer->status >= 200 && answer->status < 300)
+      return Completed{.output = boost::json::serialize(object{{"delivered", true}, {"status", answer->status}}), .cost = {}};
+    if (answer->status == 410) return gone(lease, webhook->first);
+    return failure_of(*answer, request.url, now);
+  }
+
+  // It asks to be left alone, and is.
+  Failed gone(const Lease& lease, const std::string& webhook) {
+    auto done = reach_.runtime->ask<TenantId>([&](Engine& engine, Reply<TenantId> reply) {
+      engine.disable_webhook(lease.tenant, {webhook, "it answered 410 Gone"}, house_actor, std::move(reply));
+    });
+    if (done) reach_.report("the webhook " + webhook + " answered 410 Gone and is disabled until it is set again");
+    Failed out = failure("TOOL_DENIED", "it answered 410 Gone: the webhook is disabled until it is set again");
+    out.retryable = false;
+    return out;
+  }
+
+  const Reach& reach_;
+  const ToolSpec spec_{.name = webhook_tool,
+                       .keys = {{.name = "webhook", .required = true, .kind = ToolKey::Kind::text},
+                                {.name = "event", .required = true, .kind = ToolKey::Kind::map}},
+                       // What is told to those who asked to be told of it is no effect that a policy decides on.
+                       .writes = ToolSpec::Writes::never};
+};
+
+}  // namespace
+
+std::unique_ptr<Tool> make_webhook_tool(const Reach& reach) { return std::make_unique<WebhookTool>(reach); }
+
+}  // namespace pawl::notify

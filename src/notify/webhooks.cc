@@ -1,0 +1,97 @@
+#include "notify/webhooks.h"
+
+#include <algorithm>
+#include <boost/json/object.hpp>
+#include <stdexcept>
+
+#include "notify/envelope.h"
+
+namespace pawl::notify {
+namespace {
+
+using boost::json::object;
+
+constexpr std::size_t runs_remembered_max = 100'000;
+
+}  // namespace
+
+WorkflowName webhook_workflow(std::string_view webhook) { return {"pawl.webhook." + std::string(webhook)}; }
+
+// The waits are those that Standard Webhooks suggests: three days in all. A receiver that hangs holds up no more than its
+// own deliveries, and few of the workers.
+std::string webhook_workflow_source(std::string_view webhook) {
+  std::string name(webhook);
+  return "workflow: pawl.webhook." + name + "\n" +
+         "description: Sends one event to the webhook " + name + "\n" +
+         "caps: {max_concurrency: 4}\n"
+         "steps:\n"
+         "  - id: send\n"
+         "    tool: pawl.webhook\n"
+         "    timeout: 45s\n"
+         "    lease: 60s\n"
+         "    retry: {max_attempts: 10, schedule: [5s, 5m, 30m, 2h, 5h, 10h, 14h, 20h, 24h], jitter: 0.2}\n"
+         "    with: {webhook: " + name + ", event: \"${{ input.event }}\"}\n";
+}
+
+NewRun delivery_of(TenantId tenant, std::string_view webhook, const object& event) {
+  NewRun run;
+  run.tenant = tenant;
+  run.workflow = webhook_workflow(webhook);
+  run.workspace = house_workspace;
+  run.input = canonical(object{{"event", event}});
+  run.by = house_actor;
+  run.trigger_type = webhook_trigger;
+  run.trigger_ref = std::string(event.at("id").get_string());
+  run.is_house = true;
+  return run;
+}
+
+bool WebhookFollower::wants(const Tenant& tenant) const {
+  return std::ranges::any_of(tenant.webhooks, [](const auto& each) { return each.second.is_enabled(); });
+}
+
+void WebhookFollower::remember(RunId run, std::string workflow) {
+  if (!workflows_.try_emplace(run, std::move(workflow)).second) return;
+  oldest_.push_back(run);
+  if (oldest_.size() <= runs_remembered_max) return;
+  workflows_.erase(oldest_.front());
+  oldest_.pop_front();
+}
+
+const std::string& WebhookFollower::workflow_of(const JournalEvent& event, const object& parsed) {
+  if (auto known = workflows_.find(event.run()); known != workflows_.end()) return known->second;
+  if (const Json* workflow = parsed.if_contains("workflow"); workflow && parsed.at("type") == "run.created") {
+    remember(event.run(), std::string(workflow->get_string()));
+  } else {
+    auto run = reach_.runtime->ask<std::shared_ptr<const Run>>(
+        [&](Engine& engine, Reply<std::shared_ptr<const Run>> reply) {
+          engine.inspect(event.stream.tenant, event.run(), std::move(reply));
+        });
+    if (!run) throw std::runtime_error(event.run().str() + ": " + run.error().message);
+    remember(event.run(), (*run)->workflow->name.text);
+  }
+  return workflows_.at(event.run());
+}
+
+void WebhookFollower::see(const JournalEvent& event) {
+  if (event.stream.is_tenant()) return;
+  auto line = parse_json(event.line);
+  if (!line || !line->is_object()) return reach_.report("an event of " + event.run().str() + " cannot be read");
+  const object& parsed = line->get_object();
+  std::string_view type = parsed.at("type").get_string();
+  Instant at{parsed.at("at").to_number<std::int64_t>()};
+  std::optional<object> envelope;
+  for (const auto& [name, webhook] : event.tenant.webhooks) {
+    bool wanted = webhook.is_enabled() && webhook.since <= at &&
+                  std::ranges::any_of(webhook.events, [&](const auto& each) { return matches_event(each, type); });
+    if (!wanted && type != "run.created") continue;
+    const std::string& workflow = workflow_of(event, parsed);
+    if (is_house_name(workflow)) return;
+    if (!wanted) continue;
+    if (!envelope) envelope = envelope_of(event, parsed, workflow);
+    makings_.publish(event.stream.tenant, webhook_workflow(name), webhook_workflow_source(name));
+    makings_.make(delivery_of(event.stream.tenant, name, *envelope));
+  }
+}
+
+}  // namespace pawl::notify

@@ -1,0 +1,256 @@
+"""Approvals in Slack: the real server and a small Slack that is as strict as the real one."""
+import concurrent.futures
+import http.client
+import json
+import time
+import unittest
+import urllib.parse
+
+from fake_slack import FakeSlack, send_raw
+from notice_case import NoticeCase
+
+TOKEN, SIGNING = "xoxb-test-token", "8f742231b10e8888abcd99yyyzzz85a5"
+NASTY = "<!channel> & *bold* <https://evil.example|click> ```"
+
+GATED = """
+workflow: gated
+steps:
+  - {id: text, tool: noop, with: {output: "${{ input.text }}"}}
+  - {id: gate, tool: approval, tier: high, expires: 1h, prompt: "Ship it? ${{ steps.text.output }}"}
+"""
+TWO_PEOPLE = """
+workflow: two-people
+steps:
+  - {id: gate, tool: approval, two_person: true, expires: 1h}
+"""
+SOON_OVER = """
+workflow: soon-over
+steps:
+  - {id: gate, tool: approval, expires: 1s}
+"""
+
+
+class SlackCase(NoticeCase):
+    SECRETS = {"BOT": TOKEN, "SIGNING": SIGNING}
+
+    def setUp(self):
+        super().setUp()
+        self.slack = FakeSlack(TOKEN, SIGNING)
+        self.addCleanup(self.slack.close)
+
+    def begin(self, people=("ada", "bob")):
+        server = self.serve()
+        self.expect(self.pawl("slack", "set", "--team", self.slack.team, "--channel", self.slack.channel, "--token", "BOT",
+                              "--signing-secret", "SIGNING", "--api-base", self.slack.api_base), 0)
+        for name in people:
+            self.request("PUT", "/people/" + name, {"keys": [], "accounts": [f"slack:{self.slack.team}:U{name.upper()}"]})
+        for number, text in enumerate((GATED, TWO_PEOPLE, SOON_OVER)):
+            self.publish(text, f"w{number}.yaml")
+        return server
+
+    def start_run(self, workflow="gated", text="please"):
+        return self.request("POST", "/runs", {"workflow": workflow, "input": {"text": text}})["id"]
+
+    def card(self, number=1):
+        self.wait_until(lambda: len(self.slack.cards()) >= number, "the card")
+        self.assertFalse(self.slack.problems)
+        return self.slack.cards()[number - 1]
+
+    def wait_for_outcome(self, words, number=0):
+        self.wait_until(lambda: words in json.dumps(self.slack.cards()[number]["blocks"]), f"a card that says: {words}")
+        self.assertFalse(FakeSlack.buttons(self.slack.cards()[number]))
+        self.assertFalse(self.slack.problems)
+
+    def click(self, card, action, user, **how):
+        return self.slack.send(self.url(), self.slack.click(card, action, user), **how)
+
+    def events(self, run, kind):
+        return [e for e in self.request("GET", f"/runs/{run}/events?limit=500")["items"] if e["event"]["type"] == kind]
+
+
+class Cards(SlackCase):
+    def test_are_posted_approved_and_changed(self):
+        self.begin()
+        run = self.start_run(text=NASTY)
+        card = self.card()
+        text = json.dumps(card["blocks"])
+        for said in ("gated", run, "high", "Expires", "models included", NASTY[:10]):
+            self.assertIn(said, text)
+        self.assertNotIn("<!channel>", card["text"])
+        self.assertIn("&lt;!channel&gt;", card["text"])
+        quotes = [b for b in card["blocks"] if b["type"] == "rich_text"]
+        self.assertIn(NASTY, quotes[0]["elements"][0]["elements"][0]["text"], "literal, where nothing has a meaning")
+        for block in card["blocks"]:
+            if block["type"] != "rich_text":
+                self.assertNotIn("<!channel>", json.dumps(block))
+        began = time.monotonic()
+        self.assertEqual(self.click(card, "approval.approve", "UADA"), (200, ""))
+        self.assertLess(time.monotonic() - began, 3)
+        self.assertEqual(self.status(run), "success")
+        approved, = self.events(run, "approval.approved")
+        self.assertEqual((approved["event"]["by"], approved["event"]["via"]),
+                         ("person:ada", f"slack:{self.slack.team}:UADA"))
+        self.wait_for_outcome("approved by ada")
+
+    def test_are_rejected_with_a_reason(self):
+        self.begin()
+        run = self.start_run()
+        card = self.card()
+        self.assertEqual(self.click(card, "approval.reject", "UBOB"), (200, ""))
+        self.wait_until(lambda: self.slack.views, "the window")
+        self.assertFalse(self.slack.problems)
+        view = self.slack.views[0]
+        status, said = self.slack.send(self.url(), self.slack.submission(view, "  ", "UBOB"))
+        self.assertEqual((status, json.loads(said)["response_action"]), (200, "errors"))
+        self.assertEqual(self.status(run), "waiting")
+        self.assertEqual(self.slack.send(self.url(), self.slack.submission(view, "too <risky>", "UBOB")), (200, ""))
+        self.assertEqual(self.status(run), "denied")
+        rejected, = self.events(run, "approval.rejected")
+        self.assertEqual((rejected["event"]["by"], rejected["event"]["reason"]), ("person:bob", "too <risky>"))
+        self.wait_for_outcome("rejected by bob: too &lt;risky&gt;")
+        status, said = self.slack.send(self.url(), self.slack.submission(view, "again", "UADA"))
+        self.assertIn("already decided: rejected by bob", said)
+
+    def test_say_when_it_is_too_late(self):
+        self.begin()
+        over = self.start_run("soon-over")
+        self.card()
+        self.wait_for_outcome("expired")
+        canceled = self.start_run()
+        card = self.card(2)
+        self.request("POST", f"/runs/{canceled}/cancel", {})
+        self.wait_for_outcome("canceled", 1)
+        self.assertEqual(self.status(over), "denied")
+        self.assertEqual(self.click(card, "approval.approve", "UADA")[0], 200)
+        self.wait_until(lambda: any("already decided" in told["text"] for told in self.slack.told), "an answer")
+        self.assertEqual({told["response_type"] for told in self.slack.told}, {"ephemeral"})
+
+    def test_know_nobody_but_people(self):
+        self.begin()
+        run = self.start_run()
+        card = self.card()
+        for action in ("approval.approve", "approval.reject"):
+            self.assertEqual(self.click(card, action, "UEVE"), (200, ""))
+        self.wait_until(lambda: len(self.slack.told) == 2, "an answer")
+        self.assertIn("not known here", self.slack.told[0]["text"])
+        self.assertFalse(self.slack.views)
+        self.assertEqual((self.status(run), self.events(run, "transition.refused")), ("waiting", []))
+        other = self.slack.click(card, "approval.approve", "UADA")
+        other["user"]["team_id"] = "TOTHER"  # another company's user who bears the same id
+        self.assertEqual(self.slack.send(self.url(), other), (200, ""))
+        self.wait_until(lambda: len(self.slack.told) == 3, "an answer")
+        self.assertEqual(self.status(run), "waiting")
+
+    def test_need_two_people_where_two_must_decide(self):
+        self.begin()
+        run = self.start_run("two-people")
+        card = self.card()
+        for _ in range(3):
+            self.assertEqual(self.click(card, "approval.approve", "UADA"), (200, ""))
+        self.assertEqual(self.status(run), "waiting")
+        self.wait_until(lambda: any("1 of 2" in told["text"] for told in self.slack.told), "an answer")
+        self.wait_until(lambda: "1 of 2" in json.dumps(self.slack.cards()[0]["blocks"]), "the card")
+        self.assertTrue(FakeSlack.buttons(self.slack.cards()[0]))
+        self.assertEqual(self.click(card, "approval.approve", "UBOB"), (200, ""))
+        self.assertEqual(self.status(run), "success")
+        self.wait_for_outcome("approved by ada, bob")
+
+    def test_decide_once_whatever_comes(self):
+        self.begin()
+        run = self.start_run()
+        card = self.card()
+        body, headers = self.slack.signed(self.slack.click(card, "approval.approve", "UADA"))
+        with concurrent.futures.ThreadPoolExecutor(50) as pool:
+            answers = list(pool.map(lambda _: send_raw(self.url(), body, headers), range(1000)))
+        self.assertEqual(set(answers), {(200, "")})
+        self.assertEqual(len(self.events(run, "approval.approved")), 1)
+        self.assertEqual(self.events(run, "transition.refused"), [])
+        self.assertEqual(self.status(run), "success")
+        self.click(card, "approval.approve", "UBOB")
+        self.wait_until(lambda: any("already decided: approved by ada" in told["text"] for told in self.slack.told), "the loser")
+
+    def test_survive_rate_limits_and_a_kill(self):
+        server = self.begin()
+        self.slack.refusals = [(429, {"Retry-After": "3"}, ""), self.slack.say({"ok": False, "error": "ratelimited"})]
+        began = time.monotonic()
+        self.start_run()
+        self.card()
+        self.assertGreater(self.slack.at[0] - began, 2.9)
+        run = self.start_run()
+        self.kill(server)
+        self.serve()
+        self.wait_until(lambda: any(run in json.dumps(card["blocks"]) for card in self.slack.cards()), "the second card")
+        self.assertEqual(len([c for c in self.slack.cards() if run in json.dumps(c["blocks"])]), 1)
+
+    def test_come_one_a_second(self):
+        self.begin()
+        for _ in range(4):
+            self.start_run()
+        self.card(4)
+        gaps = [b - a for a, b in zip(self.slack.at, self.slack.at[1:])]
+        self.assertGreater(min(gaps), 0.8, gaps)
+
+
+class Types(SlackCase):
+    def test_cards_are_what_slack_says_they_are(self):
+        self.begin()
+        self.start_run(text="x" * 5000)
+        long_card = self.card()
+        self.assertIn("(cut)", json.dumps(long_card["blocks"]))
+        self.click(long_card, "approval.reject", "UADA")
+        self.wait_until(lambda: self.slack.views, "the window")
+        self.click(long_card, "approval.approve", "UADA")
+        self.wait_for_outcome("approved by ada")
+        checked = [("KnownBlock[]", long_card["blocks"]), ("KnownBlock[]", self.slack.cards()[0]["blocks"]),
+                   ("ModalView", self.slack.views[0])]
+        files = []
+        for number, (kind, value) in enumerate(checked):
+            files.append(self.folder / f"card{number}.mts")
+            files[-1].write_text(f"import type {{ KnownBlock, ModalView }} from '@slack/types';\n"
+                                 f"export const it: {kind} = {json.dumps(value)};\n")
+        done = self.run_receivers("cards", *files)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        files[0].write_text(files[0].read_text().replace('"danger"', '"green"'))
+        self.assertNotEqual(self.run_receivers("cards", *files).returncode, 0, "this would pass anything")
+
+
+class Signatures(SlackCase):
+    def test_come_before_everything(self):
+        self.begin()
+        run = self.start_run()
+        payload = self.slack.click(self.card(), "approval.approve", "UADA")
+        now = time.time()
+        for how in ({"at": now - 301}, {"at": now + 310}, {"secret": "another"}):
+            self.assertEqual(self.slack.send(self.url(), payload, **how)[0], 401, how)
+        body, headers = self.slack.signed(payload)
+        for change in ({"X-Slack-Signature": ""}, {"X-Slack-Signature": "v0=" + "0" * 64}, {"X-Slack-Request-Timestamp": "now"},
+                       {"X-Slack-Request-Timestamp": headers["X-Slack-Request-Timestamp"] + "0"}):
+            self.assertEqual(send_raw(self.url(), body, {**headers, **change})[0], 401, change)
+        self.assertEqual(send_raw(self.url(), body + b"&x=1", headers)[0], 401)
+        self.assertEqual(send_raw(self.url(), b"not a form \xff", {})[0], 401)
+        self.assertEqual(self.status(run), "waiting")
+        bad = self.slack.signed("no object")
+        self.assertEqual(send_raw(self.url(), *bad)[0], 200)  # signed, and nothing that is known
+        forged = json.loads(json.dumps(payload).replace("default", "other"))
+        self.assertEqual(self.slack.send(self.url(), forged)[0], 400)
+        self.assertEqual(self.status(run), "waiting")
+        self.assertEqual(self.slack.send(self.url(), payload)[0], 200)
+        self.assertEqual(self.status(run), "success")
+
+    def test_bad_configuration_has_a_clear_error(self):
+        self.serve()
+        good = {"team": "T1", "channel": "C1", "token": "BOT", "signing_secret": "SIGNING"}
+        for change, says in (({"team": "acme"}, "team"), ({"channel": "#ops"}, "channel"), ({"token": "xoxb 1"}, "token"),
+                             ({"api_base": "slack.com"}, "api_base"), ({"extra": 1}, "extra")):
+            status, body = self.refused("PUT", "/tenant/slack", {**good, **change})
+            self.assertIn(status, (400, 422), body)
+            self.assertIn(says, json.dumps(body))
+        self.assertEqual(self.refused("GET", "/tenant/slack")[0], 404)
+        self.request("PUT", "/tenant/slack", good)
+        self.assertIn("C1", self.expect(self.pawl("slack"), 0).stdout)
+        self.expect(self.pawl("slack", "remove"), 0)
+        self.assertEqual(self.refused("DELETE", "/tenant/slack")[0], 404)
+
+
+if __name__ == "__main__":
+    unittest.main()
