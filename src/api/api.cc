@@ -123,8 +123,9 @@ bool may(Role role, Access access) {
 
 std::vector<Route> all_routes() {
   std::vector<Route> all;
-  for (auto part : {run_routes(), workflow_routes(), policy_routes(), approval_routes(), lease_routes(), tenant_routes(),
-                    feed_routes(), operation_routes()})
+  for (auto part : {run_routes(), workflow_routes(), policy_routes(), approval_routes(), lease_routes(), action_routes(),
+                    receipt_routes(), people_routes(), tenant_routes(), feed_routes(), operation_routes(),
+                    evidence_routes()})
     std::ranges::move(part, std::back_inserter(all));
   return all;
 }

@@ -17,6 +17,7 @@
 
 #include "core/run_object.h"
 #include "log/log.h"
+#include "engine/gatekeeper.h"
 #include "engine/runtime.h"
 #include "api/background.h"
 #include "api/directory.h"
@@ -26,6 +27,10 @@
 #include "api/metrics.h"
 #include "http/message.h"
 #include "api/problem.h"
+
+namespace pawl {
+class Notary;
+}
 
 namespace pawl::api {
 
@@ -64,9 +69,13 @@ std::vector<Route> workflow_routes();
 std::vector<Route> policy_routes();
 std::vector<Route> approval_routes();
 std::vector<Route> lease_routes();
+std::vector<Route> action_routes();
+std::vector<Route> receipt_routes();
+std::vector<Route> people_routes();
 std::vector<Route> tenant_routes();
 std::vector<Route> feed_routes();
 std::vector<Route> operation_routes();
+std::vector<Route> evidence_routes();
 
 struct ApiOptions {
   // Requests that wait for the engine; past it, new ones are answered 503 with Retry-After, except workers' reports and
@@ -91,6 +100,7 @@ class Api final : public Handler {
     Metrics& metrics;
     const Clock& clock;
     Log& log;
+    Notary& notary;
   };
   explicit Api(Parts parts, ApiOptions options = {});
 
@@ -98,6 +108,7 @@ class Api final : public Handler {
   Response refuse(int status, std::string_view code, std::string_view detail) override;
 
   Runtime& runtime() { return parts_.runtime; }
+  Gatekeeper& gatekeeper() { return gatekeeper_; }
   Store& store() { return parts_.store; }
   KeyRing& keys() { return parts_.keys; }
   Directory& tenants() { return parts_.tenants; }
@@ -106,6 +117,8 @@ class Api final : public Handler {
   const Clock& clock() const { return parts_.clock; }
   Background& background() { return background_; }
   Log& log() { return parts_.log; }
+  // Only from background threads.
+  Notary& notary() { return parts_.notary; }
   std::atomic<bool>& ready() { return ready_; }
   // The database of several servers, when it cannot be reached.
   bool is_store_away() { return store().shared() && !store().shared()->is_reachable(); }
@@ -137,6 +150,7 @@ class Api final : public Handler {
   void admit(CallPtr call, const Route& route);
 
   Parts parts_;
+  Gatekeeper gatekeeper_{parts_.runtime};
   ApiOptions options_;
   std::vector<Route> routes_;
   std::map<std::string_view, std::vector<Candidate>> by_first_;  // by the first segment

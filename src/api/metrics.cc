@@ -86,9 +86,12 @@ std::string Metrics::text(const EngineStats& stats, Instant now, std::size_t fee
                   value(Counter, count(stats.steps_failed_terminal), {{"result", "failed_terminal"}}),
                   value(Counter, count(stats.steps_released), {{"result", "released"}})};
   families.push_back(std::move(steps));
-  auto held = family("pawl_held_back_total", "How often a cap made a tenant's steps wait", Counter);
-  for (const auto& [tenant, times] : stats.held_back)
-    held.metric.push_back(value(Counter, count(times), {{"tenant", tenant.str()}}));
+  auto held = family("pawl_held_back_total", "How often a cap made a tenant's steps wait, or refused a write", Counter);
+  for (const auto& [tenant, by] : stats.held_back)
+    for (const auto& [cap, times] : {std::pair("max_concurrency", by.max_concurrency),
+                                     std::pair("max_runs_per_min", by.max_runs_per_min),
+                                     std::pair("max_writes_per_run", by.max_writes_per_run)})
+      held.metric.push_back(value(Counter, count(times), {{"tenant", tenant.str()}, {"cap", cap}}));
   families.push_back(std::move(held));
   return prometheus::TextSerializer().Serialize(families);
 }

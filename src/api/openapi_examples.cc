@@ -8,11 +8,6 @@ namespace {
 
 using boost::json::object;
 
-struct ExampleDoc {
-  std::string_view name;
-  std::string_view text;
-};
-
 std::vector<ExampleDoc> run_examples() {
   return {
       {"RunStarted",
@@ -333,6 +328,12 @@ std::vector<ExampleDoc> answer_examples() {
   "caps": {"max_concurrency": 20, "max_runs_per_min": null, "max_writes_per_run": null},
   "workspaces": [{"name": "europe", "weight": 3}]
 })"},
+      {"TenantLoad",
+       R"({
+  "weight": 2, "caps": {"max_concurrency": 20, "max_runs_per_min": null, "max_writes_per_run": null},
+  "workspaces": [{"name": "europe", "weight": 3}], "running": 20, "queued": 311,
+  "held_back": {"max_concurrency": 1204, "max_runs_per_min": 0, "max_writes_per_run": 0}
+})"},
       {"TenantPage",
        R"({
   "items": [
@@ -495,6 +496,15 @@ std::vector<ProblemDoc> problem_docs() {
       {"SELF_APPROVAL",
        problem_of({RefusalCode::self_approval, "two people other than the one who asked must decide this"})},
       {"NOT_FOUND", not_found()},
+      {"LEASE_LOST", problem_of({RefusalCode::lease_lost, "this lease is over; drop the work"})},
+      {"EFFECT_IN_PROGRESS",
+       problem_of({RefusalCode::effect_in_progress, "step pack of this run is at it; propose it again later"})},
+      {"EFFECT_IN_DOUBT",
+       problem_of({RefusalCode::effect_in_doubt,
+                   "nobody knows whether this happened, and it cannot be repeated safely: a person is asked"})},
+      {"ACTION_KEY_REUSED",
+       problem_of({RefusalCode::idempotency_conflict,
+                   "the idempotency key \"order-17\" was used for another action, rcp_01m7hm5kk9e00atssh0jsk99j4 of this run"})},
       {"NOTHING_WAITING", problem_of({RefusalCode::nothing_waiting, "nothing waits for an approval in this run"})},
       {"ALREADY_RESOLVED", problem_of({RefusalCode::already_resolved, "the approval is already rejected"})},
       {"AMBIGUOUS_APPROVAL",
@@ -552,7 +562,8 @@ std::vector<ProblemDoc> problem_docs() {
 
 object examples() {
   object out;
-  for (const auto& docs : {run_examples(), answer_examples(), request_examples()})
+  for (const auto& docs : {run_examples(), answer_examples(), request_examples(), governance_examples(),
+                           evidence_examples()})
     for (const ExampleDoc& doc : docs) {
       auto value = parse_json(doc.text);
       invariant(value.has_value(), "an example in openapi_examples.cc is not JSON");

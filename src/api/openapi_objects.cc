@@ -31,6 +31,7 @@ std::vector<ObjectDoc> run_objects() {
         {"seq", "count", "How many events it has had. `?at=` takes any number from 1 to this one."},
         {"steps", "[Step]", "In the workflow's order; none when someone else carries the run."},
         {"approvals", "[Approval]", "Every one that was asked for, oldest first."},
+        {"receipts?", "[Receipt]", "What it did outside, or attempted, oldest first."},
         {"diagnostic", "Diagnostic?", "Why it ended badly."},
         {"head?", "Hash", "With `?at=`: the hash of the last event that was taken into account."}}},
       {"Step",
@@ -64,7 +65,13 @@ std::vector<ObjectDoc> run_objects() {
         {"resolved_at", "Time?", ""},
         {"resolved_by", "Actor?", ""},
         {"reason", "text", "Of whoever decided; may be empty."},
-        {"votes", "[Vote]", "Approvals so far."}}},
+        {"votes", "[Vote]", "Approvals so far."},
+        {"action?", "Action?", "What is approved, exactly; null for a gate of the workflow."},
+        {"digest?", "Hash", "Of the action."},
+        {"before?", "json", "What would be overwritten."},
+        {"policy_version?", "count", "The policy that asks."},
+        {"rule?", "text", "Which of its rules."},
+        {"rationale?", "text", "Why, in the rule's words."}}},
       {"Vote", "One of several approvals.", {{"by", "Actor", ""}, {"at", "Time", ""}}},
       {"Diagnostic",
        "Why a step or a run ended badly. Decide from the run's status, error_code and retryable; the message is "
@@ -148,6 +155,8 @@ std::vector<ObjectDoc> other_objects() {
         {"step_id", "Name", ""},
         {"tool", "Name", ""},
         {"input", "map", "The step's `with`, every expression replaced."},
+        {"question?", "json", "What an earlier attempt asked."},
+        {"answer?", "json", "To that question."},
         {"attempt", "count", "From 1."},
         {"idempotency_key", "text", "The same for every attempt; hand it to whatever must happen once."},
         {"expires_at", "Time", "Heartbeats push it back."},
@@ -250,6 +259,19 @@ std::vector<ObjectDoc> other_objects() {
        {{"max_concurrency", "count?", "Steps that run at once."},
         {"max_runs_per_min", "count?", "Runs that start in any 60 seconds; others wait their turn."},
         {"max_writes_per_run", "count?", "Steps of one run that may write."}}},
+      {"TenantLoad",
+       "A tenant's caps and what they do.",
+       {{"weight", "Weight", "Its share of the turns when there is more work than workers."},
+        {"caps", "Caps", ""},
+        {"workspaces", "[Workspace]", ""},
+        {"running", "count", "Steps that workers of this server hold."},
+        {"queued", "count", "Steps that wait here for a worker, or for a cap."},
+        {"held_back", "HeldBack", ""}}},
+      {"HeldBack",
+       "Since this server started: how often a cap of the tenant, or of one of its workflows, was in the way.",
+       {{"max_concurrency", "count", "Made steps wait."},
+        {"max_runs_per_min", "count", "Made runs wait for their start."},
+        {"max_writes_per_run", "count", "Ended a run that would have written once more."}}},
       {"TenantPage", "", {{"items", "[Tenant]", ""}, {"next_cursor", "text?", "Always null."}}},
       {"Workspace", "", {{"name", "Name", ""}, {"weight", "Weight", "Its share of the tenant's turns."}}},
       {"WorkspacePage",
@@ -284,15 +306,7 @@ std::vector<ObjectDoc> other_objects() {
   };
 }
 
-}  // namespace
-
-std::vector<ObjectDoc> answer_objects() {
-  std::vector<ObjectDoc> all = run_objects();
-  for (ObjectDoc& doc : other_objects()) all.push_back(std::move(doc));
-  return all;
-}
-
-std::vector<ObjectDoc> request_objects() {
+std::vector<ObjectDoc> other_requests() {
   return {
       {"NewRun",
        "",
@@ -416,7 +430,7 @@ std::vector<ObjectDoc> request_objects() {
        {{"connector", "text/128", ""},
         {"operation", "text/128", ""},
         {"target", "text/2048", ""},
-        {"fields?", "map", "At most 64 KiB of canonical JSON."},
+        {"fields?", "map", "At most 1 MiB of canonical JSON."},
         {"risk?", "Tier", "`low` unless told."},
         {"idempotency_key", "text/512", ""}}},
       {"Limits",
@@ -424,13 +438,13 @@ std::vector<ObjectDoc> request_objects() {
        {{"weight?", "Weight", ""},
         {"max_concurrency?", "1..1000000000", ""},
         {"max_runs_per_min?", "1..1000000000", ""},
-        {"max_writes_per_run?", "1..1000000000", ""}}},
+        {"max_writes_per_run?", "0..1000000000", ""}}},
       {"LimitsChange",
        "What is left out stays as it is; a cap that is null is lifted.",
        {{"weight?", "Weight", ""},
         {"max_concurrency?", "1..1000000000?", ""},
         {"max_runs_per_min?", "1..1000000000?", ""},
-        {"max_writes_per_run?", "1..1000000000?", ""}}},
+        {"max_writes_per_run?", "0..1000000000?", ""}}},
       {"WorkspaceWeight", "", {{"weight?", "Weight", "1 unless told."}}},
       {"NewTenant", "", {{"name", "Name", ""}}},
       {"NewKey",
@@ -444,6 +458,21 @@ std::vector<ObjectDoc> request_objects() {
        {{"overlap?", "Duration", "How long the old key stays good; 1h unless told."},
         {"expires_in?", "Duration", "Of the new key; the old one's expiry unless told."}}},
   };
+}
+
+}  // namespace
+
+std::vector<ObjectDoc> answer_objects() {
+  std::vector<ObjectDoc> all = run_objects();
+  for (ObjectDoc& doc : other_objects()) all.push_back(std::move(doc));
+  for (ObjectDoc& doc : governance_answers()) all.push_back(std::move(doc));
+  return all;
+}
+
+std::vector<ObjectDoc> request_objects() {
+  std::vector<ObjectDoc> all = governance_requests();
+  for (ObjectDoc& doc : other_requests()) all.push_back(std::move(doc));
+  return all;
 }
 
 }  // namespace pawl::api::openapi

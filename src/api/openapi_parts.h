@@ -66,6 +66,11 @@ struct ProblemDoc {
   Problem problem;        // as it may look
 };
 
+struct ExampleDoc {
+  std::string_view name;
+  std::string_view text;  // JSON
+};
+
 struct TagDoc {
   std::string_view name;
   std::string_view says;
@@ -78,6 +83,16 @@ std::vector<ObjectDoc> request_objects();
 std::vector<TagDoc> tag_docs();
 std::vector<RouteDoc> route_docs();
 std::vector<ProblemDoc> problem_docs();
+
+// The part of the gate: actions of remote workers, receipts, people.
+std::vector<RouteDoc> governance_routes();
+std::vector<ObjectDoc> governance_answers();
+std::vector<ObjectDoc> governance_requests();
+std::vector<ExampleDoc> governance_examples();
+// The parts of these that concern evidence.
+std::vector<ObjectDoc> evidence_objects();
+std::vector<RouteDoc> evidence_route_docs();
+std::vector<ExampleDoc> evidence_examples();
 
 // The schema of one such word.
 boost::json::object schema_of(std::string_view type);

@@ -322,6 +322,12 @@ std::vector<RouteDoc> tenants() {
        .tag = "tenants",
        .says = "",
        .answers = {{200, "The tenant.", {{"Tenant"}}}}},
+      {.method = get,
+       .pattern = "/tenant/caps",
+       .operation_id = "get_caps",
+       .tag = "tenants",
+       .says = "With several servers on one database, what is counted is counted by the one that answers.",
+       .answers = {{200, "The caps, and what they do.", {{"TenantLoad"}}}}},
       {.method = put,
        .pattern = "/tenant/caps",
        .operation_id = "set_caps",
@@ -472,7 +478,10 @@ std::vector<TagDoc> tag_docs() {
           {"workflows", "Publish definitions. Every version stays."},
           {"policy", "What actions may become of, and who is asked."},
           {"approvals", "The inbox of those who decide."},
-          {"leases", "For workers: take steps, report on them, keep them."},
+          {"evidence", "What was done, provable to someone who does not trust the server."},
+          {"leases", "For workers: take steps, pass the gate, report, ask."},
+          {"receipts", "What was done outside, and what became of it."},
+          {"people", "Who stands behind which keys and accounts."},
           {"tenants", "Whom everything belongs to, and what they may use."},
           {"keys", "Make, rotate and revoke API keys."},
           {"feed", "What happens, as it happens."},
@@ -481,7 +490,8 @@ std::vector<TagDoc> tag_docs() {
 
 std::vector<RouteDoc> route_docs() {
   std::vector<RouteDoc> all;
-  for (auto part : {runs(), workflows(), policies(), approvals(), leases(), tenants(), keys(), operations()})
+  for (auto part : {runs(), workflows(), policies(), approvals(), leases(), governance_routes(), tenants(), keys(),
+                    operations(), evidence_route_docs()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }

@@ -57,6 +57,8 @@ object event_type_schema() {
   append_event_names<StepTrigger>(names);
   names += ", approval.requested, approval.voted";
   append_event_names<ApprovalTrigger>(names);
+  names += ", action.denied, action.found, receipt.intended, receipt.repeated";
+  append_event_names<ReceiptTrigger>(names);
   return {{"type", "string"},
           {"description", "What kind of event: " + names +
                               ", transition.refused; of the tenant itself tenant.*, workspace.*, workflow.*, policy.* and key.*. "
@@ -72,6 +74,7 @@ void add_words(object& out) {
   for (const RunProjection& row : run_projections)
     if (!row.sub_state.empty()) sub_states.push_back(row.sub_state);
   out["SubState"] = words_schema(sub_states, "");
+  out["ReceiptStatus"] = words_schema(enum_names<ReceiptStatus>, "");
   out["ApprovalStatus"] = words_schema(enum_names<ApprovalStatus>, "");
   out["Tier"] = words_schema(enum_names<Tier>, "");
   out["Effect"] = words_schema(enum_names<Effect>, "What a policy says to an action.");
@@ -88,6 +91,7 @@ void add_texts(object& out) {
   out["RunId"] = id_schema(RunId{}, "A run's id.");
   out["ApprovalId"] = id_schema(ApprovalId{}, "An approval's id.");
   out["TenantId"] = id_schema(TenantId{}, "A tenant's id.");
+  out["ReceiptId"] = id_schema(ReceiptId{}, "A receipt's id.");
   out["KeyId"] = id_schema(KeyId{}, "An API key's id.");
   out["LeaseId"] = object{{"type", "string"}, {"maxLength", 256}, {"description", "A lease's id: <run id>:<step id>."}};
   out["Name"] = text_schema("^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", "A name that people gave.");
@@ -105,6 +109,7 @@ void add_texts(object& out) {
       object{{"type", "integer"}, {"minimum", 1}, {"maximum", weight_max}, {"description", "A share of turns."}};
   out["Definition"] =
       object{{"type", "string"}, {"description", "A workflow in YAML; the keys are those of WorkflowDefinition."}};
+  out["Archive"] = object{{"type", "string"}, {"format", "binary"}};
   out["PolicyText"] =
       object{{"type", "string"}, {"description", "A policy in YAML; the keys are those of PolicyDefinition."}};
   out["Figures"] = object{{"type", "string"}, {"description", "Prometheus's text format."}};
@@ -175,6 +180,7 @@ object schema_of(std::string_view type) {
 object schemas() {
   object out;
   for (const ObjectDoc& doc : answer_objects()) out[doc.name] = object_schema(doc, Unknown::allowed);
+  for (const ObjectDoc& doc : evidence_objects()) out[doc.name] = object_schema(doc, Unknown::allowed);
   for (const ObjectDoc& doc : request_objects()) out[doc.name] = object_schema(doc, Unknown::refused);
   out["Event"].as_object()["additionalProperties"] = true;  // said aloud: every type has fields of its own
   add_words(out);

@@ -1,8 +1,9 @@
-// Remote workers. A lease's id is its run and its step, so it needs no table: <run id>:<step id>.
+// Remote workers: take leases, keep them, report on them. routes_actions.cc has what they do in between.
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "api/api.h"
+#include "api/lease_id.h"
 
 namespace pawl::api {
 namespace {
@@ -11,24 +12,9 @@ using boost::json::array;
 using boost::json::object;
 
 constexpr std::size_t items_max = 10'000;
-constexpr std::size_t lease_id_chars_max = 256;
 constexpr std::int64_t leases_max = 1000;
 constexpr std::size_t tools_max = 200;
 constexpr Duration wait_max = std::chrono::seconds(60);
-
-std::string lease_id(RunId run, const StepId& step) { return run.str() + ":" + step.text; }
-
-struct LeaseRef {
-  RunId run;
-  StepId step;
-};
-
-std::optional<LeaseRef> parse_lease_id(std::string_view text) {
-  std::size_t colon = text.find(':');
-  if (colon == text.npos || !is_valid_name(text.substr(colon + 1))) return std::nullopt;
-  auto run = RunId::parse(text.substr(0, colon));
-  return run ? std::optional(LeaseRef{*run, StepId{std::string(text.substr(colon + 1))}}) : std::nullopt;
-}
 
 // Written by hand: the input is JSON already, and this is what workers wait for.
 std::string leases_text(const std::vector<Lease>& leases) {
@@ -37,7 +23,9 @@ std::string leases_text(const std::vector<Lease>& leases) {
     if (out.back() == '}') out += ',';
     out += "{\"lease_id\":\"" + lease_id(lease.run, lease.step) + "\",\"token\":" + std::to_string(lease.token);
     out += ",\"run_id\":\"" + lease.run.str() + "\",\"step_id\":\"" + lease.step.text + "\",\"tool\":\"" + lease.tool.text;
-    out += "\",\"input\":" + lease.input + ",\"attempt\":" + std::to_string(lease.attempt) + ",\"idempotency_key\":";
+    out += "\",\"input\":" + lease.input;
+    if (!lease.question.empty()) out += ",\"question\":" + lease.question + ",\"answer\":" + (lease.answer.empty() ? "null" : lease.answer);
+    out += ",\"attempt\":" + std::to_string(lease.attempt) + ",\"idempotency_key\":";
     append_json_string(out, lease.idempotency_key);
     out += ",\"expires_at\":\"" + print_time(lease.expires_at) + "\",\"lease\":\"" + print_duration(lease.term) + "\",\"timeout\":\"" + print_duration(lease.timeout) + "\"}";
   }

@@ -56,10 +56,32 @@ void get_tenant(CallPtr call) {
 struct CapName {
   std::string_view key;
   std::optional<int> Caps::*cap;
+  std::int64_t least;  // a tenant that may write nothing is one that only looks; one that may run nothing makes no sense
 };
-constexpr std::array cap_names{CapName{"max_concurrency", &Caps::max_concurrency},
-                               CapName{"max_runs_per_min", &Caps::max_runs_per_min},
-                               CapName{"max_writes_per_run", &Caps::max_writes_per_run}};
+constexpr std::array cap_names{CapName{"max_concurrency", &Caps::max_concurrency, 1},
+                               CapName{"max_runs_per_min", &Caps::max_runs_per_min, 1},
+                               CapName{"max_writes_per_run", &Caps::max_writes_per_run, 0}};
+
+// What the caps are, and what they do.
+void get_caps(CallPtr call) {
+  call->query.only({});
+  call->api.runtime().post([call](Engine& engine) {
+    TenantId id = call->who.tenant;
+    const Scheduler& scheduler = engine.scheduler();
+    object load{{"running", scheduler.running(id)}, {"queued", scheduler.queued(id)}};
+    HeldBack held = scheduler.held_back(id);
+    load["held_back"] = object{{"max_concurrency", held.max_concurrency},
+                               {"max_runs_per_min", held.max_runs_per_min},
+                               {"max_writes_per_run", held.max_writes_per_run}};
+    call->api.background().post([call, load = std::move(load)] {
+      object out = tenant_object(*call->api.tenants().find(call->who.tenant));
+      out.erase("id");
+      out.erase("name");
+      for (const auto& [key, value] : load) out[key] = value;
+      call->answer(200, out);
+    });
+  });
+}
 
 // PUT sets the caps as a whole; PATCH leaves what it does not name, and lifts what it names null. The weight stays
 // unless it is given.
@@ -70,15 +92,16 @@ void change_caps(CallPtr call, bool as_a_whole) {
   auto weight = input.number("weight", 1, weight_max);
   std::vector<std::pair<std::optional<int> Caps::*, std::optional<int>>> changes;
   for (const CapName& name : cap_names) {
-    auto value = input.number(name.key, 1, cap_max);
+    auto value = input.number(name.key, name.least, cap_max);
     if (value || as_a_whole || input.is_null(name.key))
       changes.emplace_back(name.cap, value ? std::optional(static_cast<int>(*value)) : std::nullopt);
   }
-  call->api.runtime().post([call, weight, changes](Engine& engine) {
-    const Tenant* tenant = engine.find_tenant(call->who.tenant);
-    LimitsSet limits{weight ? static_cast<int>(*weight) : tenant->weight, tenant->caps};
+  auto change = [weight, changes](LimitsSet& limits) {
+    if (weight) limits.weight = static_cast<int>(*weight);
     for (const auto& [cap, value] : changes) limits.caps.*cap = value;
-    engine.set_limits(call->who.tenant, limits, call->who.actor(), reply_with_tenant(call, 200));
+  };
+  call->api.runtime().post([call, change](Engine& engine) {
+    engine.change_limits(call->who.tenant, change, call->who.actor(), reply_with_tenant(call, 200));
   });
 }
 
@@ -261,6 +284,7 @@ std::vector<Route> tenant_routes() {
   using enum Access;
   return {
       {get, "/tenant", viewer, get_tenant, "The tenant of this key: weight, caps, workspaces"},
+      {get, "/tenant/caps", viewer, get_caps, "The tenant's caps, and what they have held back"},
       {put, "/tenant/caps", admin, [](CallPtr call) { change_caps(std::move(call), true); }, "Set the tenant's caps"},
       {patch, "/tenant/caps", admin, [](CallPtr call) { change_caps(std::move(call), false); },
        "Change some of the caps"},

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <map>
 #include <memory>
 
@@ -7,6 +9,7 @@
 #include "cli/settings.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
+#include "core/tenant.h"
 
 namespace pawl {
 namespace {
@@ -49,6 +52,21 @@ void add_data(CLI::App& verb, std::string& data) {
 void add_server(CLI::App& verb, std::string& server) {
   last_wins(verb.add_option("--server", server, "a server's URL [$PAWL_SERVER, else the one that serves the data folder]"))
       ->type_name("URL");
+}
+
+// In the API a cap has its flag's name.
+void add_cap(CLI::App& verb, const std::string& flag, int least, CapsOptions& options, const std::string& help) {
+  auto read = [&options, flag, least](const std::string& text) {
+    int value = 0;
+    const char* end = text.data() + text.size();
+    auto [stopped, error] = std::from_chars(text.data(), end, value);
+    if (text != "none" && (error != std::errc() || stopped != end || value < least))
+      throw CLI::ValidationError(flag, fmt::format("{} is neither a number from {} on nor none", printable(text), least));
+    std::string name = flag.substr(2);
+    std::ranges::replace(name, '-', '_');
+    options.caps.emplace_back(name, text == "none" ? std::nullopt : std::optional(value));
+  };
+  last_wins(verb.add_option_function<std::string>(flag, read, help))->type_name("N|none");
 }
 
 void add_setting(CLI::App& verb, const Setting& setting, GivenSettings& given) {
@@ -105,6 +123,7 @@ class VerbTable {
     add_policy();
     add_keys();
     add_tenants();
+    add_caps();
     add_worker();
     add_verify();
     add_migrate();
@@ -378,6 +397,28 @@ class VerbTable {
                         });
   }
 
+  void add_caps() {
+    add<CapsOptions>(
+        "caps", "Show what a tenant may use at most and what that held back, or change it while it works",
+        "Examples:\n  pawl caps\n  pawl caps --max-concurrency 20 --max-runs-per-min 600\n"
+        "  pawl caps --max-concurrency none\n  pawl caps --weight 3\n  pawl caps --workspace europe --weight 2\n"
+        "What is not named stays as it is. Caps of one workflow stand in its definition.",
+        manage_caps, [](CLI::App& verb, CapsOptions& options) {
+          add_cap(verb, "--max-concurrency", 1, options, "steps that run at once");
+          add_cap(verb, "--max-runs-per-min", 1, options, "runs that start in any 60 seconds; others wait for their turn");
+          add_cap(verb, "--max-writes-per-run", 0, options, "writes of one run; one that wants more is denied");
+          verb.add_option("--weight", options.weight, "the tenant's share of the turns, or the workspace's")
+              ->type_name("N")
+              ->check(CLI::Range(1, weight_max));
+          verb.add_option("--workspace", options.workspace, "give this workspace the weight")
+              ->type_name("NAME")
+              ->needs("--weight");
+          add_data(verb, options.data);
+          add_server(verb, options.server);
+          verb.add_flag("--json", options.json, "as one JSON object");
+        });
+  }
+
   void add_worker() {
     add<WorkerOptions>(
         "worker", "Offer a program as a tool to a server",
@@ -421,12 +462,17 @@ class VerbTable {
   void add_verify() {
     add<VerifyOptions>(
         "verify", "Check the journal, its hash chains, and that every table is what the journal says",
-        "Examples:\n  pawl verify --data ./data\n  pawl verify --server https://pawl.example.org --json\n"
+        "Examples:\n  pawl verify --data ./data\n  pawl verify --store postgres://pawl@db/pawl\n"
+        "  pawl verify --server https://pawl.example.org --json\n"
         "Of a server, what it hands out is checked: every run's stream, its hashes, and that the run is what it says.\n"
+        "Of a folder or a database, everything, as it is at one moment; servers may go on meanwhile.\n"
         "Ends with 0 when clean, 1 when there are problems. Reads only.",
         verify, [](CLI::App& verb, VerifyOptions& options) {
           add_data(verb, options.data);
           add_server(verb, options.server);
+          last_wins(verb.add_option("--store", options.store, "a database: postgres://user@host/database"))
+              ->type_name("URL")
+              ->excludes("--server", "--data");
           verb.add_flag("--json", options.json, "one JSON object a problem, then a summary");
           verb.add_flag("--no-color,--no-colour", options.no_colour, "no colours");
         });

@@ -231,11 +231,16 @@ Json Remote::post(const std::string& path, const Json& body) const {
   return call("POST", path, boost::json::serialize(body));
 }
 
+Json Remote::patch(const std::string& path, const Json& body) const {
+  return call("PATCH", path, boost::json::serialize(body));
+}
+
 Json Remote::post_once(const std::string& path, const Json& body, const std::string& idempotency_key) const {
   return call("POST", path, boost::json::serialize(body), "Idempotency-Key: " + idempotency_key);
 }
 
-Json Remote::call(const char* method, const std::string& path, const std::string& body, std::string_view header) const {
+std::string Remote::send(const char* method, const std::string& path, const std::string& body,
+                         std::string_view header) const {
   Transfer transfer(url_ + path, key_);
   transfer.set(CURLOPT_CUSTOMREQUEST, method);
   transfer.set(CURLOPT_TIMEOUT_MS, static_cast<long>(limit_.count()));
@@ -247,7 +252,11 @@ Json Remote::call(const char* method, const std::string& path, const std::string
   std::string answer;
   long status = transfer.perform(url_, [&](std::string_view data) { answer += data; });
   if (status >= 400) stop_with(status, answer);
-  auto value = parse_json(answer);
+  return answer;
+}
+
+Json Remote::call(const char* method, const std::string& path, const std::string& body, std::string_view header) const {
+  auto value = parse_json(send(method, path, body, header));
   if (!value) throw Stop(exit_internal, fmt::format("{}{} did not answer in JSON: {}", url_, path, value.error()));
   return std::move(*value);
 }

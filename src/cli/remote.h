@@ -32,8 +32,10 @@ class Remote {
 
   // What the server answers; its refusal as a Stop with what it said.
   Json get(const std::string& path) const { return call("GET", path, {}); }
+  std::string get_bytes(const std::string& path) const { return send("GET", path, {}, {}); }
   Json post(const std::string& path, const Json& body) const;
   Json put(const std::string& path, const std::string& body) const { return call("PUT", path, body); }
+  Json patch(const std::string& path, const Json& body) const;
   Json remove(const std::string& path) const { return call("DELETE", path, {}); }
 
   // Once, however often it is sent: for a request whose answer may be lost.
@@ -61,6 +63,7 @@ class Remote {
 
  private:
   Remote() = default;
+  std::string send(const char* method, const std::string& path, const std::string& body, std::string_view header) const;
   Json call(const char* method, const std::string& path, const std::string& body, std::string_view header = {}) const;
 
   std::string url_;

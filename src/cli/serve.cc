@@ -24,6 +24,7 @@
 #include "cli/verbs.h"
 #include "crypto/hmac.h"
 #include "engine/server.h"
+#include "evidence/evidence_follower.h"
 #include "http/server.h"
 #include "store/postgres/postgres_store.h"
 
@@ -120,6 +121,11 @@ class Service {
         keys_(installation_secret(settings.folder)),
         feed_(*store_),
         runtime_(*store_, toolbox_.catalog, clock_, runtime_options()),
+        notary_({runtime_, *store_, clock_, signing_key_of(settings)}),
+        artifacts_(artifacts_of(settings)),
+        keeper_(notary_, *store_, *artifacts_,
+                {.bundles = settings.values.bundles, .interval = settings.values.checkpoint_interval}),
+        keeping_(*store_, keeper_, keeping_options(settings.values)),
         worker_(local_worker(*store_)),
         pool_({.worker = worker_,
                .slots = settings.values.worker_slots,
@@ -134,9 +140,11 @@ class Service {
     runtime_.start();
     for (const Tenant& tenant : store_->tenants()) learn(tenant);
     tenant_ = default_tenant();
+    check_signing_key();
+    keeping_.start();
     make_admin_key(settings.folder);
     if (settings.values.workers) start_workers();
-    api_.emplace(api::Api::Parts{runtime_, *store_, keys_, directory_, feed_, metrics_, clock_, log_},
+    api_.emplace(api::Api::Parts{runtime_, *store_, keys_, directory_, feed_, metrics_, clock_, log_, notary_},
                  api::ApiOptions{.in_flight_max = static_cast<std::size_t>(settings.values.requests_max),
                                  .access_log = settings.values.access_log});
     listen(settings.values);
@@ -151,6 +159,8 @@ class Service {
     std::thread workers([this, grace] { pool_.stop(grace); });
     server_->stop(grace);
     workers.join();
+    keeper_.end();
+    keeping_.stop();
     runtime_.stop();
   }
 
@@ -176,6 +186,7 @@ class Service {
   // On the writer thread, before anybody is answered.
   void learn(Frame& frame) {
     for (const TenantFold& fold : frame.tenants) learn(fold.tenant);
+    if (!store_->shared()) keeping_.publish(frame);
     if (!store_->shared()) feed_.publish(frame);
   }
 
@@ -200,7 +211,38 @@ class Service {
                 },
             .on_lease_lost = [this](const Run& run, StepIndex step) { say_lease_lost(run, step); },
             .on_tenant = [this](const Tenant& tenant) { learn(tenant); },
-            .on_events = [this] { feed_.look(); }};
+            .on_events =
+                [this] {
+                  feed_.look();
+                  keeping_.look();
+                }};
+  }
+
+  static fs::path signing_key_of(const EffectiveSettings& settings) {
+    const std::string& named = settings.values.signing_key;
+    return named.empty() ? settings.folder / signing_key_file : fs::path(named);
+  }
+  static std::unique_ptr<Artifacts> artifacts_of(const EffectiveSettings& settings) {
+    try {
+      return make_artifacts(settings.values.artifacts, settings.values.artifacts_endpoint, settings.folder / "evidence");
+    } catch (const ArtifactFailure& failure) {
+      throw Stop(exit_usage, failure.what());
+    }
+  }
+  // It waits for its interval with what it has seen in hand, so it must hold its place for longer.
+  FollowingOptions keeping_options(const ServeSettings& settings) {
+    FollowingOptions out;
+    out.hold = settings.checkpoint_interval + std::chrono::seconds(30);
+    out.batch_bytes_max = 16 << 20;
+    out.report = [this](const std::string& what) { log_.warning(what, {}); };
+    return out;
+  }
+  void check_signing_key() {
+    try {
+      notary_.keys();
+    } catch (const KeyFileFailure& failure) {
+      throw Stop(exit_store_failure, failure.what());
+    }
   }
 
   void say_lease_lost(const Run& run, StepIndex step) {
@@ -290,6 +332,10 @@ class Service {
   api::Feed feed_;
   api::Metrics metrics_;
   Runtime runtime_;
+  Notary notary_;
+  std::unique_ptr<Artifacts> artifacts_;
+  EvidenceFollower keeper_;
+  Following keeping_;
   WorkerName worker_;
   PolicyGate gate_{runtime_};
   WorkerPool pool_;

@@ -68,6 +68,15 @@ const std::array table = std::to_array<Setting>({
     {"idle_timeout", setting::Span{&S::idle_timeout, 10ms, 24h}, "DURATION", "between two requests on a connection"},
     {"write_timeout", setting::Span{&S::write_timeout, 10ms, 1h}, "DURATION",
      "for a client to take anything of an answer"},
+    {"signing_key", setting::Text{&S::signing_key}, "FILE",
+     "what signs checkpoints and bundles; every server of an installation has the same [signing-key.json in the data folder]"},
+    {"checkpoint_interval", setting::Span{&S::checkpoint_interval, 10ms, 24h}, "DURATION",
+     "what has changed is covered by a signed checkpoint at most this often"},
+    {"bundles", setting::Bundles{&S::bundles}, "WORD",
+     "governed, all or none: of which runs an evidence bundle is stored when they end"},
+    {"artifacts", setting::Text{&S::artifacts}, "DIR or s3://BUCKET/PREFIX",
+     "where bundles are stored [the folder evidence in the data folder]"},
+    {"artifacts_endpoint", setting::Text{&S::artifacts_endpoint}, "URL", "of an S3 that is not Amazon's"},
 });
 
 using Read = std::expected<void, std::string>;
@@ -163,6 +172,7 @@ struct Reader {
     return {};
   }
   Read operator()(setting::Format to) const { return word(values.*to.at, parse_enum<LogFormat>(text)); }
+  Read operator()(setting::Bundles to) const { return word(values.*to.at, parse_enum<BundlesWanted>(text)); }
   Read operator()(setting::Level to) const { return word(values.*to.at, parse_enum<LogLevel>(text)); }
 
  private:
@@ -192,6 +202,7 @@ struct Printer {
     auto format = values.*of.at;
     return format ? std::string(to_string(*format)) : "";
   }
+  std::string operator()(setting::Bundles of) const { return std::string(to_string(values.*of.at)); }
   std::string operator()(setting::Level of) const { return std::string(to_string(values.*of.at)); }
 };
 

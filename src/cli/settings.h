@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/time.h"
+#include "evidence/evidence_follower.h"
 #include "log/log.h"
 
 namespace pawl {
@@ -54,6 +55,11 @@ struct ServeSettings {
   Duration body_timeout = std::chrono::seconds(30);
   Duration idle_timeout = std::chrono::seconds(75);
   Duration write_timeout = std::chrono::seconds(30);
+  std::string signing_key;  // empty: in the data folder
+  Duration checkpoint_interval = std::chrono::minutes(1);
+  BundlesWanted bundles = BundlesWanted::governed;
+  std::string artifacts;  // empty: in the data folder
+  std::string artifacts_endpoint;
 };
 
 // Where a value goes, and what it may be.
@@ -88,7 +94,10 @@ struct Format {
 struct Level {
   LogLevel ServeSettings::*at;
 };
-using Target = std::variant<Text, Texts, Flag, Count, Bytes, Span, Address, Format, Level>;
+struct Bundles {
+  BundlesWanted ServeSettings::*at;
+};
+using Target = std::variant<Text, Texts, Flag, Count, Bytes, Span, Address, Format, Level, Bundles>;
 }  // namespace setting
 
 struct Setting {

@@ -153,6 +153,17 @@ struct TenantsOptions {
 };
 ExitCode manage_tenants(const TenantsOptions& options);
 
+struct CapsOptions {
+  std::string data;
+  std::string server;
+  // What to change, by its name in the API; no value = none: lift it.
+  std::vector<std::pair<std::string, std::optional<int>>> caps;
+  std::optional<int> weight;
+  std::string workspace;  // whose weight; empty = the tenant's
+  bool json = false;
+};
+ExitCode manage_caps(const CapsOptions& options);
+
 enum class PolicyAction { show, put, test, history, check };
 template <>
 inline constexpr std::array enum_names<PolicyAction>{std::string_view("show"), std::string_view("put"),
@@ -184,6 +195,7 @@ ExitCode work(const WorkerOptions& options);
 struct VerifyOptions {
   std::string data;
   std::string server;
+  std::string store;
   bool json = false;
   bool no_colour = false;
 };

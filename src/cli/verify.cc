@@ -10,6 +10,7 @@
 #include "cli/verbs.h"
 #include "cli/verification.h"
 #include "engine/clock.h"
+#include "store/postgres/postgres_store.h"
 #include "store/sqlite/connection.h"
 
 namespace pawl {
@@ -90,21 +91,41 @@ std::string integrity_of(const std::filesystem::path& folder) {
   return connection.text("PRAGMA integrity_check(1)");
 }
 
+VerifyCounts check_all(Store& store, const std::string& where, Report& report) try {
+  Verification verification(
+      store, [&](const Problem& problem) { report.problem(problem); },
+      [&](const VerifyCounts& so_far) { report.progress(so_far); });
+  return verification.check();
+} catch (const StoreFailure& failure) {
+  // What cannot be read is a finding, not an accident of this verb.
+  report.problem({where, 0, failure.what()});
+  return {};
+}
+
 ExitCode verify_folder(const std::filesystem::path& folder, Report& report) {
   auto store = open_to_read(folder);
-  VerifyCounts counts;
+  std::string journal = journal_in(folder).string();
   try {
-    if (auto integrity = integrity_of(folder); integrity != "ok")
-      report.problem({journal_in(folder).string(), 0, "SQLite: " + integrity});
-    Verification verification(
-        *store, [&](const Problem& problem) { report.problem(problem); },
-        [&](const VerifyCounts& so_far) { report.progress(so_far); });
-    counts = verification.check();
+    if (auto integrity = integrity_of(folder); integrity != "ok") report.problem({journal, 0, "SQLite: " + integrity});
   } catch (const StoreFailure& failure) {
-    // What cannot be read is a finding, not an accident of this verb.
-    report.problem({journal_in(folder).string(), 0, failure.what()});
+    report.problem({journal, 0, failure.what()});
   }
-  return report.summary(counts, folder.string());
+  return report.summary(check_all(*store, journal, report), folder.string());
+}
+
+ExitCode verify_database(const std::string& url, Report& report) {
+  std::string where = without_password(url);
+  if (!is_postgres_url(url))
+    throw Stop(exit_usage, fmt::format("--store {}: write it as postgres://user@host/database", printable(where)));
+  std::unique_ptr<PostgresStore> store;
+  try {
+    store = PostgresStore::open_view(url);
+  } catch (const StoreFailure& failure) {
+    throw Stop(exit_store_failure, failure.what());
+  }
+  VerifyCounts counts = check_all(*store, where, report);
+  for (const std::string& problem : store->problems()) report.problem({where, 0, problem});
+  return report.summary(counts, where);
 }
 
 ExitCode verify_server(const Remote& remote, Report& report) {
@@ -119,6 +140,7 @@ ExitCode verify_server(const Remote& remote, Report& report) {
 ExitCode verify(const VerifyOptions& options) {
   auto folder = data_folder(options.data);
   Report report(options);
+  if (!options.store.empty()) return verify_database(options.store, report);
   if (auto remote = Remote::find_named(options.server, folder)) return verify_server(*remote, report);
   return verify_folder(folder, report);
 }

@@ -161,7 +161,9 @@ Decision decide_command(const Run& run, const AnswerQuestion& command, Instant n
     auto happened = says_happened(command.answer);
     if (!happened)
       return refuse(RefusalCode::invalid, R"(say whether it happened: {"happened": true} or {"happened": false})");
-    settle_doubt(draft, *find_receipt(run, *doubt), *happened, command.by);
+    // Several steps may have asked about one effect: the first answer settles it.
+    const Receipt& receipt = *find_receipt(run, *doubt);
+    if (receipt.status == ReceiptStatus::in_doubt) settle_doubt(draft, receipt, *happened, command.by);
   }
   draft.move_step(command.step, StepTrigger::answer, StepAnswered{id, command.answer, command.by, false});
   settle(draft);

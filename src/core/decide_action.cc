@@ -46,7 +46,8 @@ void ask_about(Draft& draft, StepIndex step, const Receipt& receipt) {
 // An approval of exactly this action under exactly this policy.
 const Approval* approval_of(const Run& run, const ProposeAction& command) {
   for (const Approval& approval : run.approvals) {
-    if (!approval.proposal || approval.step != command.step || approval.status != ApprovalStatus::approved) continue;
+    bool same_step = approval.step == command.step || planted(Bug::borrow_approval);
+    if (!approval.proposal || !same_step || approval.status != ApprovalStatus::approved) continue;
     bool same_digest = approval.proposal->digest == command.proposal->digest || planted(Bug::skip_digest);
     bool same_policy = approval.grounds.policy_version == command.verdict.policy_version || planted(Bug::skip_policy_version);
     if (same_digest && same_policy) return &approval;
@@ -147,8 +148,10 @@ Decision decide_command(const Run& run, const ProposeAction& command, Instant no
       draft.emit(ActionFound{run.definition(command.step).id, command.proposal, earlier->id, run.id});
     return std::move(draft).done();
   }
-  if (has_open_call(run, *earlier)) return std::move(draft).done();  // the same worker asks again: the same answer
-  if (earlier->status == ReceiptStatus::intended)
+  bool is_own = earlier->step == command.step || planted(Bug::share_open_call);
+  if (is_own && has_open_call(run, *earlier)) return std::move(draft).done();  // the same worker asks again: the same answer
+  // Two steps may share a key. Whoever began has it to end, or to settle, for as long as it can.
+  if (earlier->status == ReceiptStatus::intended || (!is_own && !is_terminal(run.steps[earlier->step].status)))
     return {{}, Refusal{RefusalCode::effect_in_progress, "step " + run.definition(earlier->step).id.text +
                                                              " of this run is at it; propose it again later"}};
   if (command.happened) {
@@ -158,7 +161,7 @@ Decision decide_command(const Run& run, const ProposeAction& command, Instant no
                             .response = *command.happened ? "null" : ""});
     return *command.happened ? std::move(draft).done() : judge(std::move(draft), command, nullptr);
   }
-  if (earlier->proposal->idempotent || planted(Bug::repeat_doubtful))
+  if ((is_own && earlier->proposal->idempotent) || planted(Bug::repeat_doubtful))
     return judge(std::move(draft), command, earlier);
   if (command.can_look && !command.happened)
     return std::move(draft).refused(RefusalCode::effect_in_doubt, "look whether it happened, and propose again");
@@ -173,9 +176,14 @@ Decision decide_command(const Run& run, const RecordOutcome& command, Instant no
   if (!receipt || receipt->step != command.step)
     return refuse(RefusalCode::unknown_receipt, "this step has no such receipt");
   auto wanted = command.succeeded ? ReceiptStatus::succeeded : ReceiptStatus::failed;
-  if (receipt->status == wanted) return {};  // a repeat
+  // A repeat, also when what succeeded has been undone since.
+  if (receipt->status == wanted || (command.succeeded && receipt->status == ReceiptStatus::reversed)) return {};
   if (!has_open_call(run, *receipt))
     return refuse(RefusalCode::already_resolved, "the receipt is " + std::string(to_string(receipt->status)));
+  // That a repeat had no effect says nothing of the call before it: the doubt stays until a repeat succeeds, or somebody
+  // looks.
+  bool is_repeat = receipt->status == ReceiptStatus::in_doubt;
+  if (!command.succeeded && is_repeat && !planted(Bug::believe_failed_repeat)) return {};
   Draft draft(run, now);
   draft.emit(ReceiptMoved{.receipt = receipt->id,
                           .trigger = command.succeeded ? ReceiptTrigger::succeed : ReceiptTrigger::fail,
@@ -190,7 +198,10 @@ Decision decide_command(const Run& run, const RecordOutcome& command, Instant no
 std::optional<Refusal> outcome_problem(const Run& run, StepIndex step) {
   for (const Receipt& receipt : run.receipts)
     if (receipt.step == step && has_open_call(run, receipt) && !planted(Bug::complete_without_outcome))
-      return Refusal{RefusalCode::outcome_missing, "record what became of " + receipt.id.str() + " first"};
+      return Refusal{RefusalCode::outcome_missing,
+                     receipt.status == ReceiptStatus::intended
+                         ? "record what became of " + receipt.id.str() + " first"
+                         : receipt.id.str() + " is in doubt until its repeat succeeds: report that, or fail the attempt"};
   return std::nullopt;
 }
 
@@ -215,13 +226,15 @@ Decision decide_command(const Run& run, const SettleReceipt& command, Instant no
     return refuse(RefusalCode::effect_in_progress, "it is being called again at this moment");
   Draft draft(run, now);
   settle_doubt(draft, *receipt, command.happened, command.by);
-  const Step& step = run.steps[receipt->step];
-  if (step.status == StepStatus::waiting_input && step.doubt == receipt->id) {
-    draft.move_step(receipt->step, StepTrigger::answer,
-                    StepAnswered{run.definition(receipt->step).id,
+  bool answered = false;
+  for (StepIndex i = 0; i < draft.size(); ++i) {
+    if (draft.step(i) != StepStatus::waiting_input || run.steps[i].doubt != receipt->id) continue;
+    draft.move_step(i, StepTrigger::answer,
+                    StepAnswered{run.definition(i).id,
                                  command.happened ? R"({"happened":true})" : R"({"happened":false})", command.by, false});
-    settle(draft);
+    answered = true;
   }
+  if (answered) settle(draft);
   return std::move(draft).done();
 }
 

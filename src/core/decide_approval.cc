@@ -9,7 +9,8 @@ std::expected<const Approval*, Refusal> meant_approval(const Run& run, const Res
   const Approval* latest = nullptr;
   for (const auto& approval : run.approvals) {
     latest = &approval;
-    if (command.approval ? approval.id != *command.approval : approval.status != ApprovalStatus::requested) continue;
+    bool named = command.approval && !(planted(Bug::reuse_decision) && approval.status == ApprovalStatus::requested);
+    if (named ? approval.id != *command.approval : approval.status != ApprovalStatus::requested) continue;
     if (only)
       return std::unexpected(Refusal{RefusalCode::ambiguous_approval,
                                      "several approvals are open: name one (" + only->id.str() + ", " +

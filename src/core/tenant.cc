@@ -5,6 +5,7 @@
 #include <boost/json/object.hpp>
 
 #include "core/invariant.h"
+#include "core/planted.h"
 
 namespace pawl {
 namespace {
@@ -54,6 +55,32 @@ struct ToObject {
   Object operator()(const PersonRemoved& event) const { return {{"name", event.name}, {"type", "person.removed"}}; }
   Object operator()(const PolicyPublished& event) const {
     return {{"version", event.version}, {"digest", event.digest}, {"source", event.source}, {"type", "policy.published"}};
+  }
+  Object operator()(const SigningKeySet& event) const {
+    Object out{{"key", event.key}, {"public_key", event.public_key}, {"type", "signing_key.set"}};
+    if (!event.previous.empty()) out["previous"] = event.previous;
+    if (!event.previous.empty()) out["signature"] = event.signature;
+    return out;
+  }
+  Object operator()(const CheckpointMade& event) const {
+    boost::json::array peaks, entries;
+    for (const Hash& peak : event.peaks) peaks.emplace_back(peak.hex());
+    for (const std::string& entry : event.entries) entries.emplace_back(entry);
+    return {{"number", event.checkpoint.number},
+            {"size", event.checkpoint.size},
+            {"root", event.checkpoint.root.hex()},
+            {"previous", event.checkpoint.previous.hex()},
+            {"made_at", event.checkpoint.made_at.ms},
+            {"key", event.checkpoint.key},
+            {"hash", event.hash.hex()},
+            {"signature", event.signature},
+            {"peaks", std::move(peaks)},
+            {"entries", std::move(entries)},
+            {"type", "checkpoint.made"}};
+  }
+  Object operator()(const BundleStored& event) const {
+    return {{"run", event.run.str()}, {"seq", event.seq},     {"sha256", event.sha256.hex()},
+            {"bytes", event.bytes},   {"where", event.where}, {"type", "bundle.stored"}};
   }
 };
 
@@ -107,6 +134,40 @@ std::vector<std::string> texts(const Object& in, std::string_view key) {
   return out;
 }
 
+std::uint64_t count(const Object& in, std::string_view key) {
+  const Json* value = in.if_contains(key);
+  if (!value || !value->is_int64() || value->get_int64() < 0)
+    throw Bad{"\"" + std::string(key) + "\" must be a whole number, not negative"};
+  return static_cast<std::uint64_t>(value->get_int64());
+}
+
+Hash read_hash(std::string_view text, std::string_view key) {
+  auto value = Hash::parse(text);
+  if (!value) throw Bad{"\"" + std::string(key) + "\" is not a hash"};
+  return *value;
+}
+Hash hash(const Object& in, std::string_view key) { return read_hash(text(in, key), key); }
+
+CheckpointMade read_checkpoint(const Object& in) {
+  CheckpointMade out{.checkpoint = {count(in, "number"), count(in, "size"), hash(in, "root"), hash(in, "previous"),
+                                    moment(in, "made_at"), text(in, "key")},
+                     .hash = hash(in, "hash"),
+                     .signature = text(in, "signature"),
+                     .peaks = {},
+                     .entries = texts(in, "entries")};
+  for (const std::string& peak : texts(in, "peaks")) out.peaks.push_back(read_hash(peak, "peaks"));
+  return out;
+}
+
+SigningKeySet read_signing_key(const Object& in) {
+  SigningKeySet out{text(in, "key"), text(in, "public_key"), {}, {}};
+  if (!in.contains("previous")) return out;
+  out.previous = text(in, "previous");
+  out.signature = text(in, "signature");
+  if (out.previous.empty()) throw Bad{"\"previous\" is empty"};
+  return out;
+}
+
 PersonSet read_person(const Object& in) {
   PersonSet out{.name = text(in, "name"), .keys = {}, .accounts = {}};
   for (const std::string& each : texts(in, "keys")) {
@@ -142,6 +203,10 @@ TenantPayload read_payload(const Object& in) {
   if (type == "person.set") return read_person(in);
   if (type == "person.removed") return PersonRemoved{text(in, "name")};
   if (type == "policy.published") return PolicyPublished{number(in, "version"), text(in, "digest"), text(in, "source")};
+  if (type == "signing_key.set") return read_signing_key(in);
+  if (type == "checkpoint.made") return read_checkpoint(in);
+  if (type == "bundle.stored")
+    return BundleStored{id<RunId>(in, "run"), count(in, "seq"), hash(in, "sha256"), count(in, "bytes"), text(in, "where")};
   throw Bad{"unknown type \"" + type + "\""};
 }
 
@@ -201,6 +266,26 @@ struct Fold {
     tenant.policy = {event.version, event.digest, event.source};
     return {};
   }
+  Checked operator()(const SigningKeySet& event) const {
+    if (event.previous != tenant.signing_key) return std::unexpected("a signing key that does not follow the one before");
+    if (tenant.signing_keys.contains(event.key)) return std::unexpected("a signing key is introduced once");
+    if (!event.previous.empty()) tenant.signing_keys[event.previous].until = whole.at;
+    tenant.signing_keys[event.key] = {event.public_key, whole.at, end_of_time};
+    tenant.signing_key = event.key;
+    return {};
+  }
+  Checked operator()(const CheckpointMade& event) const {
+    const Checkpoint& made = event.checkpoint;
+    if (made.number != tenant.checkpoint.number + 1) return std::unexpected("checkpoints must be numbered without gaps");
+    if (made.previous != tenant.checkpoint.hash)
+      return std::unexpected("a checkpoint that does not name the one before it");
+    if (made.size != tenant.checkpoint.size + event.entries.size() || event.entries.empty())
+      return std::unexpected("a checkpoint whose size is not the log's");
+    if (made.key != tenant.signing_key) return std::unexpected("a checkpoint of a key that does not sign here");
+    tenant.checkpoint = {made.number, made.size, event.hash, event.peaks};
+    return {};
+  }
+  Checked operator()(const BundleStored&) const { return {}; }
 };
 
 }  // namespace
@@ -231,7 +316,7 @@ Actor answerable_for(const Tenant& tenant, const Actor& actor) {
   for (std::size_t i = 0; i <= tenant.keys.size(); ++i) {
     auto key = key_of(who);
     auto made = key ? tenant.keys.find(*key) : tenant.keys.end();
-    if (made == tenant.keys.end()) break;
+    if (made == tenant.keys.end() || planted(Bug::forget_maker_of_key)) break;
     who = person_of(tenant, made->second.created_by);
   }
   return who;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <variant>
 
+#include "core/checkpoint.h"
 #include "core/event.h"
 #include "core/id.h"
 #include "core/time.h"
@@ -94,7 +95,8 @@ struct RequestRefused {
 };
 
 using TenantPayload = std::variant<TenantCreated, LimitsSet, WorkspaceSet, WorkflowPublished, RequestRefused, KeyCreated,
-                                   KeyRevoked, PersonSet, PersonRemoved, PolicyPublished>;
+                                   KeyRevoked, PersonSet, PersonRemoved, PolicyPublished, SigningKeySet, CheckpointMade,
+                                   BundleStored>;
 
 struct TenantEvent {
   Instant at;
@@ -138,6 +140,22 @@ struct Tenant {
     friend bool operator==(const Policy&, const Policy&) = default;
   };
   Policy policy;  // the latest version
+  struct SigningKey {
+    std::string public_key;
+    Instant from;
+    Instant until = end_of_time;  // when another one took over
+    friend bool operator==(const SigningKey&, const SigningKey&) = default;
+  };
+  std::map<std::string, SigningKey> signing_keys;  // by id, all that ever signed here
+  std::string signing_key;                         // the one that signs; empty before the first checkpoint
+  struct LastCheckpoint {
+    std::uint64_t number = 0;
+    std::uint64_t size = 0;
+    Hash hash;
+    std::vector<Hash> peaks;
+    friend bool operator==(const LastCheckpoint&, const LastCheckpoint&) = default;
+  };
+  LastCheckpoint checkpoint;
   std::uint64_t seq = 0;
 
   friend bool operator==(const Tenant&, const Tenant&) = default;

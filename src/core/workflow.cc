@@ -12,8 +12,8 @@
 namespace pawl {
 namespace {
 
-constexpr std::array<std::string_view, 7> workflow_keys{"workflow", "description", "timeout", "budget_usd",
-                                                        "retry",    "caps",        "steps"};
+constexpr std::array<std::string_view, 8> workflow_keys{"workflow", "description", "timeout", "budget_usd",
+                                                        "retry",    "caps",        "steps", "evidence"};
 constexpr std::array<std::string_view, 3> caps_keys{"max_concurrency", "max_runs_per_min", "max_writes_per_run"};
 constexpr std::array<std::string_view, 5> retry_keys{"max_attempts", "base", "max", "jitter", "schedule"};
 // Work is a step that a worker runs; a gate is one that people decide. The first four keys are common to both.
@@ -71,6 +71,8 @@ class WorkflowReader {
     if (const auto* entry = find_entry(document_, "budget_usd"))
       out_.budget = reader_.money(entry->value, "budget_usd");
     if (const auto* entry = find_entry(document_, "caps")) read_caps(entry->value);
+    if (const auto* entry = find_entry(document_, "evidence"))
+      out_.evidence = reader_.word<EvidenceDetail>(entry->value, "evidence").value_or(out_.evidence);
     if (const auto* entry = find_entry(document_, "retry")) {
       retry_ = read_retry(entry->value);
       check_backoff(retry_, entry->value.place);

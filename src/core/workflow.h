@@ -50,6 +50,11 @@ struct Caps {
   friend bool operator==(const Caps&, const Caps&) = default;
 };
 
+// What bundles hold of inputs, outputs and the like: their digest and size, or all of it.
+enum class EvidenceDetail { metadata, full };
+template <>
+inline constexpr std::array enum_names<EvidenceDetail>{std::string_view("metadata"), std::string_view("full")};
+
 struct StepDefinition {
   StepId id;
   ToolName tool;
@@ -78,6 +83,7 @@ struct Workflow {
   std::optional<Duration> timeout;
   std::optional<Money> budget;
   Caps caps;
+  EvidenceDetail evidence = EvidenceDetail::metadata;
   std::vector<StepDefinition> steps;
 
   const StepDefinition& operator[](StepIndex index) const { return steps[index]; }

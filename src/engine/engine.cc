@@ -214,8 +214,11 @@ void Engine::react(Resident& resident, const RunEvent& event, std::optional<Step
   note_receipt(event.payload, resident.changed_receipts);
   if (const auto* intended = std::get_if<ReceiptIntended>(&event.payload)) remember_effect(run, *intended->proposal);
   if (std::holds_alternative<StepCompleted>(event.payload)) ++stats_.steps_succeeded;
-  if (const auto* failed = std::get_if<StepFailed>(&event.payload))
+  if (const auto* failed = std::get_if<StepFailed>(&event.payload)) {
     ++(failed->trigger == StepTrigger::fail_retryable ? stats_.steps_failed_retryable : stats_.steps_failed_terminal);
+    if (failed->diagnostic->error_code == "WRITE_CAP_EXCEEDED")
+      scheduler_.count_held_back(run.tenant, &HeldBack::max_writes_per_run);
+  }
   if (const auto* moved = std::get_if<StepMoved>(&event.payload))
     if (moved->trigger == StepTrigger::release) ++stats_.steps_released;
   if (const auto* moved = std::get_if<RunMoved>(&event.payload)) {
@@ -389,8 +392,8 @@ void Engine::command(TenantId tenant, RunId run, const RunCommand& command, Repl
 void Engine::identify(const Run& run, ResolveApproval& command) const {
   const Tenant& tenant = tenants_.at(run.tenant).tenant;
   Actor person = person_of(tenant, command.by);
-  if (person != command.by) command.via = std::exchange(command.by, person);
-  command.is_person = is_person(command.by);
+  if (person != command.by && !planted(Bug::count_identity_as_person)) command.via = std::exchange(command.by, person);
+  command.is_person = is_person(person);
   command.has_asked = answerable_for(tenant, run.created_by) == answerable_for(tenant, command.by);
 }
 

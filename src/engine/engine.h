@@ -31,6 +31,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
 #include "core/decide.h"
@@ -181,7 +182,7 @@ struct EngineStats {
   std::uint64_t polls_waiting = 0;
   std::uint64_t leases_open = 0;
   Instant oldest_lease = end_of_time;  // when the step that has been running for longest began
-  std::vector<std::pair<TenantId, std::uint64_t>> held_back;  // by caps
+  std::vector<std::pair<TenantId, HeldBack>> held_back;
 };
 
 // Leases of in-process workers bear names that begin so. They die with the process, which a restart therefore knows. With
@@ -204,6 +205,9 @@ class Engine {
   void create_key(TenantId tenant, KeyCreated key, Actor by, Reply<TenantId> reply);
   void revoke_key(TenantId tenant, KeyRevoked key, Actor by, Reply<TenantId> reply);
   void set_limits(TenantId tenant, LimitsSet limits, Actor by, Reply<TenantId> reply);
+  // Of the limits as they are when it is decided: whatever somebody else has changed before stays.
+  using LimitsChange = std::function<void(LimitsSet&)>;
+  void change_limits(TenantId tenant, LimitsChange change, Actor by, Reply<TenantId> reply);
   void set_workspace(TenantId tenant, WorkspaceSet workspace, Actor by, Reply<TenantId> reply);
   void set_person(TenantId tenant, PersonSet person, Actor by, Reply<TenantId> reply);
   void remove_person(TenantId tenant, PersonRemoved person, Actor by, Reply<TenantId> reply);
@@ -214,6 +218,17 @@ class Engine {
 
   // The same content as the latest version's gives that version.
   void publish_policy(TenantId tenant, PolicySource source, Actor by, Reply<PolicyRef> reply);
+
+  // The tenant as decided so far, and its stream's head; the answer waits for it to be durable.
+  struct TenantHead {
+    Tenant tenant;
+    Hash head;
+  };
+  void inspect_tenant(TenantId tenant, Reply<TenantHead> reply);
+  // What src/evidence made of the journal is recorded. Refused as invalid when it does not follow
+  // what is there: somebody else was faster, and whoever made it looks again.
+  using EvidenceRecord = std::variant<SigningKeySet, CheckpointMade, BundleStored>;
+  void record_evidence(TenantId tenant, EvidenceRecord record, Actor by, Reply<TenantId> reply);
 
   // Runs.
   // Gives the run that the answer will name, so that the same turn can ask for more of it.
@@ -246,9 +261,20 @@ class Engine {
     bool can_look = false;         // its connector can find out what became of a call that is in doubt,
     std::optional<bool> happened;  // and has
   };
+  // What a worker outside does not get to say about its own step. Nothing when it does not hold the lease.
+  struct LeaseContext {
+    WorkspaceName workspace;
+    WorkflowName workflow;
+    Tier risk = Tier::low;  // at least
+    std::string idempotency_key;
+  };
+  std::optional<LeaseContext> lease_context(TenantId tenant, RunId run, const StepId& step, std::uint64_t token);
   void propose(ActionRequest request, Reply<GateAnswer> reply);
   void record_outcome(TenantId tenant, RunId run, const StepId& step, std::uint64_t token, EffectOutcome outcome,
                       Reply<RunAnswer> reply);
+  // A worker asks a person: its lease is over, and the step is leased again with the answer.
+  void ask(TenantId tenant, RunId run, const StepId& step, std::uint64_t token, JsonText question,
+           Reply<RunAnswer> reply);
 
   // Workers. A sink outlives its worker's registration.
   void add_worker(const WorkerName& worker, std::vector<ToolName> tools, LeaseSink& sink);

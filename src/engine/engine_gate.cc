@@ -49,13 +49,26 @@ std::optional<ProposeAction::Holder> Engine::find_holder(TenantId tenant, RunId 
   return std::nullopt;
 }
 
+std::optional<Engine::LeaseContext> Engine::lease_context(TenantId tenant, RunId run, const StepId& step,
+                                                          std::uint64_t token) {
+  Resident* resident = find_leased(tenant, run);
+  auto index = resident ? resident->run.workflow->find(step) : std::nullopt;
+  if (!index || *index >= resident->run.steps.size()) return std::nullopt;
+  const Step& state = resident->run.steps[*index];
+  if (state.status != StepStatus::running || state.lease_token != token) return std::nullopt;
+  auto key = render_idempotency_key(resident->run, *index);
+  const Workflow& workflow = *resident->run.workflow;
+  return LeaseContext{resident->run.workspace, workflow.name, workflow.steps[*index].risk, key ? *key : ""};
+}
+
 void Engine::propose(ActionRequest request, Reply<GateAnswer> reply) {
   Resident* resident = find_leased(request.tenant, request.run);
   auto index = resident ? resident->run.workflow->find(request.step) : std::nullopt;
   if (!index)
     return answer_with<GateAnswer>(
         reply, std::unexpected(Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"}));
-  if (request.verdict.policy_version != tenants_.at(request.tenant).tenant.policy.version)
+  if (request.verdict.policy_version != tenants_.at(request.tenant).tenant.policy.version &&
+      !planted(Bug::trust_old_verdict))
     return answer_with<GateAnswer>(
         reply, std::unexpected(Refusal{RefusalCode::policy_changed, "the policy has changed meanwhile"}));
   ProposeAction command{.step = *index,
@@ -72,6 +85,7 @@ void Engine::propose(ActionRequest request, Reply<GateAnswer> reply) {
   apply(*resident, decision.events, &own);
   std::expected<GateAnswer, Refusal> answer = gate_answer(resident->run, command, decision);
   if (decision.refusal) answer = std::unexpected(*decision.refusal);
+  if (planted(Bug::call_before_intent) && reply) return reply(std::move(answer));
   answer_on<GateAnswer>(basis_of(*resident), reply, std::move(answer), [&] {
     return [request](Engine& engine, Reply<GateAnswer> again) { engine.propose(request, std::move(again)); };
   });
@@ -113,6 +127,21 @@ void Engine::record_outcome(TenantId tenant, RunId run, const StepId& step, std:
     return [=](Engine& engine, Reply<RunAnswer> again) {
       engine.record_outcome(tenant, run, step, token, outcome, std::move(again));
     };
+  });
+}
+
+void Engine::ask(TenantId tenant, RunId run, const StepId& step, std::uint64_t token, JsonText question,
+                 Reply<RunAnswer> reply) {
+  Resident* resident = find_leased(tenant, run);
+  auto index = resident ? resident->run.workflow->find(step) : std::nullopt;
+  if (!index)
+    return answer_with<RunAnswer>(
+        reply, std::unexpected(Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"}));
+  // The worker that asks is told by its answer that the lease is over.
+  StepReport own{tenant, run, step, token, Released{}};
+  auto refusal = decide_and_apply(*resident, AskQuestion{*index, token, question}, &own);
+  answer_on<RunAnswer>(basis_of(*resident), reply, answer_or(std::move(refusal), *resident), [&] {
+    return [=](Engine& engine, Reply<RunAnswer> again) { engine.ask(tenant, run, step, token, question, std::move(again)); };
   });
 }
 

@@ -153,6 +153,8 @@ std::optional<Lease> Engine::claim(const WorkerName& worker, const Scheduler::Ti
                .risk = definition.risk,
                .input = std::move(*input),
                .names_secrets = definition.names_secrets,
+               .question = step.question,
+               .answer = step.question.empty() ? JsonText() : step.answer,
                .token = step.lease_token,
                .attempt = step.attempts,
                .idempotency_key = std::move(*key),

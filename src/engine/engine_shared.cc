@@ -152,7 +152,10 @@ void Engine::lose(const Lost& lost) {
   if (found == residents_.end() || found->second->incarnation != lost.incarnation) return;
   Resident& resident = *found->second;
   const Run& run = resident.run;
-  if (lost.capped) capped_[{run.tenant, run.workflow->name}] = clock_.now() + capped_for;
+  if (lost.capped) {
+    capped_[{run.tenant, run.workflow->name}] = clock_.now() + capped_for;
+    scheduler_.count_held_back(run.tenant, &HeldBack::max_concurrency);
+  }
   may_be_ready_ = true;
   auto of_it = [&](const Lease& lease) { return lease.run == run.id; };
   for (Worker& worker : workers_) worker.slots += static_cast<int>(std::erase_if(worker.granted, of_it));

@@ -74,6 +74,10 @@ namespace {
 
 bool is_valid_weight(int weight) { return weight >= 1 && weight <= weight_max; }
 
+std::unexpected<Refusal> wrong_weight() {
+  return std::unexpected(Refusal{RefusalCode::invalid, "a weight lies between 1 and " + std::to_string(weight_max)});
+}
+
 }  // namespace
 
 template <class Request>
@@ -88,10 +92,23 @@ void Engine::configure(TenantId tenant, const Request& request, const Actor& by,
 void Engine::set_limits(TenantId tenant, LimitsSet limits, Actor by, Reply<TenantId> reply) {
   if (!find_entry(tenant)) return answer_with<TenantId>(reply, no_such("tenant"));
   if (!is_valid_weight(limits.weight))
-    return answer_with<TenantId>(
-        reply, std::unexpected(Refusal{RefusalCode::invalid, "a weight lies between 1 and " + std::to_string(weight_max)}));
+    return answer_with<TenantId>(reply, wrong_weight());
   limit(tenant, limits.weight, limits.caps);
   configure(tenant, limits, by, reply);
+}
+
+void Engine::change_limits(TenantId tenant, LimitsChange change, Actor by, Reply<TenantId> reply) {
+  if (shared_) learn(tenant);
+  TenantEntry* entry = find_entry(tenant);
+  if (!entry) return answer_with<TenantId>(reply, no_such("tenant"));
+  LimitsSet limits{entry->tenant.weight, entry->tenant.caps};
+  change(limits);
+  if (!is_valid_weight(limits.weight)) return answer_with<TenantId>(reply, wrong_weight());
+  limit(tenant, limits.weight, limits.caps);
+  append_tenant_event(*entry, limits, by);
+  answer_on<TenantId>(basis_of(*entry), reply, tenant, [&] {
+    return [=](Engine& engine, Reply<TenantId> again) { engine.change_limits(tenant, change, by, std::move(again)); };
+  });
 }
 
 void Engine::create_key(TenantId tenant, KeyCreated key, Actor by, Reply<TenantId> reply) {
@@ -186,6 +203,32 @@ void Engine::publish_policy(TenantId tenant, PolicySource source, Actor by, Repl
   answer_on<PolicyRef>(basis_of(*entry), reply, ref, [&] {
     return [tenant, source, by](Engine& engine, Reply<PolicyRef> again) {
       engine.publish_policy(tenant, source, by, std::move(again));
+    };
+  });
+}
+
+void Engine::inspect_tenant(TenantId tenant, Reply<TenantHead> reply) {
+  TenantEntry* entry = find_entry(tenant);
+  if (!entry) return answer_with<TenantHead>(reply, no_such("tenant"));
+  if (shared_) learn(tenant);
+  answer_on<TenantHead>(basis_of(*entry), reply, TenantHead{entry->tenant, entry->head}, [&] {
+    return [tenant](Engine& engine, Reply<TenantHead> again) { engine.inspect_tenant(tenant, std::move(again)); };
+  });
+}
+
+void Engine::record_evidence(TenantId tenant, EvidenceRecord record, Actor by, Reply<TenantId> reply) {
+  TenantEntry* entry = find_entry(tenant);
+  if (!entry) return answer_with<TenantId>(reply, no_such("tenant"));
+  if (shared_) learn(tenant);
+  TenantPayload payload = std::visit([](const auto& each) -> TenantPayload { return each; }, record);
+  // Tried on a copy: what does not follow is refused, never appended.
+  Tenant tried = entry->tenant;
+  if (auto folded = evolve_checked(tried, {clock_.now(), by, payload}); !folded)
+    return answer_with<TenantId>(reply, std::unexpected(Refusal{RefusalCode::invalid, folded.error()}));
+  append_tenant_event(*entry, std::move(payload), by);
+  answer_on<TenantId>(basis_of(*entry), reply, tenant, [&] {
+    return [tenant, record, by](Engine& engine, Reply<TenantId> again) {
+      engine.record_evidence(tenant, record, by, std::move(again));
     };
   });
 }

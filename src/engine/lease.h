@@ -33,6 +33,8 @@ struct Lease {
   // their values in `input`, and in `shown`, which is a template always, what may be journaled, proposed and told.
   bool names_secrets = false;
   JsonText shown = {};
+  JsonText question = {};  // that an earlier attempt asked; empty when none did
+  JsonText answer = {};    // to it
   std::uint64_t token = 0;
   int attempt = 0;
   std::string idempotency_key;
@@ -58,7 +60,7 @@ struct Failed {
   // What the dependency asked for (Retry-After); the retry waits at least this long.
   std::optional<Duration> retry_after;
   Money cost;
-  bool is_harmless = false;  // of a write: it had no effect, for sure
+  bool is_harmless = false;  // of a write: it had no effect. Otherwise nobody knows, and it is in doubt
 };
 
 // The worker stops and has ended its work on the step: it is ready again, and the attempt does not count.

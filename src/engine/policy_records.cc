@@ -30,24 +30,39 @@ void take_actions(const RunRow& run, const WholeStream& stream, std::size_t limi
 
 }  // namespace
 
+namespace {
+
+std::optional<PolicyVersion> version_in(std::string_view line) {
+  if (line.find(R"("type":"policy.published")") == line.npos) return std::nullopt;
+  auto event = parse_tenant_event(line);
+  auto* published = event ? std::get_if<PolicyPublished>(&event->payload) : nullptr;
+  if (!published) return std::nullopt;
+  return PolicyVersion{published->version, published->digest, std::move(published->source), event->at, event->by};
+}
+
+}  // namespace
+
 std::vector<PolicyVersion> policy_versions(Store& store, TenantId tenant) {
   std::vector<PolicyVersion> out;
-  for (const StreamLine& line : read_stream(store, StreamKey::of(tenant)).lines) {
-    if (line.text.find(R"("type":"policy.published")") == line.text.npos) continue;
-    auto event = parse_tenant_event(line.text);
-    auto* published = event ? std::get_if<PolicyPublished>(&event->payload) : nullptr;
-    if (published)
-      out.push_back({published->version, published->digest, std::move(published->source), event->at, event->by});
-  }
+  for (const StreamLine& line : read_stream(store, StreamKey::of(tenant)).lines)
+    if (auto version = version_in(line.text)) out.push_back(std::move(*version));
   return out;
 }
 
 std::optional<PolicyVersion> find_policy_version(Store& store, TenantId tenant, int version) {
   if (version == 0)
     return PolicyVersion{0, sha256(default_policy_source).hex(), std::string(default_policy_source), {}, {}};
-  auto versions = policy_versions(store, tenant);
-  auto found = std::ranges::find(versions, version, &PolicyVersion::version);
-  return found == versions.end() ? std::nullopt : std::optional(std::move(*found));
+  std::optional<PolicyVersion> out;
+  // A tenant's events are folded in the commit that brings them: history has all of them.
+  store.for_each_piece_back(StreamKey::of(tenant), [&](std::uint64_t, std::string_view lines) {
+    while (!lines.empty() && !out) {
+      auto found = version_in(lines.substr(0, lines.find('\n')));
+      if (found && found->version == version) out = std::move(found);
+      lines.remove_prefix(std::min(lines.find('\n'), lines.size() - 1) + 1);
+    }
+    return !out;
+  });
+  return out;
 }
 
 boost::json::object policy_object(const PolicyVersion& version, bool with_source) {

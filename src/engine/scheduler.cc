@@ -220,7 +220,7 @@ bool Scheduler::admit(const Entry& entry, const TenantQueue& queue, const Worksp
   bool may_run = !needs_worker || workflow.meter.may_run();
   Instant start = entry.fresh ? workflow.meter.may_start_at(now) : now;
   if (may_run && start <= now) return true;
-  ++workflow.tenant->held_back;
+  ++(may_run ? workflow.tenant->held_back.max_runs_per_min : workflow.tenant->held_back.max_concurrency);
   auto& aside = workflow.aside[queue.tool->name];
   (entry.fresh ? aside.fresh : aside.started).push_back(
       {queue.tenant->id, workspace, workflow.name, queue.tool->name, entry.run, entry.step, entry.fresh});
@@ -244,7 +244,7 @@ std::optional<Scheduler::Ticket> Scheduler::take_from(TenantQueue& queue, Instan
   bool needs_worker = !queue.tool->name.empty();
   while (true) {
     if (needs_worker && !tenant.meter.may_run()) {
-      ++tenant.held_back;
+      ++tenant.held_back.max_concurrency;
       leave(queue);
       tenant.aside.push_back(&queue);
       return std::nullopt;
@@ -255,7 +255,7 @@ std::optional<Scheduler::Ticket> Scheduler::take_from(TenantQueue& queue, Instan
     if (!entry) {
       leave(queue);
       if (!queue.ring.empty()) {  // only runs that may not start yet
-        ++tenant.held_back;
+        ++tenant.held_back.max_runs_per_min;
         if (!queue.waits_for_clock) wakeups_.push({start, &queue, nullptr});
         queue.waits_for_clock = true;
       }
@@ -352,10 +352,29 @@ bool Scheduler::is_paced(WorkflowNumber number) const {
   return workflow.tenant->meter.caps.max_runs_per_min || workflow.meter.caps.max_runs_per_min;
 }
 
-std::vector<std::pair<TenantId, std::uint64_t>> Scheduler::held_back() const {
-  std::vector<std::pair<TenantId, std::uint64_t>> out;
+std::vector<std::pair<TenantId, HeldBack>> Scheduler::held_back() const {
+  std::vector<std::pair<TenantId, HeldBack>> out;
   for (const auto& [id, tenant] : tenants_)
-    if (tenant->held_back > 0) out.emplace_back(id, tenant->held_back);
+    if (tenant->held_back != HeldBack{}) out.emplace_back(id, tenant->held_back);
+  return out;
+}
+
+HeldBack Scheduler::held_back(TenantId id) const {
+  auto found = tenants_.find(id);
+  return found == tenants_.end() ? HeldBack{} : found->second->held_back;
+}
+
+std::uint64_t Scheduler::queued(TenantId id) const {
+  std::uint64_t out = 0;
+  for (const auto& [name, tool] : tools_) {
+    auto queue = tool.tenants.find(id);
+    if (queue == tool.tenants.end()) continue;
+    for (const auto& [workspace, lanes] : queue->second.workspaces) out += lanes.started.size() + lanes.fresh.size();
+  }
+  auto tenant = tenants_.find(id);
+  if (tenant == tenants_.end()) return out;
+  for (const auto& [name, number] : tenant->second->workflows)
+    for (const auto& [tool, aside] : workflows_[number].aside) out += aside.started.size() + aside.fresh.size();
   return out;
 }
 

@@ -28,6 +28,16 @@
 
 namespace pawl {
 
+// What caps did to a tenant since this process began: how often each made steps or starts wait, or refused a write. One that
+// waits and is looked at again counts again.
+struct HeldBack {
+  std::uint64_t max_concurrency = 0;
+  std::uint64_t max_runs_per_min = 0;
+  std::uint64_t max_writes_per_run = 0;
+
+  friend bool operator==(const HeldBack&, const HeldBack&) = default;
+};
+
 class Scheduler {
  public:
   // This scheduler's own, for (tenant, workflow).
@@ -74,8 +84,12 @@ class Scheduler {
 
   std::size_t size() const { return size_; }
   std::uint64_t running(TenantId tenant) const;
-  // How often a cap made somebody wait, for the metrics; tenants of which none was, are left out.
-  std::vector<std::pair<TenantId, std::uint64_t>> held_back() const;
+  std::uint64_t queued(TenantId tenant) const;
+  // Of all tenants of which something was.
+  std::vector<std::pair<TenantId, HeldBack>> held_back() const;
+  HeldBack held_back(TenantId tenant) const;
+  // A cap that is not kept here did.
+  void count_held_back(TenantId tenant, std::uint64_t HeldBack::*cap) { ++(tenant_state(tenant).held_back.*cap); }
 
  private:
   struct TenantState;
@@ -147,7 +161,7 @@ class Scheduler {
     std::map<WorkspaceName, int> workspace_weights;
     std::map<WorkflowName, WorkflowNumber> workflows;
     std::vector<TenantQueue*> aside;  // out of their rings until a lease ends
-    std::uint64_t held_back = 0;
+    HeldBack held_back;
   };
 
   // Something waits for the clock: a tenant's queue, or a workflow's steps.

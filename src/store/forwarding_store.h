@@ -22,6 +22,11 @@ class ForwardingStore : public Store {
   }
   void for_each_ready(const std::function<void(const ReadyStep&)>& visit) override { store_.for_each_ready(visit); }
   std::optional<KeptFrame> frame_after(Position position) override { return store_.frame_after(position); }
+  std::optional<Position> follow(const std::string& follower, Duration hold) override {
+    return store_.follow(follower, hold);
+  }
+  void followed(const std::string& follower, Position position) override { store_.followed(follower, position); }
+  void unfollow(const std::string& follower) override { store_.unfollow(follower); }
   void for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) override {
     store_.for_each_start(since, visit);
   }
@@ -57,6 +62,10 @@ class ForwardingStore : public Store {
     return store_.list_receipts(tenant, filter);
   }
   Stream history(StreamKey key) override { return store_.history(key); }
+  void for_each_piece_back(StreamKey key,
+                           const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit) override {
+    store_.for_each_piece_back(key, visit);
+  }
   void for_each_stream(const std::function<void(StreamKey)>& visit) override { store_.for_each_stream(visit); }
 
  protected:

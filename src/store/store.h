@@ -255,6 +255,16 @@ class Store {
   virtual void for_each_ready(const std::function<void(const ReadyStep&)>& visit) = 0;
   // The oldest kept frame later than this one. Frames stay a while after they are folded, for those who follow.
   virtual std::optional<KeptFrame> frame_after(Position position) = 0;
+  // Someone in this installation who reads the journal in order, across restarts, and must miss nothing
+  // (engine/follower.h): the last position of which it wants nothing more. One that is new begins with what is kept, or,
+  // in a store with several servers, with what comes from now on. There a follower is one server's at a time, this one's
+  // for `hold` from now on when a position is given; nothing when it is another's.
+  // Frames that a follower has not seen are kept, as long as they are not more than the store's limit.
+  virtual std::optional<Position> follow(const std::string& follower, Duration hold) = 0;
+  // It wants nothing more of all up to there. Cheap, and durable soon: after a crash it may be an earlier one.
+  virtual void followed(const std::string& follower, Position position) = 0;
+  // Another server may have it, at once.
+  virtual void unfollow(const std::string&) {}
   virtual void for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) = 0;
   // Runs with a lease that someone may still hold.
   virtual std::vector<DueRun> leased_runs() = 0;
@@ -288,6 +298,10 @@ class Store {
     Hash head;
   };
   virtual Stream history(StreamKey key) = 0;
+  // The same piece by piece, newest first, until the visitor says false; it must not call the store. For looking up what is
+  // recent in a long stream.
+  virtual void for_each_piece_back(StreamKey key,
+                                   const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit) = 0;
   virtual void for_each_stream(const std::function<void(StreamKey)>& visit) = 0;
 };
 

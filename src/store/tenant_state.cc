@@ -10,7 +10,7 @@
 namespace pawl {
 namespace {
 
-constexpr std::uint64_t format_version = 4;
+constexpr std::uint64_t format_version = 5;
 
 void write_cap(ByteWriter& out, const std::optional<int>& cap) {
   out.u64(cap ? 1 : 0);
@@ -66,6 +66,19 @@ std::string write_tenant(const Tenant& tenant) {
   out.i64(tenant.policy.version);
   out.text(tenant.policy.digest);
   out.text(tenant.policy.source);
+  out.u64(tenant.signing_keys.size());
+  for (const auto& [id, key] : tenant.signing_keys) {
+    out.text(id);
+    out.text(key.public_key);
+    out.i64(key.from.ms);
+    out.i64(key.until.ms);
+  }
+  out.text(tenant.signing_key);
+  out.u64(tenant.checkpoint.number);
+  out.u64(tenant.checkpoint.size);
+  out.text(tenant.checkpoint.hash.hex());
+  out.u64(tenant.checkpoint.peaks.size());
+  for (const Hash& peak : tenant.checkpoint.peaks) out.text(peak.hex());
   out.u64(tenant.seq);
   return bytes;
 }
@@ -109,6 +122,18 @@ std::optional<Tenant> read_tenant(TenantId id, std::string_view bytes) {
   tenant.policy.version = in.i32();
   tenant.policy.digest = in.text();
   tenant.policy.source = in.text();
+  for (std::uint64_t left = in.u64(); left > 0 && !in.bad(); --left) {
+    auto& key = tenant.signing_keys[std::string(in.text())];
+    key.public_key = in.text();
+    key.from.ms = in.i64();
+    key.until.ms = in.i64();
+  }
+  tenant.signing_key = in.text();
+  tenant.checkpoint.number = in.u64();
+  tenant.checkpoint.size = in.u64();
+  tenant.checkpoint.hash = Hash::parse(in.text()).value_or(Hash{});
+  for (std::uint64_t left = in.u64(); left > 0 && !in.bad(); --left)
+    tenant.checkpoint.peaks.push_back(Hash::parse(in.text()).value_or(Hash{}));
   tenant.seq = in.u64();
   if (in.bad() || !in.at_end()) return std::nullopt;
   return tenant;

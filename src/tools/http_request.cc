@@ -248,7 +248,8 @@ class HttpRequestTool final : public Tool {
         done.undo = undo_of(lease);
         return done;
       }
-      if (redirects == redirects_max) return invalid_arguments(fmt::format("more than {} redirects", redirects_max));
+      if (redirects == redirects_max)
+        return failure("TOOL_INVALID_ARGUMENTS", fmt::format("more than {} redirects", redirects_max));
       request = redirected(std::move(request), *answer);
       request.timeout = std::max(std::chrono::ceil<Duration>(deadline - steady_clock::now()), Duration(1));
     }

@@ -25,7 +25,11 @@ Failed failure(std::string_view code, std::string message) {
   return failed;
 }
 
-Failed invalid_arguments(std::string message) { return failure("TOOL_INVALID_ARGUMENTS", std::move(message)); }
+Failed invalid_arguments(std::string message) {
+  Failed failed = failure("TOOL_INVALID_ARGUMENTS", std::move(message));
+  failed.is_harmless = true;
+  return failed;
+}
 
 Failed stopped() { return failure("TOOL_FAILED", "stopped"); }
 

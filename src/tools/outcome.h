@@ -12,6 +12,7 @@ namespace pawl {
 
 // Retryable or not is what the table of error codes says, unless the caller sets it.
 Failed failure(std::string_view code, std::string message);
+// Found before anything was done.
 Failed invalid_arguments(std::string message);
 // What a tool answers after it was told to stop. Nobody reads it.
 Failed stopped();

@@ -206,7 +206,9 @@ Failed could_not_start(const SpawnError& error, const Command& command) {
     case SpawnError::Stage::resources:
       break;
   }
-  return failure("TOOL_FAILED", fmt::format("could not start {}: {}", command.argv.front(), reason));
+  auto failed = failure("TOOL_FAILED", fmt::format("could not start {}: {}", command.argv.front(), reason));
+  failed.is_harmless = true;
+  return failed;
 }
 
 Failed ended_badly(int status, const Command& command, const std::string& stderr_text) {
@@ -216,7 +218,11 @@ Failed ended_badly(int status, const Command& command, const std::string& stderr
   if (!stderr_text.empty()) message += ": " + tail_of(stderr_text, message_stderr_bytes_max);
   // What shells say when the program is not there or cannot be run: no further attempt will find it.
   const bool never_ran = WIFEXITED(status) && (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127);
-  return never_ran ? invalid_arguments(std::move(message)) : failure("TOOL_FAILED", std::move(message));
+  if (never_ran) return invalid_arguments(std::move(message));
+  auto failed = failure("TOOL_FAILED", std::move(message));
+  // A program that ends by itself and says that it failed is believed. One that was killed said nothing.
+  failed.is_harmless = WIFEXITED(status);
+  return failed;
 }
 
 ToolResult ended_well(const Command& command, const std::string& stdout_text, const std::string& stderr_text) {
@@ -262,7 +268,6 @@ Ran run_command(const Command& command, const ToolLimits& limits, std::stop_toke
                                  .dies_with_thread = true});
   if (!process) {
     ran.failed = could_not_start(process.error(), command);
-    ran.failed->is_harmless = true;
     return ran;
   }
   out_pipe.write_end.close();

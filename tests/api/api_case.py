@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import secrets
 import shutil
 import signal
 import socket
@@ -200,12 +201,26 @@ class Feed:
         self.sock.close()
 
 
+def new_database():
+    """The address of an empty one, beside a PostgreSQL that tests/postgres/cluster started; None when there is none."""
+    if "PAWL_PG_PORT" not in os.environ:
+        return None
+    name = f"api_{os.getpid()}_{secrets.token_hex(4)}"
+    host, port = os.environ["PAWL_PG_HOST"], os.environ["PAWL_PG_PORT"]
+    subprocess.run(["psql", "-X", "-q", "-h", host, "-p", port, "-U", "postgres", "-c",
+                    f"CREATE DATABASE {name} OWNER pawl", "postgres"], check=True, stdin=subprocess.DEVNULL)
+    return f"postgres://pawl@127.0.0.1:{port}/{name}"
+
+
 class Server:
-    """pawl serve on a data folder. Can be killed and started again on the same one."""
+    """pawl serve on a data folder, or on a database. Can be killed and started again on the same one."""
 
     def __init__(self, data, flags=()):
         self.data = pathlib.Path(data)
         self.flags = list(flags)
+        self.store = new_database()
+        if self.store:
+            self.flags += ["--store", self.store]
         self.process = None
         self.address = None
         self.log = open(self.data.parent / "server.log", "ab")

@@ -177,6 +177,8 @@ class Bodies(BadInputCase):
                     self.assertTrue(answer.json["where"].startswith("/" + key), answer)
         for key in ("weight", "max_concurrency", "max_runs_per_min", "max_writes_per_run"):
             for value in ("7", 0, -1, 1.5, True, [], {}, 2**63, 2**64, 1e300):
+                if (key, value) == ("max_writes_per_run", 0):
+                    continue  # who may write nothing can still look
                 with self.subTest(key=key, value=value):
                     self.refused(self.admin.put("/tenant/caps", {key: value}), 400, "INVALID_REQUEST")
         self.unharmed(things)
@@ -357,7 +359,7 @@ class Http(BadInputCase):
                 self.refused(answer, 405, "METHOD_NOT_ALLOWED")
 
     def test_options_say_which_methods_there_are(self):
-        for path, allowed in (("/runs", "POST, GET, HEAD, OPTIONS"), ("/api/tenant/caps", "PUT, PATCH, OPTIONS"),
+        for path, allowed in (("/runs", "POST, GET, HEAD, OPTIONS"), ("/api/tenant/caps", "GET, HEAD, PUT, PATCH, OPTIONS"),
                               (f"/runs/{'x' * 30}", "GET, HEAD, OPTIONS")):
             answer = self.ok(self.client().request("OPTIONS", path), 204)
             self.assertEqual((answer.headers["Allow"], answer.body), (allowed, b""))

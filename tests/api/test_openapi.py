@@ -7,7 +7,8 @@ from json_schema import Schemas
 from served_case import ServedCase
 
 NOBODY = {"RunId": "run_01kaw3v9m8f2hr4x6q0t7c5ezy", "ApprovalId": "apr_01kaw3v9m8f2hr4x6q0t7c5ezy",
-          "KeyId": "key_01kaw3v9m8f2hr4x6q0t7c5ezy", "Name": "nobody"}
+          "KeyId": "key_01kaw3v9m8f2hr4x6q0t7c5ezy", "ReceiptId": "rcp_01kaw3v9m8f2hr4x6q0t7c5ezy",
+          "LeaseId": "run_01kaw3v9m8f2hr4x6q0t7c5ezy:nobody", "Name": "nobody"}
 
 
 class OpenApiCase(ServedCase):
@@ -81,9 +82,8 @@ class Answers(OpenApiCase):
 
     def test_every_operation_answers_as_described(self):
         self.called = set()
-        for part in (self.publish, self.carry_a_run, self.refuse_and_retry, self.report, self.make_many, self.govern,
-                     self.administer,
-                     self.operate, self.follow):
+        for part in (self.publish, self.carry_a_run, self.refuse_and_retry, self.pass_the_gate, self.report, self.make_many,
+                     self.govern, self.administer, self.know_people, self.operate, self.follow):
             part()
         self.assertEqual(set(self.operations), self.called)
 
@@ -166,6 +166,53 @@ class Answers(OpenApiCase):
             self.call(decide, {"reason": "looked at it"}, id=approval, expect=200)
         self.call("approve", id=NOBODY["ApprovalId"], expect=404)
 
+    def propose(self, lease, expect=200, **more):
+        action = {**self.example("ProposedAction"), "token": lease["token"], **more}
+        return self.call("propose_action", action, id=lease["lease_id"], expect=expect)
+
+    def pass_the_gate(self):
+        self.start()
+        lease = self.take_lease()
+        allowed = self.propose(lease)
+        self.assertEqual(allowed["decision"], "allow")
+        self.propose(lease, expect=422, target="shelf/18")
+        self.propose({**lease, "token": 9}, expect=409)
+        receipt = allowed["receipt_id"]
+        outcome = {**self.example("EffectOutcome"), "token": lease["token"]}
+        for _ in range(2):
+            self.call("record_outcome", outcome, id=lease["lease_id"], receipt=receipt, expect=200)
+        self.call("record_outcome", outcome, id=lease["lease_id"], receipt=NOBODY["ReceiptId"], expect=404)
+        self.assertTrue(self.propose(lease)["is_done"])
+        self.call("list_receipts", query="?status=succeeded&limit=1", expect=200)
+        self.call("get_receipt", id=receipt, expect=200)
+        self.call("settle_receipt", self.example("Settlement"), id=receipt, expect=409)
+        self.call("ask", self.example("Question"), id=lease["lease_id"], expect=200)
+        self.call("ask", self.example("Question"), id=lease["lease_id"], expect=409)
+
+        self.start()
+        lease = self.take_lease()
+        asked = self.propose(lease, risk="med")
+        self.assertEqual(asked["decision"], "needs_approval")
+        self.call("approve", id=asked["approval_id"], expect=200)
+        lease = self.take_lease()
+        receipt = self.propose(lease, risk="med")["receipt_id"]
+        self.call("record_outcome", {**outcome, "token": lease["token"]}, id=lease["lease_id"], receipt=receipt, expect=200)
+        self.call("complete_leases", {"items": [lease]}, expect=200)
+
+        self.start()
+        lease = self.take_lease()
+        receipt = self.propose(lease, idempotent=False)["receipt_id"]
+        self.call("fail_leases", {"items": [{**lease, "retryable": False}]}, expect=200)
+        self.assertEqual(self.call("get_receipt", id=receipt, expect=200)["status"], "in_doubt")
+        self.call("settle_receipt", self.example("Settlement"), id=receipt, expect=200)
+
+    def know_people(self):
+        self.call("set_person", self.example("PersonIdentities"), name="ada", expect=200)
+        self.call("set_person", {"accounts": ["nowhere"]}, name="ada", expect=400)
+        self.call("list_people", expect=200)
+        self.call("remove_person", name="ada", expect=200)
+        self.call("remove_person", name="ada", expect=404)
+
     def report(self):
         run = self.start(provider="external")
         self.call("report_run_status", {"status": "running"}, id=run, expect=200)
@@ -182,6 +229,7 @@ class Answers(OpenApiCase):
         self.call("set_caps", self.example("Limits"), expect=200)
         self.call("set_workspace", self.example("WorkspaceWeight"), name="europe", expect=200)
         self.call("set_workspace", {}, name="%20", expect=400)
+        self.call("get_caps")
         self.call("change_caps", self.example("LimitsChange"), expect=200)
         self.call("list_workspaces")
         self.call("create_tenant", self.example("NewTenant"), expect=201)

@@ -52,6 +52,7 @@ ROUTES = {
     ("POST", "/leases/release"): WORK,
     ("GET", "/events"): ALL,
     ("GET", "/tenant"): ALL,
+    ("GET", "/tenant/caps"): ALL,
     ("PUT", "/tenant/caps"): ADMIN,
     ("PATCH", "/tenant/caps"): ADMIN,
     ("GET", "/workspaces"): ALL,
@@ -522,6 +523,35 @@ class Caps(ApiCase):
         self.batch(3)
         leases = self.lease(max=10)
         self.assertEqual(len(leases), 4)
+
+    def test_what_caps_held_back_is_counted_by_cap(self):
+        def held(who=None):
+            return self.ok((who or self.admin).get("/tenant/caps")).json["held_back"]
+
+        stranger = self.make_tenant("elsewhere")
+        self.publish(REMOTE)
+        self.assertEqual(held(), {"max_concurrency": 0, "max_runs_per_min": 0, "max_writes_per_run": 0})
+        self.cap(max_concurrency=1)
+        self.batch(2)
+        lease = self.lease_one()
+        self.assertEqual(self.lease(max=10), [])
+        first = held()
+        self.assertGreaterEqual(first["max_concurrency"], 1)
+        self.assertEqual((first["max_runs_per_min"], first["max_writes_per_run"]), (0, 0))
+        self.complete(lease)
+        self.cap(max_runs_per_min=1)
+        self.lease(max=10)
+        self.batch(2)
+        self.lease(max=10)
+        self.assertGreaterEqual(held()["max_runs_per_min"], 1)
+        self.cap(max_writes_per_run=0)
+        self.lease(max=10)
+        self.assertGreaterEqual(held()["max_writes_per_run"], 1)
+        self.assertEqual(held(stranger), {"max_concurrency": 0, "max_runs_per_min": 0, "max_writes_per_run": 0})
+        figures = self.ok(self.admin.get("/metrics")).body.decode()
+        tenant = self.ok(self.admin.get("/tenant")).json["id"]
+        for cap, times in held().items():
+            self.assertIn(f'pawl_held_back_total{{tenant="{tenant}",cap="{cap}"}} {times}', figures)
 
     def test_one_tenants_caps_hold_no_other_back(self):
         stranger = self.make_tenant("elsewhere")

@@ -78,7 +78,7 @@ class Verbs(ServerCase):
         self.expect(self.pawl("runs", data=False, env={**away, "PAWL_SERVER": "http://127.0.0.1:1"}), 75)
 
     def test_without_a_server_it_is_said_how_to_get_one(self):
-        for verb in (["keys"], ["tenants"], ["events", "--follow"]):
+        for verb in (["keys"], ["tenants"], ["caps"], ["events", "--follow"]):
             result = self.expect(self.pawl(*verb), 2)
             self.assertIn("pawl serve", result.stderr)
 
@@ -96,6 +96,41 @@ class Verbs(ServerCase):
         self.assertIn("eyes", listed)
         self.assertNotIn(made["key"].split("_")[2], listed)
         self.expect(self.pawl("keys", "create"), 2)
+
+    def test_caps_are_shown_and_changed(self):
+        self.serve("--no-workers")
+        self.expect(self.pawl("workflows", "--publish", self.workflow(
+            "workflow: far\nsteps:\n  - {id: a, tool: far.away}\n  - {id: b, tool: far.away}\n")), 0)
+        shown = self.expect(self.pawl("caps", "--max-concurrency", "1", "--max-writes-per-run", "0", "--weight", "3"), 0).stdout
+        self.assertRegex(shown, r"max_concurrency +1 +0\n")
+        self.assertRegex(shown, r"max_runs_per_min +- +0\n")
+        self.assertRegex(shown, r"max_writes_per_run +0 +0\n")
+        self.assertIn("weight 3, 0 running, 0 queued", shown)
+        self.expect(self.pawl("caps", "--max-writes-per-run", "none", "--workspace", "europe", "--weight", "7"), 0)
+        for _ in range(3):
+            self.request("POST", "/runs", {"workflow": "far"})
+        take = {"worker": "w", "tools": ["far.away"], "max": 10}
+        self.assertEqual(len(self.request("POST", "/leases", take)["leases"]), 1)
+        load = json.loads(self.expect(self.pawl("caps", "--json"), 0).stdout)
+        self.assertEqual((load["weight"], load["running"], load["queued"]), (3, 1, 2))
+        self.assertGreaterEqual(load["held_back"]["max_concurrency"], 1)
+        self.assertEqual(load["held_back"]["max_runs_per_min"], 0)
+        self.assertIn("workspace europe: weight 7", self.expect(self.pawl("caps", "--max-concurrency", "none"), 0).stdout)
+        self.assertEqual(len(self.request("POST", "/leases", take)["leases"]), 2)
+
+    def test_wrong_caps_are_refused_and_change_nothing(self):
+        self.serve()
+        self.expect(self.pawl("caps", "--max-concurrency", "5"), 0)
+        for wrong in (["--max-concurrency", "0"], ["--max-concurrency", "-3"], ["--max-runs-per-min", "many"],
+                      ["--max-concurrency", "99999999999"], ["--weight", "0"], ["--weight", "1001"],
+                      ["--workspace", "europe"], ["--workspace", " ", "--weight", "2"], ["--max-concurency", "2"], ["5"]):
+            self.expect(self.pawl("caps", *wrong), 2)
+        viewer = self.expect(self.pawl("keys", "create", "--role", "viewer"), 0).stdout.strip()
+        seen = {"PAWL_KEY": viewer}
+        self.expect(self.pawl("caps", "--server", self.url(), "--max-concurrency", "9", env=seen), 3)
+        load = json.loads(self.expect(self.pawl("caps", "--server", self.url(), "--json", env=seen), 0).stdout)
+        self.assertEqual(load["caps"]["max_concurrency"], 5)
+        self.assertEqual(load["workspaces"], [])
 
     def test_following_shows_each_event_once(self):
         self.serve()

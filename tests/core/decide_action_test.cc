@@ -300,6 +300,81 @@ TEST(Doubt, a_call_again_needs_its_allow_again) {
   expect_sound(h);
 }
 
+TEST(Doubt, a_repeat_that_fails_says_nothing_of_the_call_before_it) {
+  auto h = running(RunBuilder().step("a").attempts(5));
+  h.propose("a", allowed, a_proposal(an_action(), true));
+  h.wait(31s);
+  h.claim("a", "worker-2");
+  h.propose("a", allowed, a_proposal(an_action(), true));
+  EXPECT_EQ(h.outcome("a", false).names(), Names{});
+  EXPECT_FALSE(h.last().refused());
+  EXPECT_EQ(h.receipt().status, ReceiptStatus::in_doubt) << "the key is not free";
+  EXPECT_TRUE(h.complete("a").refused_as(RefusalCode::outcome_missing));
+  h.fail("a");
+  h.pass(1h);
+  h.claim("a");
+  EXPECT_EQ(h.propose("a", allowed, a_proposal(an_action(), true)).names(), Names{"receipt.repeated"});
+  EXPECT_EQ(h.outcome("a").names(), Names{"receipt.succeeded"});
+  h.complete("a");
+  expect_sound(h);
+}
+
+// --- two steps under one key ---
+
+const RunBuilder two_steps = RunBuilder().step("a").attempts(5).step("b").needs({}).attempts(5);
+
+TEST(SharedKey, a_step_is_not_given_the_open_call_of_another) {
+  for (bool idempotent : {false, true}) {
+    auto h = running(two_steps);
+    h.claim("b");
+    h.propose("a", allowed, a_proposal(an_action(), idempotent));
+    EXPECT_TRUE(h.propose("b", allowed, a_proposal(an_action(), idempotent)).refused_as(RefusalCode::effect_in_progress));
+    EXPECT_EQ(h.run().receipts.size(), 1u);
+    h.outcome("a");
+    EXPECT_EQ(h.propose("b", allowed, a_proposal(an_action(), idempotent)).names(), Names{"action.found"});
+    expect_sound(h);
+  }
+}
+
+TEST(SharedKey, a_doubt_is_left_to_the_step_that_has_it) {
+  for (bool idempotent : {false, true}) {
+    auto h = running(two_steps);
+    h.claim("b");
+    h.propose("a", allowed, a_proposal(an_action(), idempotent));
+    h.fail("a");
+    ASSERT_EQ(h.receipt().status, ReceiptStatus::in_doubt);
+    EXPECT_TRUE(h.propose("b", allowed, a_proposal(an_action(), idempotent)).refused_as(RefusalCode::effect_in_progress));
+    EXPECT_EQ(h.last().names(), Names{});
+    expect_sound(h);
+  }
+}
+
+TEST(SharedKey, a_doubt_that_a_finished_step_left_is_asked_about_and_settled_once) {
+  for (bool by_settling : {false, true}) {
+    auto h = RunBuilder().step("a").attempts(5).step("b").needs({}).step("c").needs({}).create();
+    h.claim("a");
+    h.propose("a", allowed, a_proposal(an_action(), true));
+    h.fail("a");
+    h.pass(1h);
+    h.claim("a");
+    h.complete("a");  // it did not propose again
+    for (const char* step : {"b", "c"}) {
+      h.claim(step);
+      EXPECT_TRUE(h.propose(step, allowed, a_proposal(an_action(), true)).refused_as(RefusalCode::effect_in_doubt));
+      EXPECT_EQ(h.step(step).status, StepStatus::waiting_input);
+    }
+    if (by_settling) {
+      h.act(SettleReceipt{h.receipt().id, true, Actor{"person:ada"}});
+    } else {
+      h.answer("b", R"({"happened":true})");
+      EXPECT_EQ(h.answer("c", R"({"happened":true})").names(), (Names{"step.answered"})) << "settled already";
+    }
+    EXPECT_EQ(h.receipt().status, ReceiptStatus::succeeded);
+    for (const char* step : {"b", "c"}) EXPECT_EQ(h.step(step).status, StepStatus::ready);
+    expect_sound(h);
+  }
+}
+
 TEST(Doubt, for_any_other_a_person_is_asked_and_what_they_say_holds) {
   for (bool happened : {true, false}) {
     auto h = running();
@@ -370,6 +445,18 @@ TEST(Outcome, is_recorded_once_and_by_the_one_who_may_call) {
   EXPECT_TRUE(h.act(RecordOutcome{.step = 0, .token = token, .receipt = h.receipt().id}).refused_as(RefusalCode::lease_lost));
   EXPECT_TRUE(h.act(RecordOutcome{.step = 0, .token = h.step("a").lease_token, .receipt = {{9, 9}}})
                   .refused_as(RefusalCode::unknown_receipt));
+}
+
+TEST(Outcome, said_again_after_it_was_undone_is_a_repeat) {
+  auto h = running();
+  h.propose("a", allowed);
+  h.outcome("a");
+  h.act(ReverseReceipt{h.receipt().id, ReceiptId{{5, 5}}});
+  EXPECT_EQ(h.outcome("a").names(), Names{});
+  EXPECT_FALSE(h.last().refused()) << "the worker had not heard that it was recorded, and must be able to go on";
+  EXPECT_TRUE(h.outcome("a", false).refused_as(RefusalCode::already_resolved));
+  h.complete("a");
+  expect_sound(h);
 }
 
 TEST(Outcome, must_be_said_before_the_step_completes) {

@@ -35,6 +35,7 @@ struct MemoryDatabase {
   std::map<std::pair<TenantId, ApprovalId>, ApprovalRow> approvals;
   std::map<std::pair<TenantId, ReceiptId>, ReceiptRow> receipts;
   std::vector<StartRow> starts;
+  std::map<std::string, Position> followers;
   std::uint64_t lost = 0;
   std::uint64_t capped = 0;
   std::uint32_t servers = 0;
@@ -89,6 +90,8 @@ class MemoryStore final : public SharedStore {
   void for_each_frame(const std::function<void(Position, std::string_view)>&) override {}
   void for_each_ready(const std::function<void(const ReadyStep&)>&) override {}
   std::optional<KeptFrame> frame_after(Position) override { return std::nullopt; }
+  std::optional<Position> follow(const std::string& follower, Duration) override { return db_.followers[follower]; }
+  void followed(const std::string& follower, Position position) override { db_.followers[follower] = position; }
   void for_each_start(Instant, const std::function<void(const StartRow&)>&) override {}
   std::vector<DueRun> leased_runs() override { return {}; }
   std::vector<DueRun> due_runs(Instant until, std::size_t limit, std::optional<DueRun>) override {
@@ -131,6 +134,11 @@ class MemoryStore final : public SharedStore {
     return out;
   }
   std::vector<ReceiptRow> list_receipts(TenantId, const ReceiptFilter&) override { return {}; }
+  void for_each_piece_back(StreamKey key,
+                           const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit) override {
+    Stream stream = history(key);
+    if (!stream.lines.empty()) visit(1, stream.lines);
+  }
   Stream history(StreamKey key) override {
     auto found = db_.lines.find(key);
     if (found == db_.lines.end()) return {};

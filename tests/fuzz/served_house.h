@@ -2,6 +2,8 @@
 // with a key for every role, and a neighbour. Time stands still until wait() moves it.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -11,6 +13,7 @@
 
 #include "api/api.h"
 #include "cli/verification.h"
+#include "evidence/notary.h"
 #include "fuzz.h"
 #include "some_workflow.h"
 #include "store/crash_vfs.h"
@@ -139,12 +142,15 @@ class ServedHouse {
                          feed.publish(frame);
                        },
                    .on_commit = {}}),
-          api({runtime, *house.store_, house.keys_, house.directory_, feed, metrics, house.clock_, log}) {}
+          notary({runtime, *house.store_, house.clock_,
+                  std::filesystem::temp_directory_path() / ("pawl-house-" + std::to_string(::getpid()) + ".json")}),
+          api({runtime, *house.store_, house.keys_, house.directory_, feed, metrics, house.clock_, log, notary}) {}
 
     api::Feed feed;
     api::Metrics metrics;
     Log log{{.format = LogFormat::text, .level = LogLevel::error}};
     Runtime runtime;
+    Notary notary;
     api::Api api;
   };
 

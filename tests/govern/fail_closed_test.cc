@@ -111,7 +111,7 @@ TEST(FailClosed, actions_beyond_their_limits) {
   action.target = std::string(action_target_chars_max + 1, 'x');
   expect_denied(judge("1", action), "", "the action cannot be judged: `target` is longer than 2048 bytes");
   action = some_action("{\"a\":\"" + std::string(action_fields_bytes_max, 'a') + "\"}");
-  expect_denied(judge("1", action), "", "the action cannot be judged: `fields` are larger than 65536 bytes");
+  expect_denied(judge("1", action), "", "the action cannot be judged: `fields` are larger than 1048576 bytes");
   action = some_action();
   action.connector.clear();
   expect_denied(judge("1", action), "", "the action cannot be judged: `connector` must not be empty");

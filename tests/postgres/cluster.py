@@ -12,6 +12,7 @@ It is gone afterwards, whatever happens: a process of its own waits for the end 
 the server and removes the folder even when that one was killed.
 """
 
+import contextlib
 import glob
 import os
 import pwd
@@ -60,9 +61,21 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def children_of(parent):
+    found = []
+    for stat in glob.glob("/proc/[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            with open(stat) as file:
+                text = file.read()
+            if int(text[text.rindex(")") + 2:].split()[1]) == parent:
+                found.append(int(stat.split("/")[2]))
+    return found
+
+
 class Cluster:
-    def __init__(self, fsync=False, settings=()):
+    def __init__(self, fsync=False, settings=(), pooler=True):
         self.fsync = fsync
+        self.pooler = pooler
         self.settings = list(settings)
         self.binaries = binaries()
         # initdb and pgbouncer refuse to be root.
@@ -88,7 +101,8 @@ class Cluster:
         try:
             self.initialise()
             self.start()
-            self.start_pooler()
+            if self.pooler:
+                self.start_pooler()
         except BaseException:
             self.__exit__()
             raise
@@ -152,6 +166,19 @@ ignore_startup_parameters = extra_float_digits
 
     def stop(self, mode="fast"):
         self.control("-m", mode, "stop")
+
+    def kill(self):
+        """As a machine that is gone: nobody gets to say a last word."""
+        with open(self.folder + "/data/postmaster.pid") as file:
+            postmaster = int(file.readline())
+        os.kill(postmaster, signal.SIGSTOP)  # so that it starts nobody else
+        for pid in [postmaster, *children_of(postmaster)]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for _ in range(500):
+            if not os.path.exists(f"/proc/{postmaster}"):
+                return
+            time.sleep(0.01)
 
     def restart(self, mode="fast"):
         self.stop(mode)

@@ -1,5 +1,9 @@
 // Opening: migrations, refusals, what errors say; and the clock.
+#include <arpa/inet.h>
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -37,6 +41,7 @@ TEST_F(PostgresOpen, a_database_of_the_first_version_goes_on) {
   Sql sql(database_);
   sql.rows(
       "DELETE FROM pawl.migrations WHERE version > 1; ALTER TABLE pawl.runs SET (fillfactor = 60); "
+      "DROP TABLE pawl.receipts, pawl.effects; "
       "DROP FUNCTION pawl.take_ready");
   auto store = database_.open();
   EXPECT_EQ(sql.number("SELECT count(*) FROM pawl.migrations"), postgres::schema_version);
@@ -86,6 +91,68 @@ TEST_F(PostgresOpen, what_no_waiting_cures_is_said_at_once) {
   auto failure = failure_of([&] { PostgresStore store(options); });
   EXPECT_NE(failure.find("nobody_of_this_name"), std::string::npos) << failure;
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+}
+
+// A host that is gone says nothing: a socket whose queue is full lets nobody in and turns nobody away.
+class SilentHost {
+ public:
+  SilentHost() {
+    sockaddr_in place{};
+    place.sin_family = AF_INET;
+    place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof place;
+    auto* address = reinterpret_cast<sockaddr*>(&place);
+    int listening = make();
+    EXPECT_EQ(::bind(listening, address, size), 0);
+    EXPECT_EQ(::listen(listening, 0), 0);
+    ::getsockname(listening, address, &size);
+    port = ntohs(place.sin_port);
+    for (int n = 0; n < 4; ++n) ::connect(make(), address, size);
+  }
+  SilentHost(const SilentHost&) = delete;
+  SilentHost& operator=(const SilentHost&) = delete;
+  ~SilentHost() {
+    for (int socket : sockets_) ::close(socket);
+  }
+  int port = 0;
+
+ private:
+  int make() { return sockets_.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)); }
+  std::vector<int> sockets_;
+};
+
+TEST_F(PostgresOpen, a_host_that_keeps_silent_is_passed_over_for_the_next) {
+  SilentHost silent;
+  std::string url = fmt::format("postgres://pawl@127.0.0.1:{},127.0.0.1:{}/{}?target_session_attrs=read-write",
+                                silent.port, Sql(database_).one("SHOW port"), database_.name());
+  PostgresOptions options;
+  options.url = url;
+  options.open_patience = std::chrono::seconds(60);
+  PostgresStore store(options);
+  EXPECT_TRUE(commit(store, new_run(tenant_id(1), 1)).empty());
+}
+
+TEST_F(PostgresOpen, hosts_and_ports_must_fit) {
+  EXPECT_NE(failure_with("postgres://pawl@/x?host=a,b,c&port=1,2").find("number of ports"), std::string::npos);
+}
+
+TEST_F(PostgresOpen, a_view_is_one_moment_and_needs_the_tables) {
+  auto refused = failure_of([&] { PostgresStore::open_view(database_.url()); });
+  EXPECT_NE(refused.find("none of pawl's tables"), std::string::npos) << refused;
+  EXPECT_EQ(Sql(database_).one("SELECT to_regnamespace('pawl') IS NULL"), "t");
+  auto store = database_.open();
+  commit(*store, new_run(tenant_id(1), 1));
+  auto view = PostgresStore::open_view(database_.url());
+  EXPECT_TRUE(view->load(tenant_id(1), run_id(1)));
+  commit(*store, new_run(tenant_id(1), 2));
+  EXPECT_FALSE(view->load(tenant_id(1), run_id(2)));
+  EXPECT_EQ(view->list_runs(tenant_id(1), {.limit = 10}).size(), 1u);
+  EXPECT_EQ(Sql(database_).number("SELECT count(*) FROM pawl.servers"), 1) << "who only reads is no server";
+  // A new connection would see another moment.
+  Sql(database_).rows(
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'pawl' AND datname = current_database()");
+  auto lost = failure_of([&] { view->list_runs(tenant_id(1), {.limit = 10}); });
+  EXPECT_NE(lost.find("start again"), std::string::npos) << lost;
 }
 
 TEST_F(PostgresOpen, the_clock_is_the_databases_and_never_goes_back) {

@@ -19,6 +19,7 @@ class PostgresWalls : public PostgresCase {
       run.ready = {ready_step(run, 0)};
       run.approvals = {approval(run, 1)};
       run.request_keys = {"key"};
+      run.receipts = {{tenant, ReceiptId{run.row.id.bits}, run.row.id, ReceiptStatus::succeeded, "effect"}};
       frame.runs.push_back(run);
       frame.starts.push_back({tenant, {"triage"}, run_time(1), run.row.id});
     }

@@ -65,6 +65,7 @@ void Checker::turn_is_durable(const TakenTurn& taken) {
            [&] { return std::to_string(frame.position) + " follows " + std::to_string(position_); });
     position_ = frame.position;
     touched_.clear();
+    for (auto& [id, tenant] : tenants_) tenant.begin_frame();
     // Caps are set by commands, and commands come before the grants of their turn.
     for_each_part(frame.parts, [&](const StreamPart& part) {
       if (part.key.is_tenant()) apply_tenant(tenants_[part.key.tenant], part);
@@ -75,9 +76,12 @@ void Checker::turn_is_durable(const TakenTurn& taken) {
     for (RunModel* run : touched_) {
       run->check_whole();
       check_writes(*run);
+      check_votes(*run);
+      check_grounds(*run);
     }
+    for (RunModel* run : touched_) check_effects(*run);
     check_concurrency(taken);
-    for (RunModel* run : touched_) run->claims_in_frame = run->starts_in_frame = run->writes_in_frame = 0;
+    for (RunModel* run : touched_) run->begin_frame();
   }
   check_grants(taken);
   check_overdue(taken);
@@ -102,6 +106,7 @@ void Checker::apply_tenant(TenantModel& tenant, const StreamPart& part) {
       tenant.workflows[{published->workflow, published->version}] =
           std::make_unique<const Workflow>(std::move(*workflow));
     }
+    tenant.note(*event);
     ++tenant.seq;
     tenant.head = sha256(tenant.head.view(), line);
     tenant.lines += line;
@@ -143,11 +148,13 @@ void Checker::apply_run(const StreamPart& part, std::uint64_t turn) {
 
 void Checker::check_writes(const RunModel& run) const {
   const auto& tenant = tenants_.at(run.tenant);
-  auto cap = run.workflow->caps.max_writes_per_run;
-  if (!cap) cap = tenant.limits.caps.max_writes_per_run;
   // A cap that was lowered does not undo what was written before.
-  if (cap && run.writes_in_frame > 0)
-    demand(run.writes <= *cap, "max_writes_per_run holds", [&] { return run.id.str(); });
+  if (run.writes_in_frame == 0) return;
+  auto own = run.workflow->caps.max_writes_per_run;
+  bool holds = own ? run.writes <= *own : std::ranges::any_of(tenant.write_caps, [&](const std::optional<int>& cap) {
+    return !cap || run.writes <= *cap;
+  });
+  demand(holds, "max_writes_per_run holds", [&] { return run.id.str(); });
 }
 
 std::size_t Checker::count_running(TenantId tenant, const WorkflowName* workflow, const TakenTurn* live) const {
@@ -383,6 +390,7 @@ void Checker::compare_row(Store& store, const RunModel& run) const {
 }
 
 void Checker::compare_tables(Store& store) const {
+  compare_receipts(store);
   std::set<std::pair<RunId, int>> ready, expected;
   store.for_each_ready([&](const ReadyStep& step) { ready.insert({step.run, step.tool.empty() ? -1 : step.step}); });
   std::map<TenantId, std::size_t> runs;

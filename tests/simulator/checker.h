@@ -10,6 +10,7 @@
 
 #include "core/tool_spec.h"
 #include "engine/engine.h"
+#include "simulator/actions.h"
 #include "simulator/run_model.h"
 #include "store/store.h"
 
@@ -34,7 +35,8 @@ struct TakenTurn {
 
 class Checker {
  public:
-  explicit Checker(const ToolCatalog& tools) : tools_(tools) {}
+  // What the journal says of effects is held against the target.
+  Checker(const ToolCatalog& tools, const Target& target) : tools_(tools), target_(target) {}
 
   // The turn's frame is durable. Checks it and, since advance() came right before the turn was taken, that nothing
   // was left undone that could have been done.
@@ -45,6 +47,17 @@ class Checker {
   // Its leases are over; those in turns up to this number were given to it.
   void worker_removed(const WorkerName& worker, Instant now, std::uint64_t turn);
   void lease_extended(RunId run, const StepId& step, std::uint64_t token, Instant until);
+
+  // A worker is about to call: what it has been told is durable, and is this very action.
+  struct Call {
+    TenantId tenant;
+    RunId run;
+    StepId step;
+    std::uint64_t token;
+    ReceiptId receipt;
+    const Action& action;
+  };
+  void check_call(const Call& call) const;
 
   // Everything durable is in the store, stream by stream, and the streams verify.
   void compare_streams(Store& store) const;
@@ -58,6 +71,14 @@ class Checker {
   const Workflow* workflow(TenantId tenant, const WorkflowName& name, int version) const;
 
  private:
+  // Whose keys and accounts are whose, by rules of the checker's own.
+  struct Identities {
+    std::map<std::string, std::string> person_of;  // "key:...", "slack:..." -> name
+    std::map<std::string, Actor> maker_of;         // "key:..." -> who made it
+
+    Actor person(const Actor& actor) const;
+    Actor answerable(const Actor& actor) const;
+  };
   // A cap that comes and goes: since when it is there, and when it last changed.
   struct Limits {
     Caps caps;
@@ -73,6 +94,13 @@ class Checker {
     std::map<WorkflowName, Limits> workflow_limits;
     std::map<WorkflowName, int> latest;
     std::map<std::pair<WorkflowName, int>, std::unique_ptr<const Workflow>> workflows;
+    std::vector<int> policies{0};  // by version: their numbers
+    // Commands of one turn come in any order, so what they stood on is any of what held during it.
+    std::size_t policies_before = 1;
+    std::vector<Identities> identities = std::vector<Identities>(1);
+    std::vector<std::optional<int>> write_caps = std::vector<std::optional<int>>(1);
+    void begin_frame();
+    void note(const TenantEvent& event);
   };
   struct Start {
     TenantId tenant;
@@ -84,6 +112,10 @@ class Checker {
   void apply_tenant(TenantModel& tenant, const StreamPart& part);
   void apply_run(const StreamPart& part, std::uint64_t turn);
   void check_writes(const RunModel& run) const;
+  void check_votes(const RunModel& run) const;
+  void check_grounds(const RunModel& run) const;
+  void check_effects(const RunModel& run);
+  void compare_receipts(Store& store) const;
   std::string list_live(TenantId tenant, const WorkflowName* workflow, const TakenTurn& turn) const;
   void check_concurrency(const TakenTurn& turn) const;
   void check_pace(const Start& start) const;
@@ -100,11 +132,13 @@ class Checker {
                            bool by_engine) const;
 
   const ToolCatalog& tools_;
+  const Target& target_;
   Position position_ = 0;
   std::map<TenantId, TenantModel> tenants_;
   std::map<RunId, RunModel> runs_;
   std::vector<RunModel*> touched_;
   std::vector<Start> starts_;
+  std::map<std::pair<TenantId, std::string>, std::set<RunId>> runs_of_key_;  // that ever intended something under it
   std::map<WorkerName, std::pair<std::uint64_t, Instant>> removed_;  // up to that turn, its leases ended then
 };
 

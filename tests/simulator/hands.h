@@ -11,6 +11,16 @@
 
 namespace pawl::simulator {
 
+// An effect that a worker is about to have, as far as it knows.
+struct Pending {
+  enum class Stage { asked, allowed, called };
+  Stage stage = Stage::asked;
+  std::shared_ptr<const Proposal> proposal;
+  ReceiptId receipt;      // from allowed on
+  bool succeeded = true;  // from called on
+  bool is_known = true;   // the answer of the other side arrived
+};
+
 // A lease as its worker sees it.
 struct Held {
   Lease lease;
@@ -18,6 +28,9 @@ struct Held {
   Instant ends_by;  // and never beyond the attempt's time-out
   bool revoked = false;
   bool reported = false;
+  int effects_wanted = 0;  // that it still wants to have; 0 for one that does not go through the gate
+  std::optional<Pending> effect = {};
+  bool forgot_effect = false;  // it proposed something and never waited for the answer
 
   bool is_live(Instant now) const { return !revoked && !reported && std::min(until, ends_by) > now; }
 };

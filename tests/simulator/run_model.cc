@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "core/invariants.h"
 #include "crypto/sha256.h"
@@ -19,6 +20,11 @@ std::optional<std::uint64_t> token_in(std::string_view text) {
   at = text.find_first_of("0123456789", at);
   if (at == std::string_view::npos) return std::nullopt;
   return std::strtoull(std::string(text.substr(at, 20)).c_str(), nullptr, 10);
+}
+
+// The world's people say in their reasons which approval they mean, when they name one.
+bool is_for(std::string_view reason, ApprovalId approval) {
+  return !reason.starts_with("apr_") || reason == approval.str();
 }
 
 // The rule of the documentation, not the code's: min(max, base * 2^attempts), or the schedule's entry.
@@ -49,8 +55,20 @@ struct RunModel::Rules {
     check(to.has_value(), "only tabled transitions",
           "step " + in_quotes(id.text) + " " + std::string(to_string(step.status)) + " cannot " +
               std::string(to_string(trigger)));
+    bool was_running = step.status == StepStatus::running;
     step.status = *to;
+    if (was_running) check_calls_of(*index, step, trigger);
     return step;
+  }
+  // Whoever was allowed to call is gone: what it did not say is in doubt, in the journal too, before anything else.
+  void check_calls_of(StepIndex index, const StepModel& step, StepTrigger trigger) const {
+    for (const ReceiptModel& receipt : run.receipts) {
+      if (receipt.step != index) continue;
+      check(receipt.status != ReceiptStatus::intended, "a call whose worker is gone is in doubt", receipt.id.str());
+      bool open = receipt.status == ReceiptStatus::in_doubt && receipt.tokens.back() == step.token;
+      check(trigger != StepTrigger::complete || !open, "a step completes once its calls are accounted for",
+            receipt.id.str());
+    }
   }
   const StepDefinition& definition(const StepId& id) const { return run.workflow->steps[*run.workflow->find(id)]; }
   bool needs_met(const StepDefinition& step) const {
@@ -135,9 +153,12 @@ struct RunModel::Rules {
     step.earliest_end = step.latest_end = event.lease_expires_at;
     check(event.lease_expires_at == at + step_definition.lease, "a lease lasts as its step says", event.step.text);
     if (event.writes && !step.wrote) {
+      int counted = run.writes_of(static_cast<StepIndex>(&step - run.steps.data()));
       step.wrote = true;
-      ++run.writes;
-      ++run.writes_in_frame;
+      if (counted == 0) {
+        ++run.writes;
+        ++run.writes_in_frame;
+      }
     }
     ++run.claims_in_frame;
   }
@@ -175,9 +196,21 @@ struct RunModel::Rules {
     check(event.next_eligible_at <= run.deadline(), "a retry is never set past the deadline", event.step.text);
   }
 
-  void operator()(const StepAsked& event) const { --move(event.step, StepTrigger::ask).attempts; }
+  void operator()(const StepAsked& event) const {
+    StepModel& step = move(event.step, StepTrigger::ask);
+    --step.attempts;
+    step.doubt = event.doubt;
+    if (event.doubt)
+      check(receipt_of(*event.doubt).status == ReceiptStatus::in_doubt, "a person is asked about what is in doubt",
+            event.doubt->str());
+  }
   void operator()(const StepAnswered& event) const {
-    if (!event.early) move(event.step, StepTrigger::answer);
+    if (event.early) return;
+    StepModel& step = move(event.step, StepTrigger::answer);
+    if (step.doubt)
+      check(receipt_of(*step.doubt).status != ReceiptStatus::in_doubt, "an answer settles the doubt",
+            step.doubt->str());
+    step.doubt.reset();
   }
 
   ApprovalModel& find(ApprovalId id) const {
@@ -185,12 +218,13 @@ struct RunModel::Rules {
     check(found != run.approvals.end(), "an approval is asked for before it is decided", id.str());
     return *found;
   }
-  void vote(ApprovalModel& approval, const Actor& by) const {
+  void vote(ApprovalModel& approval, const Actor& by, const Actor& via) const {
     check(approval.status == ApprovalStatus::requested, "an approval resolves once", by.text);
     check(approval.expires_at > at, "an expired approval never passes", by.text);
     check(std::ranges::find(approval.votes, by) == approval.votes.end(), "one person, one vote", by.text);
     check(!approval.terms.two_person || by != run.created_by, "two people, neither the one who asked", by.text);
     approval.votes.push_back(by);
+    run.voted_in_frame.push_back({static_cast<std::size_t>(&approval - run.approvals.data()), by, via});
   }
 
   void operator()(const ApprovalRequested& event) const {
@@ -203,11 +237,15 @@ struct RunModel::Rules {
                              .terms = event.terms,
                              .requested_at = at,
                              .expires_at = event.expires_at,
-                             .votes = {}});
+                             .votes = {},
+                             .proposal = event.proposal,
+                             .grounds = event.grounds});
+    check((event.proposal == nullptr) == run.definition(*index).is_gate(), "an approval says what it is for",
+          event.step.text);
   }
   void operator()(const ApprovalVoted& event) const {
     ApprovalModel& approval = find(event.approval);
-    vote(approval, event.by);
+    vote(approval, event.by, event.via);
     check(static_cast<int>(approval.votes.size()) < approval.terms.quorum, "the vote that makes the quorum approves",
           event.by.text);
   }
@@ -216,7 +254,8 @@ struct RunModel::Rules {
     auto to = next(approval_table, approval.status, event.trigger);
     check(to.has_value(), "an approval resolves once", to_string(approval.status));
     if (*to == ApprovalStatus::approved) {
-      vote(approval, event.by);
+      vote(approval, event.by, event.via);
+      check(is_for(event.reason, approval.id), "a decision is about the approval that it names", event.reason);
       check(static_cast<int>(approval.votes.size()) == approval.terms.quorum, "an approval needs its quorum",
             std::to_string(approval.votes.size()) + " of " + std::to_string(approval.terms.quorum));
     }
@@ -225,14 +264,110 @@ struct RunModel::Rules {
     approval.status = *to;
   }
 
+  // ---- Receipts (11 to 14)
+
+  ReceiptModel& receipt_of(ReceiptId id) const {
+    auto found = std::ranges::find(run.receipts, id, &ReceiptModel::id);
+    check(found != run.receipts.end(), "a receipt begins with its intent", id.str());
+    return *found;
+  }
+  StepIndex running(const StepId& id) const {
+    auto index = run.workflow->find(id);
+    check(index && *index < run.steps.size() && run.steps[*index].status == StepStatus::running,
+          "only who holds the step acts for it", id.text);
+    return *index;
+  }
+  // An allow by people is for exactly this action, under exactly this policy, of exactly this step.
+  void check_approval(std::optional<ApprovalId> id, StepIndex step, const Proposal& proposal,
+                      const Grounds& grounds) const {
+    check(digest_of(sha256, proposal.action) == proposal.digest, "a digest is that of its action", proposal.digest.hex());
+    if (!id) return;
+    const ApprovalModel& approval = find(*id);
+    bool same = approval.proposal && approval.proposal->digest == proposal.digest &&
+                approval.grounds.policy_version == grounds.policy_version && approval.step == step;
+    check(same && approval.status == ApprovalStatus::approved, "no effect but what was approved, as it was approved",
+          id->str());
+  }
+
+  void operator()(const ReceiptIntended& event) const {
+    StepIndex index = running(event.step);
+    check_approval(event.approval, index, *event.proposal, event.grounds);
+    int before = run.writes_of(index);
+    run.receipts.push_back({.id = event.receipt,
+                            .step = index,
+                            .proposal = event.proposal,
+                            .tokens = {run.steps[index].token},
+                            .reversed_by = {}});
+    if (int more = run.writes_of(index) - before; more > 0) {
+      run.writes += more;
+      ++run.writes_in_frame;
+    }
+    run.granted_in_frame.push_back({event.proposal, event.grounds, event.approval});
+    run.keys_in_frame.push_back(run.receipts.back().key());
+  }
+
+  void operator()(const ReceiptRepeated& event) const {
+    ReceiptModel& receipt = receipt_of(event.receipt);
+    check(receipt.status == ReceiptStatus::in_doubt && receipt.proposal->idempotent,
+          "in doubt: again only if the connector is idempotent", receipt.id.str());
+    StepIndex index = running(run.definition(receipt.step).id);
+    check_approval(event.approval, index, *receipt.proposal, event.grounds);
+    receipt.tokens.push_back(run.steps[index].token);
+    run.granted_in_frame.push_back({receipt.proposal, event.grounds, event.approval});
+  }
+
+  void operator()(const ReceiptMoved& event) const {
+    ReceiptModel& receipt = receipt_of(event.receipt);
+    auto to = next(receipt_table, receipt.status, event.trigger);
+    check(to.has_value(), "only tabled transitions",
+          "receipt " + std::string(to_string(receipt.status)) + " cannot " + std::string(to_string(event.trigger)));
+    receipt.status = *to;
+    receipt.reversed_by = event.reversed_by;
+    if (*to == ReceiptStatus::succeeded || *to == ReceiptStatus::failed)
+      run.settled_in_frame.push_back({receipt.id, *to == ReceiptStatus::succeeded});
+    run.keys_in_frame.push_back(receipt.key());
+  }
+
+  void operator()(const ActionDenied& event) const {
+    running(event.step);
+    run.granted_in_frame.push_back({event.proposal, event.grounds, {}, true});
+  }
+  void operator()(const ActionFound& event) const {
+    running(event.step);
+    run.found_in_frame.push_back(event);
+  }
+
   void operator()(const TransitionRefused&) const {}
 };
+
+const ReceiptModel* RunModel::find_receipt(ReceiptId receipt) const {
+  auto found = std::ranges::find(receipts, receipt, &ReceiptModel::id);
+  return found == receipts.end() ? nullptr : &*found;
+}
+
+int RunModel::writes_of(StepIndex step) const {
+  std::set<std::string_view> keys;
+  for (const ReceiptModel& receipt : receipts)
+    if (receipt.step == step) keys.insert(receipt.key());
+  return std::max(steps[step].wrote ? 1 : 0, static_cast<int>(keys.size()));
+}
+
+void RunModel::begin_frame() {
+  claims_in_frame = starts_in_frame = writes_in_frame = 0;
+  voted_in_frame.clear();
+  granted_in_frame.clear();
+  settled_in_frame.clear();
+  found_in_frame.clear();
+  keys_in_frame.clear();
+}
 
 void RunModel::apply(std::string_view line) {
   auto event = parse_run_event(line);
   demand(event.has_value(), "events can be read", [&] { return id.str() + ": " + event.error(); });
   Rules rules{*this, event->at};
-  rules.check(!ended(), "a terminal run never changes", type_of(event->payload));
+  // What an effect came to may be found out, or be undone, when its run is over.
+  rules.check(!ended() || std::holds_alternative<ReceiptMoved>(event->payload), "a terminal run never changes",
+              type_of(event->payload));
   rules.check(seq > 0 || std::holds_alternative<RunCreated>(event->payload), "a stream begins with its creation, once",
               type_of(event->payload));
   rules.check(event->at >= updated_at, "time goes forward in a stream", type_of(event->payload));
@@ -327,6 +462,14 @@ void RunModel::compare(const Run& run, const char* where) const {
   for (std::size_t i = 0; i < approvals.size(); ++i) {
     same(run.approvals[i].status == approvals[i].status, "status of an approval");
     same(run.approvals[i].votes.size() == approvals[i].votes.size(), "count of votes");
+  }
+  same(run.receipts.size() == receipts.size(), "number of receipts");
+  for (std::size_t i = 0; i < receipts.size(); ++i) {
+    const Receipt& a = run.receipts[i];
+    const ReceiptModel& b = receipts[i];
+    same(a.id == b.id && a.step == b.step && *a.proposal == *b.proposal, "receipt");
+    same(a.status == b.status && a.reversed_by == b.reversed_by, "status of a receipt");
+    same(a.token == b.tokens.back() && a.calls == static_cast<int>(b.tokens.size()), "count of calls");
   }
 }
 

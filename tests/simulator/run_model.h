@@ -27,6 +27,7 @@ struct StepModel {
   Instant next_eligible_at;
   JsonText output;
   Money cost;
+  std::optional<ReceiptId> doubt;  // the question that is open is about it
 };
 
 struct ApprovalModel {
@@ -37,6 +38,36 @@ struct ApprovalModel {
   Instant requested_at;
   Instant expires_at;
   std::vector<Actor> votes;
+  std::shared_ptr<const Proposal> proposal;  // null for a gate of the workflow
+  Grounds grounds;
+};
+
+struct ReceiptModel {
+  ReceiptId id;
+  StepIndex step = 0;
+  ReceiptStatus status = ReceiptStatus::intended;
+  std::shared_ptr<const Proposal> proposal;
+  std::vector<std::uint64_t> tokens;  // of the attempts that were allowed to call
+  std::optional<ReceiptId> reversed_by;
+
+  const std::string& key() const { return proposal->action.idempotency_key; }
+};
+
+// What a frame said that only the whole tenant can judge.
+struct Voted {
+  std::size_t approval;
+  Actor by;
+  Actor via;
+};
+struct Granted {
+  std::shared_ptr<const Proposal> proposal;
+  Grounds grounds;
+  std::optional<ApprovalId> approval;
+  bool denied = false;
+};
+struct Settled {
+  ReceiptId receipt;
+  bool happened;
 };
 
 class RunModel {
@@ -78,6 +109,7 @@ class RunModel {
   std::string error_code;
   std::vector<StepModel> steps;
   std::vector<ApprovalModel> approvals;
+  std::vector<ReceiptModel> receipts;
   std::uint64_t seq = 0;
   Hash head;
   std::string lines;
@@ -86,6 +118,16 @@ class RunModel {
   int claims_in_frame = 0;
   int starts_in_frame = 0;
   int writes_in_frame = 0;
+  std::vector<Voted> voted_in_frame;
+  std::vector<Granted> granted_in_frame;
+  std::vector<Settled> settled_in_frame;
+  std::vector<ActionFound> found_in_frame;
+  std::vector<std::string> keys_in_frame;
+
+  const ReceiptModel* find_receipt(ReceiptId receipt) const;
+  // Effects of the step, each key once; at least one when an attempt was allowed to write without saying what.
+  int writes_of(StepIndex step) const;
+  void begin_frame();
 
  private:
   struct Rules;

@@ -65,7 +65,9 @@ Held World::take_lease(Hand& hand, Lease lease) {
   Instant until = hand.is_local() ? end_of_time : lease.expires_at;
   // Whoever left before it came does not work on it, even when back by now.
   bool too_late = !hand.registered || releasing_turn_ <= hand.since_turn;
-  return {std::move(lease), until, ends_by, too_late, false};
+  int chance = lease.tool.text == "read" ? habits_.governed / 10 : habits_.governed;
+  int effects = !dice_.percent(chance) ? 0 : dice_.percent(80) ? 1 : 2;
+  return {.lease = std::move(lease), .until = until, .ends_by = ends_by, .revoked = too_late, .effects_wanted = effects};
 }
 
 void World::work() {
@@ -81,12 +83,12 @@ void World::work() {
   if (dice_.percent(habits_.bad_workers))
     do_badly(hand, held);
   else
-    do_well(held);
+    do_well(hand, held);
   if (hand.registered && dice_.percent(70)) offer(hand, 1);
 }
 
-void World::do_well(Held& held) {
-  if (held.revoked || held.reported) return;
+void World::do_well(Hand& hand, Held& held) {
+  if (held.revoked || held.reported || pursue_effect(hand, held)) return;
   complete(held);
 }
 
@@ -96,7 +98,7 @@ void World::complete(Held& held) {
        Completed{.output = "{\"n\":" + std::to_string(++reports_made_) +
                            ",\"token\":" + std::to_string(held.lease.token) + "}",
                  .cost = Money{dice_.between(0, 8000)}},
-       held.lease.token);
+       held.lease.token, held.effect && held.effect->stage == Pending::Stage::called);
 }
 
 void World::release_lease(Held& held) {
@@ -104,7 +106,7 @@ void World::release_lease(Held& held) {
   send(held, Released{}, held.lease.token);
 }
 
-void World::send(const Held& held, StepOutcome outcome, std::uint64_t token) {
+void World::send(const Held& held, StepOutcome outcome, std::uint64_t token, bool with_effect) {
   const Lease& lease = held.lease;
   static constexpr std::array verbs{"complete", "fail", "release"};
   const char* verb = verbs[outcome.index()];
@@ -115,12 +117,16 @@ void World::send(const Held& held, StepOutcome outcome, std::uint64_t token) {
   auto next = granted_.upper_bound({lease.run, lease.step, token});
   bool surely_stale = next != granted_.end() && std::get<0>(*next) == lease.run && std::get<1>(*next) == lease.step;
   StepReport report{lease.tenant, lease.run, lease.step, token, std::move(outcome)};
+  if (with_effect) report.effect = outcome_of(held);
+  bool owes = completes && (held.forgot_effect || token != lease.token || (held.effect && !with_effect));
   if (dice_.percent(20)) return engine_->report(report);
   engine_->report(
-      report, expect<RunAnswer>([this, completes, surely_stale, tenant = lease.tenant, run = lease.run,
+      report, expect<RunAnswer>([this, completes, surely_stale, owes, tenant = lease.tenant, run = lease.run,
                                  step = lease.step](const auto& answer) {
         if (!answer) {
-          demand(answer.error().code == RefusalCode::lease_lost, "a report that is late is told so", run.str());
+          bool told = answer.error().code == RefusalCode::outcome_missing && owes;
+          demand(told || answer.error().code == RefusalCode::lease_lost, "a report that is late is told so",
+                 run.str() + ": " + answer.error().message);
           return;
         }
         demand(!surely_stale, "a stale token changes nothing",
@@ -147,7 +153,11 @@ void World::heartbeat(Held& held) {
 void World::do_badly(Hand& hand, Held& held) {
   const Lease& lease = held.lease;
   std::string token = "token " + std::to_string(lease.token);
-  switch (dice_.below(12)) {
+  switch (dice_.below(15)) {
+    case 12:
+    case 13:
+    case 14:
+      return act_badly(hand, held);
     case 0:
     case 1:
       held.reported = true;

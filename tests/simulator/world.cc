@@ -47,7 +47,9 @@ World::Habits World::draw_habits(Dice& dice) {
           .foreign = dice.between(0, 6),
           .change_limits = dice.between(0, 6),
           .publish = dice.between(0, 2),
-          .external = dice.percent(30) ? 10 : 0};
+          .external = dice.percent(30) ? 10 : 0,
+          .governed = dice.percent(25) ? 0 : dice.between(30, 100),
+          .change_policy = dice.between(0, 20)};
 }
 
 World::World(std::uint64_t seed, const test::CrashDisk::Image& empty, bool keep_lines)
@@ -57,7 +59,7 @@ World::World(std::uint64_t seed, const test::CrashDisk::Image& empty, bool keep_
       tools_(simulated_tools()),
       disk_(dice_.next(), dice_.percent(95) ? empty : test::CrashDisk::Image{}),
       store_options_(database_options()),
-      checker_(tools_) {
+      checker_(tools_, target_) {
   store_options_.vfs = disk_.vfs();
   limits_.runs_resident_max = dice_.one_of<std::size_t>({0, 1, 3, 10, 1000});
   limits_.unfolded_bytes_max = dice_.one_of<std::size_t>({0, 500, 3000, 20'000, 1 << 20});
@@ -125,6 +127,8 @@ void World::set_up() {
   for (TenantId tenant : tenants_) {
     for (int i = dice_.between(1, 2); i > 0; --i) publish(tenant, "w" + std::to_string(i));
     if (dice_.percent(50)) change_limits();
+    if (habits_.governed > 0 || dice_.percent(30)) introduce_people(tenant);
+    if (habits_.governed > 0 && dice_.percent(70)) change_policy(tenant);
   }
   for (auto& hand : hands_)
     if (dice_.percent(80)) register_hand(*hand);
@@ -138,11 +142,13 @@ void World::one_step() {
   if (dice_.percent(habits_.change_limits)) return change_limits();
   if (dice_.percent(habits_.publish)) return publish(dice_.one_of(tenants_), "w" + std::to_string(dice_.between(1, 3)));
   if (dice_.percent(habits_.die_before_commit / 3)) return die(0);
+  if (dice_.between(1, 1000) <= habits_.change_policy)
+    return dice_.percent(70) ? change_policy(dice_.one_of(tenants_)) : change_people(dice_.one_of(tenants_));
   if (draw <= 12 && checker_.runs().size() < 40) return create_run();
   if (draw <= 20) return resolve_approval();
   if (draw <= 22) return cancel_run();
   if (draw <= 24) return retry_run();
-  if (draw <= 26) return answer_question();
+  if (draw <= 26) return dice_.percent(60) ? answer_question() : dice_.percent(60) ? settle_receipt() : reverse_receipt();
   if (draw <= 27) return report_external();
   if (draw <= 32) return pass_time();
   if (draw <= 62) return work();
@@ -357,7 +363,7 @@ bool World::serve_everyone() {
     if (hand->slots < 4) offer(*hand, 4 - hand->slots);
     for (Held& held : hand->held)
       if (held.is_live(clock_.now())) {
-        complete(held);
+        if (!pursue_effect(*hand, held)) complete(held);
         any = true;
       }
   }
@@ -368,7 +374,9 @@ bool World::serve_everyone() {
       any = true;
     }
     for (StepIndex i = 0; i < run.steps.size(); ++i)
-      if (run.steps[i].status == StepStatus::waiting_input) {
+      if (run.steps[i].status == StepStatus::waiting_input && run.steps[i].doubt) {
+        any = answer_doubt(run, i) || any;
+      } else if (run.steps[i].status == StepStatus::waiting_input) {
         engine_->answer(run.tenant, id, run.definition(i).id, "\"yes\"", Actor{"person:ada"}, {});
         any = true;
       }

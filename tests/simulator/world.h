@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "simulator/actions.h"
 #include "simulator/checker.h"
 #include "simulator/dice.h"
 #include "simulator/failure.h"
@@ -52,6 +53,8 @@ class World {
     int kill_commit, die_before_commit, die_before_release, kill_recovery, power_loss, bad_disk;
     int long_waits;
     int bad_workers, foreign, change_limits, publish, external;
+    int governed;       // attempts that go through the gate
+    int change_policy;  // per mille, like what changes people
   };
   struct Person {
     TenantId tenant;
@@ -94,6 +97,8 @@ class World {
   void meddle();
   const RunModel* any_run();
   Actor anyone();
+  // Somebody of the tenant, by whatever key or account they speak.
+  Actor any_identity(TenantId tenant);
   RunCommand any_command();
 
   // What workers do (workers.cc).
@@ -102,13 +107,36 @@ class World {
   void remove_hand(Hand& hand);
   void offer(Hand& hand, int slots);
   void work();
-  void do_well(Held& held);
+  void do_well(Hand& hand, Held& held);
   void do_badly(Hand& hand, Held& held);
-  void send(const Held& held, StepOutcome outcome, std::uint64_t token);
+  // `with_effect`: it says what became of its call in the same report.
+  void send(const Held& held, StepOutcome outcome, std::uint64_t token, bool with_effect = false);
   void complete(Held& held);
   void release_lease(Held& held);
   void heartbeat(Held& held);
   Held take_lease(Hand& hand, Lease lease);
+
+  // What goes through the gate (effects.cc).
+  void introduce_people(TenantId tenant);
+  void change_people(TenantId tenant);
+  void change_policy(TenantId tenant);
+  // The next thing to do about the effects that the attempt wants; false when there is nothing left but to complete.
+  bool pursue_effect(Hand& hand, Held& held);
+  void propose(Hand& hand, Held& held, std::optional<bool> happened = {});
+  void take_gate_answer(Hand& hand, const Lease& lease, const std::shared_ptr<const Proposal>& proposal,
+                        const std::expected<GateAnswer, Refusal>& answer);
+  void look(Hand& hand, Held& held);
+  void call_target(Held& held);
+  EffectOutcome outcome_of(const Held& held) const;
+  void record_outcome(Hand& hand, Held& held);
+  static Held* find_held(Hand& hand, RunId run, const StepId& step, std::uint64_t token);
+  void act_badly(Hand& hand, Held& held);
+  // Somebody was allowed to, and still may.
+  bool may_still_call(ReceiptId receipt) const;
+  bool answer_doubt(const RunModel& run, StepIndex step);
+  void settle_receipt();
+  void reverse_receipt();
+  const RunModel* any_run_with(ReceiptStatus status, ReceiptId& receipt);
 
   // Wraps a check into a reply that must come when its turn is released, once.
   template <class T, class Check>
@@ -123,6 +151,7 @@ class World {
   test::CrashDisk disk_;
   SqliteOptions store_options_;
   EngineLimits limits_;
+  Target target_;
   Checker checker_;
   std::vector<std::unique_ptr<Hand>> hands_;
 
@@ -145,6 +174,7 @@ class World {
   std::map<TenantId, std::map<std::string, std::string>> published_;  // name -> source
   std::vector<RunId> run_ids_;
   std::set<std::tuple<RunId, StepId, std::uint64_t>> granted_;
+  std::map<TenantId, std::vector<KeyId>> keys_;
 };
 
 // An empty database.

@@ -190,6 +190,41 @@ TEST_F(SqliteFolder, a_damaged_frame_is_a_failure_that_names_it) {
   EXPECT_EQ(seen, 1);
 }
 
+TEST_F(SqliteFolder, frames_wait_for_the_slowest_follower) {
+  SqliteOptions options = options_for(folder_.data());
+  options.frame_bytes_kept = 0;
+  auto oldest = [](Store& store) { return store.frame_after(0)->position; };
+  {
+    SqliteStore store(options);
+    EXPECT_EQ(store.follow("slow", {}), Position{0});
+    EXPECT_EQ(store.follow("quick", {}), Position{0});
+    for (Position at = 1; at <= 20; ++at) commit(store, frame_at(at, at));
+    store.followed("quick", 19);
+    commit(store, frame_at(21, 21));
+    store.tidy();
+    EXPECT_EQ(oldest(store), 1u);
+    store.followed("slow", 7);
+    for (int i = 0; i < 5; ++i) store.tidy();
+    EXPECT_EQ(oldest(store), 8u);
+  }
+  SqliteStore store(options);
+  commit(store, frame_at(22, 22));
+  for (int i = 0; i < 5; ++i) store.tidy();
+  EXPECT_EQ(oldest(store), 8u) << "it waits for one who has not come back yet, too";
+}
+
+TEST_F(SqliteFolder, frames_wait_for_a_follower_up_to_a_limit) {
+  SqliteOptions options = options_for(folder_.data());
+  options.frame_bytes_kept = 0;
+  const std::size_t frame_bytes = frame_at(1).parts.size();
+  options.followed_bytes_max = 10 * frame_bytes;
+  SqliteStore store(options);
+  EXPECT_EQ(store.follow("gone", {}), Position{0});
+  for (Position at = 1; at <= 100; ++at) commit(store, frame_at(at, at));
+  EXPECT_EQ(store.frame_after(0)->position, 91u);
+  EXPECT_EQ(store.follow("gone", {}), Position{0}) << "it finds that something is missing";
+}
+
 TEST_F(SqliteFolder, a_missing_frame_is_a_failure) {
   {
     SqliteStore store(options());

@@ -593,6 +593,27 @@ TEST_P(StoreSuite, starts_are_kept_for_a_minute_behind_the_newest) {
 
 // Tenants are strangers to each other
 
+// Followers
+
+TEST_P(StoreSuite, a_follower_goes_on_where_it_was_also_after_the_store_was_closed) {
+  constexpr Duration hold = std::chrono::seconds(10);
+  auto first = store_->follow("webhooks", hold);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(*first, 0u);
+  commit_run(new_run(acme, 1));
+  commit_run(new_run(acme, 2));
+  Position last = store_->last_position();
+  store_->followed("webhooks", last);
+  EXPECT_EQ(store_->follow("webhooks", hold), last);
+  store_->followed("webhooks", 1);  // by one that is behind
+  EXPECT_EQ(store_->follow("webhooks", hold), last);
+  store_->tidy();
+  store_->unfollow("webhooks");
+  reopen();
+  EXPECT_EQ(store_->follow("webhooks", hold), last);
+  EXPECT_EQ(store_->last_position(), last) << "that somebody has followed is no event";
+}
+
 TEST_P(StoreSuite, a_tenant_sees_nothing_of_another) {
   RunFold fold = new_run(acme, 1);
   fold.row.status = RunStatus::waiting;

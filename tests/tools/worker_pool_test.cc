@@ -459,6 +459,43 @@ TEST_F(WorkerPoolTest, passes_what_may_write_through_the_gate_and_nothing_else) 
   EXPECT_EQ(gate.asked().size(), 3u);
 }
 
+// Allows everything, under one receipt.
+class ReceiptGate final : public Gate {
+ public:
+  static constexpr ReceiptId receipt{{7, 7}};
+  GatePass pass(const Lease&, const Proposal&, const Question&) override { return Allowed{receipt, false, {}}; }
+};
+
+TEST_F(WorkerPoolTest, says_of_a_write_what_became_of_it) {
+  ReceiptGate gate;
+  const auto undo = std::make_shared<const Action>(Action{.connector = "undo"});
+  add(
+      "done", [&](const Lease&, Instant, std::stop_token) { return Completed{"\"out\"", {}, R"({"status":200})", undo}; },
+      false, ToolSpec::Writes::always);
+  add(
+      "refused",
+      [](const Lease&, Instant, std::stop_token) {
+        return Failed{.error_code = "TOOL_FAILED", .message = "it said no, at length", .is_harmless = true};
+      },
+      false, ToolSpec::Writes::always);
+  add(
+      "lost", [](const Lease&, Instant, std::stop_token) { return Failed{.error_code = "TOOL_TIMEOUT", .message = "?"}; },
+      false, ToolSpec::Writes::always);
+  start(gate, 1);
+  pool_->grant({lease("done", 1), lease("refused", 2), lease("lost", 3)});
+  const auto reports = broker_.wait_for_reports(3);
+  ASSERT_TRUE(reports[0].effect && reports[1].effect);
+  EXPECT_EQ(outcome(reports[0]), "\"out\"");
+  EXPECT_EQ(reports[0].effect->receipt, ReceiptGate::receipt);
+  EXPECT_TRUE(reports[0].effect->succeeded);
+  EXPECT_EQ(reports[0].effect->response, R"({"status":200})");
+  EXPECT_EQ(reports[0].effect->undo, undo);
+  EXPECT_FALSE(reports[1].effect->succeeded);
+  EXPECT_EQ(reports[1].effect->error_code, "TOOL_FAILED");
+  EXPECT_EQ(reports[1].effect->message, "it said no, at length");
+  EXPECT_FALSE(reports[2].effect) << "nobody can say: it is in doubt";
+}
+
 TEST_F(WorkerPoolTest, writes_nothing_when_the_gate_breaks) {
   ShutGate gate;
   std::atomic<bool> wrote = false;
@@ -586,38 +623,6 @@ TEST_F(WorkerPoolTest, loses_and_doubles_nothing_under_load) {
   broker_.wait_for_slots(slots + static_cast<int>(leases_max));
   std::set<std::uint64_t> tokens;
   for (const auto& report : broker_.reports()) EXPECT_TRUE(tokens.insert(report.token).second) << report.token;
-}
-
-// ---- The account of an effect
-
-class ReceiptGate final : public Gate {
- public:
-  GatePass pass(const Lease&, const Proposal&, const Question&) override {
-    return Allowed{.receipt = ReceiptId{{1, 2}}};
-  }
-};
-
-TEST_F(WorkerPoolTest, a_write_is_reported_with_what_its_receipt_shall_say) {
-  ReceiptGate gate;
-  add("good", [](const Lease&, Instant, std::stop_token) -> ToolResult {
-    return Completed{.output = R"({"id":7})", .undo = std::make_shared<const Action>(Action{.connector = "x"})};
-  }, false, ToolSpec::Writes::always);
-  add("bad", [](const Lease&, Instant, std::stop_token) -> ToolResult {
-    return Failed{.error_code = "TOOL_RATE_LIMITED", .message = "later", .is_harmless = true};
-  }, false, ToolSpec::Writes::always);
-  start(gate);
-  pool_->grant({lease("good", 1)});
-  auto good = broker_.wait_for_reports(1).front();
-  ASSERT_TRUE(good.effect);
-  EXPECT_EQ(good.effect->response, R"({"id":7})");
-  ASSERT_TRUE(good.effect->undo);
-  EXPECT_EQ(outcome(good), R"({"id":7})");
-  pool_->grant({lease("bad", 2)});
-  auto bad = broker_.wait_for_reports(2).back();
-  ASSERT_TRUE(bad.effect);
-  EXPECT_FALSE(bad.effect->succeeded);
-  EXPECT_EQ(bad.effect->error_code, "TOOL_RATE_LIMITED");
-  EXPECT_EQ(bad.effect->message, "later");
 }
 
 // ---- Secrets

@@ -13,6 +13,8 @@ namespace pawl::postgres {
 namespace {
 
 constexpr auto connecting_max = std::chrono::seconds(10);
+// Of several hosts, one that does not answer must leave time for the others.
+constexpr auto connecting_to_one_of_many_max = std::chrono::seconds(3);
 // An answer that is on its way may still arrive after nobody wants to wait.
 constexpr auto last_answer_wait = std::chrono::seconds(3);
 constexpr int poll_ms = 50;
@@ -58,6 +60,18 @@ bool ends_connection(std::string_view state) {
   return state.empty() || state.starts_with("08") || state.starts_with("57P");
 }
 
+// The one of this number in a list of libpq's: all hosts have the same when there is only one.
+std::string nth(const std::string& list, std::size_t number) {
+  if (list.find(',') == list.npos) return list;
+  std::size_t begin = 0;
+  for (; number > 0; --number) {
+    std::size_t comma = list.find(',', begin);
+    if (comma == list.npos) return {};
+    begin = comma + 1;
+  }
+  return list.substr(begin, list.find(',', begin) - begin);
+}
+
 }  // namespace
 
 bool Refused::is_temporary() const {
@@ -84,10 +98,11 @@ Address::Address(const std::string& url) {
     throw StoreFailure("the database's address cannot be read. It should look like postgres://user@host:5432/database" +
                        (url.find('@') == url.npos ? ": " + reason : std::string()));
   }
+  Parameters parameters;
   std::string host, port, database, user;
   for (auto* option = options.get(); option->keyword; ++option) {
     if (!option->val) continue;
-    parameters_.emplace_back(option->keyword, option->val);
+    parameters.emplace_back(option->keyword, option->val);
     std::string_view keyword = option->keyword;
     if (keyword == "host" || (keyword == "hostaddr" && host.empty())) host = option->val;
     if (keyword == "port") port = option->val;
@@ -95,8 +110,17 @@ Address::Address(const std::string& url) {
     if (keyword == "user") user = option->val;
   }
   for (auto [keyword, value] : defaults)
-    if (std::ranges::none_of(parameters_, [&](const auto& parameter) { return parameter.first == keyword; }))
-      parameters_.emplace_back(keyword, value);
+    if (std::ranges::none_of(parameters, [&](const auto& parameter) { return parameter.first == keyword; }))
+      parameters.emplace_back(keyword, value);
+  auto commas = [](const std::string& list) { return std::ranges::count(list, ','); };
+  if (commas(port) > 0 && commas(port) != commas(host))
+    throw StoreFailure("the database's address has another number of ports than of hosts");
+  // libpq takes a list itself, but does not go on to the next host when one keeps silent and it must not block.
+  for (std::size_t number = 0; number <= static_cast<std::size_t>(commas(host)); ++number) {
+    Parameters& one = hosts_.emplace_back(parameters);
+    for (auto& [keyword, value] : one)
+      if (keyword == "host" || keyword == "hostaddr" || keyword == "port") value = nth(value, number);
+  }
   name_ = fmt::format("the database {} at {}", database.empty() ? user.empty() ? "of your name" : user : database,
                       host.empty() ? "the local socket" : host);
   if (!port.empty()) name_ += ":" + port;
@@ -104,8 +128,25 @@ Address::Address(const std::string& url) {
 
 Connection::Connection(const Address& address, const std::atomic<bool>& given_up)
     : address_(address), given_up_(given_up) {
+  bool is_one = address.hosts_.size() == 1;
+  for (std::size_t number = 0;; ++number) {
+    try {
+      connect(address.hosts_[number], is_one ? connecting_max : connecting_to_one_of_many_max);
+      break;
+    } catch (const ConnectionLost&) {
+      if (number + 1 == address.hosts_.size() || given_up_) throw;
+    }
+  }
+  PQsetErrorVerbosity(handle_.get(), PQERRORS_DEFAULT);
+  PQsetNoticeProcessor(
+      handle_.get(), [](void*, const char*) {}, nullptr);
+  if (PQsetnonblocking(handle_.get(), 1) != 0 || !PQenterPipelineMode(handle_.get())) lost("connecting");
+  has_session_ = call("SELECT pg_backend_pid()", {}).i32(0, 0) == PQbackendPID(handle_.get());
+}
+
+void Connection::connect(const Address::Parameters& host, std::chrono::milliseconds at_most) {
   std::vector<const char*> keywords, values;
-  for (const auto& [keyword, value] : address.parameters_) {
+  for (const auto& [keyword, value] : host) {
     keywords.push_back(keyword.c_str());
     values.push_back(value.c_str());
   }
@@ -115,7 +156,7 @@ Connection::Connection(const Address& address, const std::atomic<bool>& given_up
   if (!handle_ || PQstatus(handle_.get()) == CONNECTION_BAD) lost("connecting");
   PQsetErrorVerbosity(handle_.get(), PQERRORS_VERBOSE);  // the only way to learn why a server refuses
 
-  auto deadline = std::chrono::steady_clock::now() + connecting_max;
+  auto deadline = std::chrono::steady_clock::now() + at_most;
   auto state = PGRES_POLLING_WRITING;
   while (state != PGRES_POLLING_OK) {
     if (state == PGRES_POLLING_FAILED) lost("connecting");
@@ -126,11 +167,6 @@ Connection::Connection(const Address& address, const std::atomic<bool>& given_up
       throw ConnectionLost(fmt::format("{} does not answer", address_.str()), {});
     if (ready > 0) state = PQconnectPoll(handle_.get());
   }
-  PQsetErrorVerbosity(handle_.get(), PQERRORS_DEFAULT);
-  PQsetNoticeProcessor(
-      handle_.get(), [](void*, const char*) {}, nullptr);
-  if (PQsetnonblocking(handle_.get(), 1) != 0 || !PQenterPipelineMode(handle_.get())) lost("connecting");
-  has_session_ = call("SELECT pg_backend_pid()", {}).i32(0, 0) == PQbackendPID(handle_.get());
 }
 
 Rows Connection::ask(TenantId tenant, const char* sql, const Values& values) {

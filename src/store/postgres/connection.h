@@ -39,7 +39,7 @@ class Refused : public std::runtime_error {
   std::string state_;
 };
 
-// Where the database is. Its text names host and database, and never a password.
+// Where the database is: at one host, or at one of several. Its text names host and database, and never a password.
 class Address {
  public:
   // A URL or a libpq connection string; throws StoreFailure when it is neither.
@@ -48,7 +48,8 @@ class Address {
 
  private:
   friend class Connection;
-  std::vector<std::pair<std::string, std::string>> parameters_;
+  using Parameters = std::vector<std::pair<std::string, std::string>>;
+  std::vector<Parameters> hosts_;  // to be tried in this order
   std::string name_;
 };
 
@@ -76,6 +77,7 @@ class Connection {
   PGconn* handle() const { return handle_.get(); }
 
  private:
+  void connect(const Address::Parameters& host, std::chrono::milliseconds at_most);
   Rows exchange(const char* scope, const char* sql, const Values& values);
   void send(const char* sql, const Values& values);
   void flush();

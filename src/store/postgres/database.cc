@@ -82,6 +82,7 @@ Connection& Link::connection(std::optional<Deadline> deadline, const Greet& gree
     std::string reason;
     try {
       auto fresh = std::make_unique<Connection>(database_.address, database_.given_up());
+      if (database_.one_moment) fresh->script("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
       if (greet) greet(*fresh);
       connection_ = std::move(fresh);
       return *connection_;
@@ -99,7 +100,7 @@ Connection& Link::connection(std::optional<Deadline> deadline, const Greet& gree
 }
 
 bool Link::after(const Refused& refused) {
-  if (!refused.is_temporary()) return false;
+  if (!refused.is_temporary() || database_.one_moment) return false;
   // A standby refuses to write for ever; the primary may be at another of the addresses.
   if (refused.state() == "25006") drop();
   if (!refused.state().starts_with("40")) database_.note_lost(refused.what());
@@ -108,6 +109,10 @@ bool Link::after(const Refused& refused) {
 
 void Link::throw_failure(const Refused& refused) {
   throw StoreFailure(fmt::format("{}. {}", refused.what(), advice(refused.state())));
+}
+
+void Link::throw_failure(const ConnectionLost& lost) {
+  throw StoreFailure(fmt::format("{}. What was being read is gone with the connection: start again", lost.what()));
 }
 
 }  // namespace pawl::postgres

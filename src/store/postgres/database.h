@@ -17,9 +17,12 @@ namespace pawl::postgres {
 class Database {
  public:
   using Report = std::function<void(const std::string&)>;
-  Database(const std::string& url, Report report) : address(url), report_(std::move(report)) {}
+  Database(const std::string& url, Report report, bool is_view = false)
+      : address(url), one_moment(is_view), report_(std::move(report)) {}
 
   const Address address;
+  // A connection sees the database as it was when it was made, and writes nothing. One that breaks is not made again.
+  const bool one_moment;
 
   bool is_reachable() const { return reachable_; }
   // The first of a row of failures is reported, and the first success after it.
@@ -74,6 +77,7 @@ class Link {
         return result;
       } catch (const ConnectionLost& lost) {
         reason = lost.what();
+        if (database_.one_moment) throw_failure(lost);
         drop();
         if (tries == 0) continue;  // an old connection says nothing about the database
         database_.note_lost(reason);
@@ -88,6 +92,7 @@ class Link {
   // True when another try makes sense.
   bool after(const Refused& refused);
   [[noreturn]] static void throw_failure(const Refused& refused);
+  [[noreturn]] static void throw_failure(const ConnectionLost& lost);
 
  private:
   Database& database_;

@@ -137,12 +137,43 @@ PostgresStore::PostgresStore(const PostgresOptions& options)
   messenger_.emplace(database_, committer_.server_number());
 }
 
+PostgresStore::PostgresStore(View, const PostgresOptions& options)
+    : options_(options),
+      database_(options.url, options.report, true),
+      committer_(database_),
+      engine_link_(database_),
+      pool_(database_, 1) {
+  auto read = [&](Connection& connection) {
+    postgres::require_version(connection, database_.address);
+    return 0;
+  };
+  pool_.read(read, in(options.open_patience));
+}
+
+std::unique_ptr<PostgresStore> PostgresStore::open_view(const std::string& url) {
+  return std::unique_ptr<PostgresStore>(new PostgresStore(View{}, {.url = url}));
+}
+
+std::vector<std::string> PostgresStore::problems() {
+  std::vector<std::string> found;
+  Rows meters = wander(postgres::wrong_meters, {});
+  for (int row = 0; row < meters.size(); ++row)
+    found.push_back(fmt::format("a cap of {} counts {} leases, and there are {}",
+                                meters.bytes(row, 0).empty() ? "a tenant" : "workflow " + meters.text(row, 0),
+                                meters.i64(row, 1), meters.i64(row, 2)));
+  if (auto count = wander(postgres::requests_for_nothing, {}).i64(0, 0); count > 0)
+    found.push_back(fmt::format("{} idempotency keys belong to runs that are not there", count));
+  return found;
+}
+
 Rows PostgresStore::look(const char* sql, const Values& values) {
+  if (database_.one_moment) return wander(sql, values);
   std::lock_guard lock(engine_mutex_);
   return engine_link_.read([&](Connection& connection) { return connection.ask_all(sql, values); });
 }
 
 Rows PostgresStore::look(TenantId tenant, const char* sql, const Values& values) {
+  if (database_.one_moment) return list(tenant, sql, values);
   std::lock_guard lock(engine_mutex_);
   return engine_link_.read([&](Connection& connection) { return connection.ask(tenant, sql, values); });
 }
@@ -290,6 +321,29 @@ std::optional<KeptFrame> PostgresStore::frame_after(Position position) {
   return frames_.empty() ? std::nullopt : std::optional(frames_.front());
 }
 
+std::optional<Position> PostgresStore::follow(const std::string& follower, Duration hold) {
+  auto server = static_cast<int>(server_number());
+  Rows rows = wander(postgres::find_follower, Values().text(follower));
+  if (rows.empty()) {
+    wander(postgres::enter_follower, Values().text(follower));
+    rows = wander(postgres::find_follower, Values().text(follower));
+  }
+  Duration left(rows.i64(0, 2));
+  bool is_ours = rows.i32(0, 1) == server;
+  if (is_ours && left > hold / 2) return rows.u64(0, 0);
+  if (!is_ours && left > Duration(0)) return std::nullopt;
+  rows = wander(postgres::hold_follower, Values().text(follower).i32(server).i64(hold.count()));
+  return rows.empty() ? std::nullopt : std::optional(rows.u64(0, 0));
+}
+
+void PostgresStore::followed(const std::string& follower, Position position) {
+  wander(postgres::move_follower, Values().text(follower).u64(position));
+}
+
+void PostgresStore::unfollow(const std::string& follower) {
+  wander(postgres::release_follower, Values().text(follower).i32(static_cast<int>(server_number())));
+}
+
 void PostgresStore::for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) {
   Rows rows = wander(postgres::starts_since, Values().at(since));
   for (int row = 0; row < rows.size(); ++row)
@@ -386,6 +440,21 @@ Store::Stream PostgresStore::history(StreamKey key) {
     if (!rows.is_null(row, 3)) stream.lines += rows.bytes(row, 3);
   }
   return stream;
+}
+
+void PostgresStore::for_each_piece_back(
+    StreamKey key, const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit) {
+  constexpr std::size_t pieces_a_look = 16;
+  for (std::uint64_t before = INT64_MAX;;) {
+    Values values;
+    values.id(key.tenant.bits).id(key.stream).u64(before).limit(pieces_a_look);
+    Rows rows = pool_.read([&](Connection& connection) { return connection.ask(key.tenant, postgres::pieces_before, values); });
+    for (int row = 0; row < rows.size(); ++row) {
+      before = rows.u64(row, 0);
+      if (!visit(before, rows.bytes(row, 1))) return;
+    }
+    if (static_cast<std::size_t>(rows.size()) < pieces_a_look) return;
+  }
 }
 
 void PostgresStore::for_each_stream(const std::function<void(StreamKey)>& visit) {

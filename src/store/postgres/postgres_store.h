@@ -34,6 +34,11 @@ class PostgresStore final : public SharedStore {
  public:
   // Brings the tables to this version first, if nobody else has.
   explicit PostgresStore(const PostgresOptions& options);
+  // All of it as it is at one moment, beside servers that go on: for one thread, which reads only. It is one transaction,
+  // which holds back vacuum and nothing else.
+  static std::unique_ptr<PostgresStore> open_view(const std::string& url);
+  // What does not fit in tables that no stream tells of: what caps count, and what repeated requests are found by.
+  std::vector<std::string> problems();
 
   // What the one who runs this should know, sentence by sentence; empty when all is well.
   const std::vector<std::string>& warnings() const { return warnings_; }
@@ -62,6 +67,9 @@ class PostgresStore final : public SharedStore {
   void for_each_frame(const std::function<void(Position, std::string_view parts)>& visit) override;
   void for_each_ready(const std::function<void(const ReadyStep&)>& visit) override;
   std::optional<KeptFrame> frame_after(Position position) override;
+  std::optional<Position> follow(const std::string& follower, Duration hold) override;
+  void followed(const std::string& follower, Position position) override;
+  void unfollow(const std::string& follower) override;
   void for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) override;
   std::vector<DueRun> leased_runs() override;
   std::vector<DueRun> due_runs(Instant until, std::size_t limit, std::optional<DueRun> after) override;
@@ -76,9 +84,14 @@ class PostgresStore final : public SharedStore {
   std::vector<ReceiptRow> list_receipts(TenantId tenant, const ReceiptFilter& filter) override;
   std::vector<ApprovalRow> list_approvals(TenantId tenant, const ApprovalFilter& filter) override;
   Stream history(StreamKey key) override;
+  void for_each_piece_back(StreamKey key,
+                           const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit) override;
   void for_each_stream(const std::function<void(StreamKey)>& visit) override;
 
  private:
+  struct View {};
+  PostgresStore(View, const PostgresOptions& options);
+
   // For the engine: waits. `list`, for people: gives up.
   postgres::Rows look(const char* sql, const postgres::Values& values);
   postgres::Rows look(TenantId tenant, const char* sql, const postgres::Values& values);

@@ -191,6 +191,14 @@ CREATE TABLE pawl.effects(
   PRIMARY KEY(tenant, key)
 );
 
+-- Who follows the journal across restarts, the last position of which it wants nothing more, and the server whose it is.
+CREATE TABLE pawl.followers(
+  name       text PRIMARY KEY,
+  position   bigint NOT NULL,
+  holder     integer NOT NULL,
+  held_until bigint NOT NULL
+) WITH (fillfactor = 10);
+
 DO $$
 DECLARE
   name text;

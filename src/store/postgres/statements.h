@@ -18,6 +18,20 @@ inline constexpr const char* events_after =
     " ORDER BY position, tenant, stream LIMIT $2";
 inline constexpr const char* events_at =
     "SELECT position, tenant, stream, first_seq, lines FROM pawl.events WHERE position = $1 ORDER BY tenant, stream";
+// Followers. A new one begins behind all that is over now; what is not over yet lies behind that.
+inline constexpr const char* find_follower =
+    "SELECT position, holder, held_until - pawl.now_ms() FROM pawl.followers WHERE name = $1";
+inline constexpr const char* enter_follower =
+    "INSERT INTO pawl.followers(name, position, holder, held_until) SELECT $1, coalesce((SELECT position FROM pawl.events "
+    "WHERE position < " PAWL_EDGE " ORDER BY position DESC LIMIT 1), 0), 0, 0 ON CONFLICT(name) DO NOTHING";
+inline constexpr const char* hold_follower =
+    "UPDATE pawl.followers SET holder = $2, held_until = pawl.now_ms() + $3 "
+    "WHERE name = $1 AND (holder = $2 OR held_until <= pawl.now_ms()) RETURNING position";
+// By whoever has come that far: what is handled is handled.
+inline constexpr const char* move_follower =
+    "UPDATE pawl.followers SET position = $2 WHERE name = $1 AND position < $2";
+inline constexpr const char* release_follower =
+    "UPDATE pawl.followers SET held_until = 0 WHERE name = $1 AND holder = $2";
 // A database that was restored into a cluster whose numbers are behind.
 inline constexpr const char* move_origin =
     "UPDATE pawl.journal j SET origin = j.origin + behind.count FROM (SELECT k.origin, (SELECT coalesce(max(position), "
@@ -101,10 +115,22 @@ inline constexpr const char* run_history =
 inline constexpr const char* tenant_history =
     "SELECT t.seq, t.head, e.first_seq, e.lines FROM pawl.tenants t LEFT JOIN pawl.events e ON e.tenant = t.tenant AND "
     "e.stream = t.tenant WHERE t.tenant = $1 ORDER BY e.first_seq";
+inline constexpr const char* pieces_before =
+    "SELECT first_seq, lines FROM pawl.events WHERE tenant = $1 AND stream = $2 AND first_seq < $3 "
+    "ORDER BY first_seq DESC LIMIT $4";
 inline constexpr const char* run_streams =
     "SELECT tenant, id FROM pawl.runs WHERE (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3";
 inline constexpr const char* tenant_streams =
     "SELECT tenant, tenant FROM pawl.tenants WHERE tenant > $1 AND seq > 0 ORDER BY tenant LIMIT $2";
+
+// What does not fit: nothing, when all is well.
+inline constexpr const char* wrong_meters =
+    "SELECT m.workflow, m.running, n.leases FROM pawl.meters m CROSS JOIN LATERAL (SELECT coalesce(sum(r.leases), 0)::bigint "
+    "AS leases FROM pawl.runs r WHERE r.tenant = m.tenant AND (m.workflow = '' OR r.workflow = m.workflow)) n "
+    "WHERE m.running <> n.leases ORDER BY m.tenant, m.workflow";
+inline constexpr const char* requests_for_nothing =
+    "SELECT count(*) FROM pawl.requests q WHERE NOT EXISTS (SELECT FROM pawl.runs r WHERE r.tenant = q.tenant AND r.id = "
+    "q.run)";
 
 #undef PAWL_RUN_COLUMNS
 #undef PAWL_EDGE

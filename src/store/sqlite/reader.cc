@@ -255,20 +255,22 @@ std::vector<DueRun> Reader::due_runs(Instant until, std::size_t limit, std::opti
   return runs;
 }
 
-Store::Stream Reader::history(StreamKey key) {
-  Store::Stream stream;
-  std::optional<std::int64_t> number;
+Reader::StreamEnd Reader::end_of(StreamKey key) {
+  StreamEnd out;
   IdBytes tenant(key.tenant.bits), run(key.stream);
-  {
-    auto rows = key.is_tenant() ? find_tenant_stream_.query(tenant) : find_run_stream_.query(tenant, run);
-    if (!rows.next()) return stream;
-    stream.last_seq = rows.u64(0);
-    if (!rows.is_null(1)) number = rows.i64(1);
-    stream.head = rows.hash(2);
-  }
-  // Newest piece first, so they are put together from behind. Pieces never change: reading them one by one is safe.
-  std::vector<std::string> pieces;
-  std::uint64_t first_seq = stream.last_seq + 1;
+  auto rows = key.is_tenant() ? find_tenant_stream_.query(tenant) : find_run_stream_.query(tenant, run);
+  if (!rows.next()) return out;
+  out.seq = rows.u64(0);
+  if (!rows.is_null(1)) out.newest = rows.i64(1);
+  out.head = rows.hash(2);
+  return out;
+}
+
+// Pieces never change: reading them one by one is safe.
+void Reader::for_each_piece_back(const StreamEnd& end,
+                                 const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit) {
+  std::optional<std::int64_t> number = end.newest;
+  std::uint64_t first_seq = end.seq + 1;
   while (number) {
     auto rows = find_history_.query(*number);
     if (!rows.next() || rows.u64(1) >= first_seq)
@@ -276,10 +278,26 @@ Store::Stream Reader::history(StreamKey key) {
           fmt::format("{}: the history of a stream is broken. {}", connection_.path(), advice(SQLITE_CORRUPT)));
     number = rows.is_null(0) ? std::nullopt : std::optional(rows.i64(0));
     first_seq = rows.u64(1);
-    pieces.push_back(rows.text(2));
+    if (!visit(first_seq, rows.text(2))) return;
   }
+}
+
+Store::Stream Reader::history(StreamKey key) {
+  const StreamEnd end = end_of(key);
+  Store::Stream stream{.lines = {}, .last_seq = end.seq, .head = end.head};
+  // Newest piece first, so they are put together from behind.
+  std::vector<std::string> pieces;
+  for_each_piece_back(end, [&](std::uint64_t, std::string_view lines) {
+    pieces.emplace_back(lines);
+    return true;
+  });
   for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) stream.lines += *piece;
   return stream;
+}
+
+void Reader::for_each_piece_back(StreamKey key,
+                                 const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit) {
+  for_each_piece_back(end_of(key), visit);
 }
 
 std::optional<KeptFrame> Reader::frame_from(Position position) {

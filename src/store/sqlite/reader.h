@@ -39,6 +39,8 @@ class Reader {
   std::vector<DueRun> leased_runs();
   std::vector<DueRun> due_runs(Instant until, std::size_t limit, std::optional<DueRun> after);
   Store::Stream history(StreamKey key);
+  void for_each_piece_back(StreamKey key,
+                           const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit);
 
   // Pages, so that a long walk holds neither the lock nor the view: each gives what follows the place given.
   std::optional<KeptFrame> frame_from(Position position);
@@ -63,6 +65,16 @@ class Reader {
   std::vector<StreamKey> tenant_streams_after(TenantId tenant, std::size_t limit);
 
  private:
+  // Where a stream's folded part ends.
+  struct StreamEnd {
+    std::uint64_t seq = 0;
+    Hash head;
+    std::optional<std::int64_t> newest;  // piece of history
+  };
+  StreamEnd end_of(StreamKey key);
+  void for_each_piece_back(const StreamEnd& end,
+                           const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit);
+
 
   Connection& connection_;
   const bool has_receipts_;

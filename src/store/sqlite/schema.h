@@ -139,6 +139,12 @@ CREATE TABLE receipts(
 CREATE INDEX receipts_by_key ON receipts(tenant, key) WHERE status IN (0, 1, 3);
 CREATE INDEX receipts_in_doubt ON receipts(tenant, id) WHERE status = 3;
 
+-- Who follows the journal across restarts, and the last frame of which it wants nothing more.
+CREATE TABLE followers(
+  name     TEXT PRIMARY KEY,
+  position INTEGER NOT NULL
+) WITHOUT ROWID;
+
 PRAGMA user_version = 4;
 )sql";
 static_assert(static_cast<int>(ReceiptStatus::intended) == 0 && static_cast<int>(ReceiptStatus::succeeded) == 1 &&
@@ -152,6 +158,11 @@ inline constexpr const char* last_frame = "SELECT position, folded_before FROM f
 inline constexpr const char* frame_sizes = "SELECT length(parts) FROM frames ORDER BY position";
 inline constexpr const char* next_frame =
     "SELECT position, parts FROM frames WHERE position >= ?1 ORDER BY position LIMIT 1";
+
+// Followers.
+inline constexpr const char* all_followers = "SELECT name, position FROM followers";
+inline constexpr const char* put_follower =
+    "INSERT INTO followers(name, position) VALUES(?1, ?2) ON CONFLICT(name) DO UPDATE SET position = excluded.position";
 
 // Streams.
 inline constexpr const char* insert_history = "INSERT INTO history(previous, first_seq, lines) VALUES(?1, ?2, ?3)";
@@ -234,14 +245,16 @@ inline constexpr const char* put_receipt =
     "INSERT INTO receipts(tenant, id, run, status, key) VALUES(?1, ?2, ?3, ?4, ?5) "
     "ON CONFLICT(tenant, id) DO UPDATE SET status = excluded.status";
 inline constexpr const char* find_receipt = "SELECT id, run, status, key FROM receipts WHERE tenant = ?1 AND id = ?2";
+// By name: without figures about the tables SQLite takes the primary key, and walks all receipts of the tenant.
 inline constexpr const char* find_effects =
-    "SELECT id, run, status, key FROM receipts WHERE tenant = ?1 AND key = ?2 AND status IN (0, 1, 3)";
+    "SELECT id, run, status, key FROM receipts INDEXED BY receipts_by_key "
+    "WHERE tenant = ?1 AND key = ?2 AND status IN (0, 1, 3)";
 inline constexpr const char* list_receipts =
     "SELECT id, run, status, key FROM receipts WHERE tenant = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3";
 inline constexpr const char* list_receipts_by_status =
     "SELECT id, run, status, key FROM receipts WHERE tenant = ?1 AND id < ?2 AND status = ?4 ORDER BY id DESC LIMIT ?3";
 inline constexpr const char* list_receipts_in_doubt =
-    "SELECT id, run, status, key FROM receipts WHERE tenant = ?1 AND id < ?2 AND status = 3 ORDER BY id DESC LIMIT ?3";
+    "SELECT id, run, status, key FROM receipts INDEXED BY receipts_in_doubt WHERE tenant = ?1 AND id < ?2 AND status = 3 ORDER BY id DESC LIMIT ?3";
 
 // Tenants and their workflows.
 inline constexpr const char* put_tenant =

@@ -111,7 +111,8 @@ SqliteStore::SqliteStore(const SqliteOptions& options)
   auto page_bytes = static_cast<int>(writing_->number("PRAGMA page_size"));
   writer_.emplace(*writing_, sqlite::WriterLimits{.wal_pages_max = options.wal_bytes_max / page_bytes,
                                                   .wal_pages_idle = options.wal_bytes_idle / page_bytes,
-                                                  .frame_bytes_kept = options.frame_bytes_kept});
+                                                  .frame_bytes_kept = options.frame_bytes_kept,
+                                                  .followed_bytes_max = options.followed_bytes_max});
   if (!one_connection_) {
     checkpointer_.emplace(sqlite::OpenOptions{.path = path, .vfs = options.vfs});
     reading_.emplace(sqlite::OpenOptions{.path = path, .vfs = options.vfs, .read_only = true});
@@ -275,6 +276,19 @@ std::optional<KeptFrame> SqliteStore::frame_after(Position position) {
   return read([&](auto& reader) { return reader.frame_from(position + 1); });
 }
 
+std::optional<Position> SqliteStore::follow(const std::string& follower, Duration) {
+  if (!writer_) throw StoreFailure("this store was opened for reading only");
+  return writer_->followers().enter(follower, [&] {
+    auto oldest = frame_after(0);
+    return oldest ? oldest->position - 1 : last_position();
+  });
+}
+
+void SqliteStore::followed(const std::string& follower, Position position) {
+  if (!writer_) throw StoreFailure("this store was opened for reading only");
+  writer_->followers().move(follower, position);
+}
+
 void SqliteStore::for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) {
   sqlite::Reader::StartPlace place{since, -1, -1};
   while (true) {
@@ -331,6 +345,11 @@ std::vector<ApprovalRow> SqliteStore::list_approvals(TenantId tenant, const Appr
 
 Store::Stream SqliteStore::history(StreamKey key) {
   return read([&](auto& reader) { return reader.history(key); });
+}
+
+void SqliteStore::for_each_piece_back(
+    StreamKey key, const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit) {
+  read([&](auto& reader) { reader.for_each_piece_back(key, visit); });
 }
 
 void SqliteStore::for_each_stream(const std::function<void(StreamKey)>& visit) {

@@ -38,6 +38,9 @@ struct SqliteOptions {
   int wal_bytes_idle = 4 << 20;
   // Folded frames that are kept for those who follow the journal and were away for a moment.
   std::size_t frame_bytes_kept = 8 << 20;
+  // The same for those who follow it across restarts (Store::follow) and have not seen them: what is more is dropped, and
+  // who comes for it finds it gone. A folder that no server runs on any more grows by no more than this.
+  std::size_t followed_bytes_max = 64 << 20;
 };
 
 class SqliteStore final : public Store {
@@ -59,6 +62,8 @@ class SqliteStore final : public Store {
   void for_each_frame(const std::function<void(Position, std::string_view parts)>& visit) override;
   void for_each_ready(const std::function<void(const ReadyStep&)>& visit) override;
   std::optional<KeptFrame> frame_after(Position position) override;
+  std::optional<Position> follow(const std::string& follower, Duration hold) override;
+  void followed(const std::string& follower, Position position) override;
   void for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) override;
   std::vector<DueRun> leased_runs() override;
   std::vector<DueRun> due_runs(Instant until, std::size_t limit, std::optional<DueRun> after) override;
@@ -73,6 +78,8 @@ class SqliteStore final : public Store {
   std::vector<ReceiptRow> list_receipts(TenantId tenant, const ReceiptFilter& filter) override;
   std::vector<ApprovalRow> list_approvals(TenantId tenant, const ApprovalFilter& filter) override;
   Stream history(StreamKey key) override;
+  void for_each_piece_back(StreamKey key,
+                           const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit) override;
   void for_each_stream(const std::function<void(StreamKey)>& visit) override;
 
  private:

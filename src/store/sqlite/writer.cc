@@ -27,6 +27,7 @@ Writer::Writer(Connection& connection, WriterLimits limits)
     : connection_(connection),
       limits_(limits),
       next_checkpoint_pages_(limits.wal_pages_max),
+      followers_(connection),
       transaction_(connection),
       insert_frame_(connection, sqlite::insert_frame),
       prune_frames_(connection, sqlite::prune_frames),
@@ -64,18 +65,26 @@ void Writer::commit(std::span<const Frame> frames) {
   if (frames.empty()) return;
   Transaction transaction(transaction_);
   for (const Frame& frame : frames) write_frame(frame);
+  followers_.write();
   prune_frames(pruned_per_frame_max * frames.size());
   transaction.commit();
 }
 
 bool Writer::prune() {
-  if (first_position_ >= std::min(folded_before_, last_position_) || frame_bytes_in_all_ <= limits_.frame_bytes_kept)
-    return false;
+  bool may_prune = first_position_ < std::min(folded_before_, last_position_) &&
+                   may_drop_oldest(limits_.frame_bytes_kept);
+  if (!may_prune && !followers_.has_news()) return false;
   Position before = first_position_;
   Transaction transaction(transaction_);
+  bool wrote = followers_.write();
   prune_frames(pruned_when_idle_max);
   transaction.commit();
-  return first_position_ != before;
+  return wrote || first_position_ != before;
+}
+
+bool Writer::may_drop_oldest(std::size_t kept_max) const {
+  std::size_t left = frame_bytes_in_all_ - frame_bytes_.front();
+  return left >= kept_max && (first_position_ <= followers_.slowest() || left >= limits_.followed_bytes_max);
 }
 
 void Writer::checkpoint() {
@@ -214,15 +223,13 @@ void Writer::prune_frames(std::size_t count_max) {
     end = last_position_;
     kept_max = 0;
   }
-  Position to = first_position_;
-  while (to < end && frame_bytes_in_all_ - frame_bytes_.front() >= kept_max) {
+  Position before = first_position_;
+  while (first_position_ < end && may_drop_oldest(kept_max)) {
     frame_bytes_in_all_ -= frame_bytes_.front();
     frame_bytes_.pop_front();
-    ++to;
+    ++first_position_;
   }
-  if (to == first_position_) return;
-  prune_frames_.run(to);
-  first_position_ = to;
+  if (first_position_ != before) prune_frames_.run(first_position_);
 }
 
 void Writer::note_frame(std::size_t bytes) {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "store/sqlite/connection.h"
+#include "store/sqlite/follower_cursors.h"
 #include "store/sqlite/schema.h"
 #include "store/store.h"
 
@@ -18,6 +19,7 @@ struct WriterLimits {
   // tidy() moves it already when more than this is left to move.
   int wal_pages_idle = 0;
   std::size_t frame_bytes_kept = 0;
+  std::size_t followed_bytes_max = 0;
 };
 
 class Writer {
@@ -25,8 +27,11 @@ class Writer {
   Writer(Connection& connection, WriterLimits limits);
 
   void commit(std::span<const Frame> frames);
-  // Drops a bounded number of frames that are no longer needed. True when it changed something.
+  // Drops a bounded number of frames that are no longer needed, and writes where followers are. True when it changed
+  // something.
   bool prune();
+  // Thread-safe, unlike the rest.
+  FollowerCursors& followers() { return followers_; }
 
   bool wants_checkpoint() const { return wal_pages_ > next_checkpoint_pages_; }
   bool wants_checkpoint_when_idle() const { return wal_pages_left() > limits_.wal_pages_idle; }
@@ -48,6 +53,8 @@ class Writer {
   void put_starts(const Frame& frame);
   void prune_frames(std::size_t count_max);
   void note_frame(std::size_t bytes);
+  // The oldest frame may go, as far as its size and those who follow are concerned.
+  bool may_drop_oldest(std::size_t kept_max) const;
   void prune_starts();
   void note_wal_pages(int pages);
   int wal_pages_left() const { return wal_pages_ - wal_pages_done_; }
@@ -68,6 +75,7 @@ class Writer {
   Position folded_before_ = 0;
   Instant newest_start_;
 
+  FollowerCursors followers_;
   Transaction::Statements transaction_;
   Statement insert_frame_, prune_frames_;
   Statement insert_history_, append_history_, find_run_stream_, find_tenant_stream_;

@@ -1,0 +1,242 @@
+// What the OpenAPI document says of the gate: actions of remote workers, receipts, people.
+#include "api/openapi_parts.h"
+
+namespace pawl::api::openapi {
+namespace {
+
+using enum Method;
+
+const Field lease{"id", "LeaseId", "The lease's id."};
+const Field receipt{"id", "ReceiptId", "The receipt's id."};
+const Field person{"name", "Name", "The person's name."};
+
+}  // namespace
+
+std::vector<RouteDoc> governance_routes() {
+  return {
+      {.method = post,
+       .pattern = "/leases/{id}/actions",
+       .operation_id = "propose_action",
+       .tag = "leases",
+       .says = "Answers once the decision is durable. `allow`: execute exactly this, then record the outcome. `deny` and "
+               "`needs_approval`: the lease is over; with an approval the step is leased again, and the same action "
+               "proposed again is then allowed.",
+       .path = {lease},
+       .bodies = {{"ProposedAction"}},
+       .answers = {{200, "The decision.", {{"GateDecision"}}}},
+       .problems = {"LEASE_LOST", "EFFECT_IN_PROGRESS", "EFFECT_IN_DOUBT", "ACTION_KEY_REUSED"}},
+      {.method = post,
+       .pattern = "/leases/{id}/actions/{receipt}/outcome",
+       .operation_id = "record_outcome",
+       .tag = "leases",
+       .says = "A repeat is answered as the first one was. A worker that does not know says nothing, and fails or releases "
+               "the step: the effect is then in doubt.",
+       .path = {lease, {"receipt", "ReceiptId", "The receipt that the decision named."}},
+       .bodies = {{"EffectOutcome"}},
+       .answers = {{200, "Recorded.", {{"RecordedOutcome"}}}},
+       .problems = {"NOT_FOUND", "LEASE_LOST", "ALREADY_RESOLVED"}},
+      {.method = post,
+       .pattern = "/leases/{id}/ask",
+       .operation_id = "ask",
+       .tag = "leases",
+       .says = "The lease is over. Once somebody has answered, the step is leased again with question and answer; the attempt "
+               "does not count.",
+       .path = {lease},
+       .bodies = {{"Question"}},
+       .answers = {{200, "Asked.", {{"Asked"}}}},
+       .problems = {"LEASE_LOST"}},
+      {.method = get,
+       .pattern = "/receipts",
+       .operation_id = "list_receipts",
+       .tag = "receipts",
+       .says = "",
+       .query = {{"status", "ReceiptStatus", "Only those."},
+                 {"limit", "1..500", "How many at most; 50 unless told."},
+                 {"cursor", "ReceiptId", "The next_cursor of the page before."}},
+       .answers = {{200, "Receipts, those of the newest runs first.", {{"ReceiptPage"}}}}},
+      {.method = get,
+       .pattern = "/receipts/{id}",
+       .operation_id = "get_receipt",
+       .tag = "receipts",
+       .says = "",
+       .path = {receipt},
+       .answers = {{200, "The receipt.", {{"Receipt"}}}},
+       .problems = {"NOT_FOUND"}},
+      {.method = post,
+       .pattern = "/receipts/{id}/settle",
+       .operation_id = "settle_receipt",
+       .tag = "receipts",
+       .says = "For an effect whose worker was lost in the middle of it. A step that waits for this answer goes on.",
+       .path = {receipt},
+       .bodies = {{"Settlement"}},
+       .answers = {{200, "The receipt after it.", {{"Receipt"}}}},
+       .problems = {"NOT_FOUND", "ALREADY_RESOLVED", "EFFECT_IN_PROGRESS"}},
+      {.method = get,
+       .pattern = "/people",
+       .operation_id = "list_people",
+       .tag = "people",
+       .says = "",
+       .answers = {{200, "The people.", {{"PersonPage"}}}}},
+      {.method = put,
+       .pattern = "/people/{name}",
+       .operation_id = "set_person",
+       .tag = "people",
+       .says = "Replaces what was said of them before. A key or an account is one person's at most.",
+       .path = {person},
+       .bodies = {{"PersonIdentities"}},
+       .answers = {{200, "The person.", {{"Person"}}}}},
+      {.method = delete_,
+       .pattern = "/people/{name}",
+       .operation_id = "remove_person",
+       .tag = "people",
+       .says = "",
+       .path = {person},
+       .answers = {{200, "Who they were.", {{"Person"}}}},
+       .problems = {"NOT_FOUND"}},
+  };
+}
+
+std::vector<ObjectDoc> governance_answers() {
+  return {
+      {"GateDecision",
+       "What the gate says to a proposed action.",
+       {{"decision", "Effect", ""},
+        {"receipt_id?", "ReceiptId", "With allow: where the outcome belongs."},
+        {"is_done?", "flag", "With allow: it has happened already, under this key; do not do it again."},
+        {"response?", "json", "With is_done: what the other side said then."},
+        {"approval_id?", "ApprovalId", "With needs_approval: what people are asked."},
+        {"policy_version", "count", ""},
+        {"rule", "text", "The rule that spoke; empty when none did."},
+        {"reason", "text", "For people."},
+        {"digest", "Hash", "SHA-256 of the action's canonical text, as it was judged."}}},
+      {"RecordedOutcome", "", {{"receipt_id", "ReceiptId", ""}, {"status", "ReceiptStatus", ""}}},
+      {"Asked", "", {{"lease_id", "LeaseId", ""}, {"ok", "flag", ""}}},
+      {"ReceiptSummary",
+       "A receipt in a list.",
+       {{"id", "ReceiptId", ""}, {"run_id", "RunId", ""}, {"status", "ReceiptStatus", ""}, {"idempotency_key", "text", ""}}},
+      {"ReceiptPage",
+       "",
+       {{"items", "[ReceiptSummary]", ""}, {"next_cursor", "ReceiptId?", "For `?cursor=`; null at the end."}}},
+      {"Receipt",
+       "What was done outside, or attempted: who allowed it, what came back, how it can be undone.",
+       {{"id", "ReceiptId", ""},
+        {"run", "RunId", ""},
+        {"step", "Name", ""},
+        {"status", "ReceiptStatus", ""},
+        {"action", "Action", ""},
+        {"digest", "Hash", "Of the action: what was allowed is exactly this."},
+        {"idempotent", "flag", "The other side does it once, however often it is called under the key."},
+        {"before", "json", "What was overwritten; null when nobody looked."},
+        {"policy_version", "count", ""},
+        {"rule", "text", ""},
+        {"reason", "text", ""},
+        {"approval", "ApprovalId?", "When people allowed it."},
+        {"calls", "count", "How often it was, or may have been, called under its key."},
+        {"intended_at", "Time", "Durable before the call."},
+        {"resolved_at", "Time?", ""},
+        {"resolved_by", "Actor?", "Who settled a doubt."},
+        {"error_code", "text?", ""},
+        {"message", "text", ""},
+        {"response", "json", "What the other side said."},
+        {"reversible", "flag", ""},
+        {"undo", "Action?", "What would undo it."},
+        {"reverses", "ReceiptId?", "The effect that this one undid."},
+        {"reversed_by", "ReceiptId?", ""}}},
+      {"Person",
+       "Somebody who decides: one person, by whatever keys and accounts they speak.",
+       {{"name", "Name", ""}, {"keys", "[KeyId]", ""}, {"accounts", "[text]", "slack:TEAM:USER"}}},
+      {"PersonPage", "", {{"items", "[Person]", ""}, {"next_cursor", "text?", "Always null."}}},
+  };
+}
+
+std::vector<ObjectDoc> governance_requests() {
+  return {
+      {"ProposedAction",
+       "",
+       {{"token", "count", "Of the lease."},
+        {"connector", "text/128", ""},
+        {"operation", "text/128", ""},
+        {"target", "text/2048", ""},
+        {"fields?", "map", "What would be written; 1 MiB at most."},
+        {"risk?", "Tier", "Low unless told; never below the step's own."},
+        {"idempotency_key?", "text/512", "The step's own unless told. Per tenant; another action under it is refused."},
+        {"idempotent?", "flag", "The other side does it once, however often it is called under this key."},
+        {"before?", "json", "What would be overwritten, for those who decide."},
+        {"can_look?", "flag", "If an earlier call is in doubt, do not ask a person: I can look."},
+        {"happened?", "flag", "I have looked: the call that is in doubt had its effect, or had not."}}},
+      {"EffectOutcome",
+       "",
+       {{"token", "count", "Of the lease."},
+        {"succeeded", "flag", "False: it did not happen, for sure."},
+        {"error_code?", "text/128", "Of a failure; TOOL_FAILED unless told."},
+        {"message?", "text/2000", ""},
+        {"response?", "json", "What the other side said: metadata, without secrets; 64 KiB at most."},
+        {"undo?", "UndoAction", "What would undo it."}}},
+      {"UndoAction",
+       "",
+       {{"connector", "text/128", ""},
+        {"operation", "text/128", ""},
+        {"target", "text/2048", ""},
+        {"fields?", "map", "The input of the step that undoes it: the same tool is given it."},
+        {"risk?", "Tier", ""},
+        {"idempotency_key?", "text/512", ""}}},
+      {"Question", "", {{"token", "count", "Of the lease."}, {"question", "json", "For a person."}}},
+      {"Settlement", "", {{"happened", "flag", "Whether it had its effect."}}},
+      {"PersonIdentities",
+       "",
+       {{"keys?", "[KeyId]", "Ids of API keys of this tenant."}, {"accounts?", "[text]", "slack:TEAM:USER"}}},
+  };
+}
+
+std::vector<ExampleDoc> governance_examples() {
+  return {
+      {"ProposedAction", R"({
+  "token": 1, "connector": "warehouse", "operation": "reserve", "target": "shelf/17",
+  "fields": {"order": 17, "boxes": 2}, "idempotent": true, "before": {"boxes": 0}
+})"},
+      {"GateDecision", R"({
+  "decision": "allow", "policy_version": 3, "rule": "the-rest", "reason": "",
+  "digest": "8d29a1b1eb9a13fec1dd1459cdfd0f004f04498644d533f268837dd4c63f4565",
+  "receipt_id": "rcp_01m7hm5kk9e00atssh0jsk99j4", "is_done": false
+})"},
+      {"EffectOutcome", R"({
+  "token": 1, "succeeded": true, "response": {"reservation": "R-9"},
+  "undo": {"connector": "warehouse", "operation": "release", "target": "shelf/17", "fields": {"reservation": "R-9"}}
+})"},
+      {"RecordedOutcome", R"({"receipt_id": "rcp_01m7hm5kk9e00atssh0jsk99j4", "status": "succeeded"})"},
+      {"Question", R"({"token": 1, "question": {"text": "One box or two?"}})"},
+      {"Asked", R"({"lease_id": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "ok": true})"},
+      {"ReceiptPage", R"({
+  "items": [
+    {
+      "id": "rcp_01m7hm5kk9e00atssh0jsk99j4", "run_id": "run_01m7hm5kk9e00a16va1g5nvbxh", "status": "succeeded",
+      "idempotency_key": "run_01m7hm5kk9e00a16va1g5nvbxh:pack"
+    }
+  ],
+  "next_cursor": null
+})"},
+      {"Receipt", R"({
+  "id": "rcp_01m7hm5kk9e00atssh0jsk99j4", "run": "run_01m7hm5kk9e00a16va1g5nvbxh", "step": "pack",
+  "status": "succeeded",
+  "action": {
+    "connector": "warehouse", "operation": "reserve", "target": "shelf/17", "fields": {"boxes": 2, "order": 17},
+    "risk": "low", "idempotency_key": "run_01m7hm5kk9e00a16va1g5nvbxh:pack"
+  },
+  "digest": "8d29a1b1eb9a13fec1dd1459cdfd0f004f04498644d533f268837dd4c63f4565", "idempotent": true,
+  "before": {"boxes": 0}, "policy_version": 3, "rule": "the-rest", "reason": "", "approval": null, "calls": 1,
+  "intended_at": "2026-11-16T07:29:29.885Z", "resolved_at": "2026-11-16T07:29:30.102Z", "resolved_by": null,
+  "error_code": null, "message": "", "response": {"reservation": "R-9"}, "reversible": true,
+  "undo": {
+    "connector": "warehouse", "operation": "release", "target": "shelf/17", "fields": {"reservation": "R-9"},
+    "risk": "low", "idempotency_key": "undo:rcp_01m7hm5kk9e00atssh0jsk99j4"
+  },
+  "reverses": null, "reversed_by": null
+})"},
+      {"Settlement", R"({"happened": true})"},
+      {"PersonIdentities", R"({"keys": [], "accounts": ["slack:T0123:U0456"]})"},
+      {"Person", R"({"name": "ada", "keys": [], "accounts": ["slack:T0123:U0456"]})"},
+      {"PersonPage", R"({"items": [{"name": "ada", "keys": [], "accounts": ["slack:T0123:U0456"]}], "next_cursor": null})"},
+  };
+}
+
+}  // namespace pawl::api::openapi

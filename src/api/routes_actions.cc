@@ -1,0 +1,181 @@
+// The gate, for remote workers: what a step's worker may do outside, what came of it, what it asks a person.
+//
+//   actions -> allow: execute exactly this, then outcome -> complete
+//           -> deny, needs_approval: the lease is over, drop the work
+#include "api/api.h"
+#include "api/lease_id.h"
+#include "crypto/sha256.h"
+
+namespace pawl::api {
+namespace {
+
+using boost::json::object;
+
+constexpr std::size_t question_bytes_max = std::size_t{64} << 10;
+
+Refusal lease_is_over() { return {RefusalCode::lease_lost, "this lease is over; drop the work"}; }
+
+LeaseRef lease_of(const Call& call) {
+  auto lease = parse_lease_id(call.path[0]);
+  if (!lease) throw problem_of(lease_is_over());
+  return *lease;
+}
+
+std::uint64_t token_in(const Input& input) {
+  auto token = input.number("token", 0, INT64_MAX);
+  if (!token) input.refuse("token", "is missing");
+  return static_cast<std::uint64_t>(*token);
+}
+
+// `key`: under which it may happen once, when the request does not say.
+Action read_action_of(const Input& input, const std::string& key) {
+  Action action{.connector = input.text("connector", action_name_chars_max),
+                .operation = input.text("operation", action_name_chars_max),
+                .target = input.text("target", action_target_chars_max),
+                .fields = input.json("fields", "{}", action_fields_bytes_max, "ACTION_TOO_LARGE"),
+                .risk = input.word<Tier>("risk").value_or(Tier::low),
+                .idempotency_key = input.text_or("idempotency_key", key, action_key_chars_max)};
+  if (const Json* fields = input.find("fields"); fields && !fields->is_object()) input.refuse("fields", "must be an object");
+  return action;
+}
+
+struct Wish {
+  LeaseRef lease;
+  std::uint64_t token = 0;
+  Proposal proposal;
+  bool can_look = false;
+  std::optional<bool> happened;
+};
+
+Wish read_wish(const Call& call) {
+  call.query.only({});
+  Wish wish{.lease = lease_of(call), .proposal = {}};
+  Input input = Input::parse(call.request);
+  input.only({"token", "connector", "operation", "target", "fields", "risk", "idempotency_key", "idempotent", "before",
+              "can_look", "happened"});
+  wish.token = token_in(input);
+  wish.proposal.action = read_action_of(input, "");
+  wish.proposal.idempotent = input.flag("idempotent").value_or(false);
+  wish.proposal.before = input.json("before", "", action_metadata_bytes_max, "ACTION_TOO_LARGE");
+  wish.happened = input.flag("happened");
+  wish.can_look = input.flag("can_look").value_or(wish.happened.has_value());
+  return wish;
+}
+
+object answer_object(const GateAnswer& answer, const Hash& digest) {
+  object out{{"decision", to_string(answer.effect)},
+             {"policy_version", answer.grounds.policy_version},
+             {"rule", answer.grounds.rule},
+             {"reason", answer.grounds.reason},
+             {"digest", digest.hex()}};
+  if (answer.effect == Effect::needs_approval) out["approval_id"] = answer.approval.str();
+  if (answer.effect != Effect::allow) return out;
+  out["receipt_id"] = answer.receipt.str();
+  out["is_done"] = answer.is_done;
+  if (answer.is_done) {
+    auto response = parse_json(answer.response);
+    out["response"] = response ? std::move(*response) : Json(nullptr);
+  }
+  return out;
+}
+
+void judge(CallPtr call, Wish wish, const Engine::LeaseContext& context) {
+  Action& action = wish.proposal.action;
+  if (action.idempotency_key.empty()) action.idempotency_key = context.idempotency_key;
+  action.risk = std::max(action.risk, context.risk);
+  if (auto fits = check_action(action); !fits) refuse_input("", fits.error());
+  Hash digest = wish.proposal.digest = digest_of(sha256, action);
+  call->api.gatekeeper().propose(
+      {.action = {.tenant = call->who.tenant,
+                  .run = wish.lease.run,
+                  .step = wish.lease.step,
+                  .token = wish.token,
+                  .proposal = std::make_shared<const Proposal>(std::move(wish.proposal)),
+                  .verdict = {},
+                  .can_look = wish.can_look,
+                  .happened = wish.happened},
+       .workspace = context.workspace,
+       .workflow = context.workflow},
+      [call, digest](std::expected<GateAnswer, Refusal> answer) {
+        if (!answer) return call->answer(problem_of(answer.error()));
+        call->answer(200, answer_object(*answer, digest));
+      });
+}
+
+// What the policy is told of where the action comes from, and how risky it is at least, is the run's own to say.
+void propose(CallPtr call) {
+  Wish wish = read_wish(*call);
+  call->api.runtime().post([call, wish = std::move(wish)](Engine& engine) mutable {
+    auto context = engine.lease_context(call->who.tenant, wish.lease.run, wish.lease.step, wish.token);
+    in_background(call, [call, wish = std::move(wish), context = std::move(context)](Call&) mutable {
+      if (!context) throw problem_of(lease_is_over());
+      judge(call, std::move(wish), *context);
+    });
+  });
+}
+
+void record_outcome(CallPtr call) {
+  call->query.only({});
+  LeaseRef lease = lease_of(*call);
+  auto receipt = ReceiptId::parse(call->path[1]);
+  if (!receipt) throw not_found();
+  Input input = Input::parse(call->request);
+  input.only({"token", "succeeded", "error_code", "message", "response", "undo"});
+  std::uint64_t token = token_in(input);
+  auto succeeded = input.flag("succeeded");
+  if (!succeeded) input.refuse("succeeded", "is missing: true or false");
+  EffectOutcome outcome{
+      .receipt = *receipt,
+      .succeeded = *succeeded,
+      .error_code = *succeeded ? "" : input.text_or("error_code", "TOOL_FAILED", diagnostic_code_chars_max),
+      .message = input.text_or("message", "", diagnostic_message_chars_max),
+      .response = input.json("response", "null", action_metadata_bytes_max, "ACTION_TOO_LARGE")};
+  if (const Json* undo = input.find("undo")) {
+    if (!*succeeded) input.refuse("undo", "belongs to what succeeded");
+    if (!undo->is_object()) input.refuse("undo", "must be an action");
+    Input in(undo->get_object(), "/undo");
+    in.only({"connector", "operation", "target", "fields", "risk", "idempotency_key"});
+    Action action = read_action_of(in, "undo:" + receipt->str());
+    if (auto fits = check_action(action); !fits) refuse_input("/undo", fits.error());
+    outcome.undo = std::make_shared<const Action>(std::move(action));
+  }
+  call->api.runtime().post([call, lease, token, outcome = std::move(outcome)](Engine& engine) {
+    auto status = outcome.succeeded ? ReceiptStatus::succeeded : ReceiptStatus::failed;
+    engine.record_outcome(call->who.tenant, lease.run, lease.step, token, outcome,
+                          [call, status, id = outcome.receipt](std::expected<RunAnswer, Refusal> done) {
+                            if (!done) return call->answer(problem_of(done.error()));
+                            call->answer(200, object{{"receipt_id", id.str()}, {"status", to_string(status)}});
+                          });
+  });
+}
+
+// The lease is over: the step is leased again once there is an answer, which its input then holds.
+void ask(CallPtr call) {
+  call->query.only({});
+  LeaseRef lease = lease_of(*call);
+  Input input = Input::parse(call->request);
+  input.only({"token", "question"});
+  std::uint64_t token = token_in(input);
+  if (!input.has("question")) input.refuse("question", "is missing");
+  JsonText question = input.json("question", {}, question_bytes_max, "QUESTION_TOO_LARGE");
+  call->api.runtime().post([call, lease, token, question = std::move(question)](Engine& engine) {
+    engine.ask(call->who.tenant, lease.run, lease.step, token, question, [call, lease](std::expected<RunAnswer, Refusal> done) {
+      if (!done) return call->answer(problem_of(done.error()));
+      call->answer(200, object{{"lease_id", lease_id(lease.run, lease.step)}, {"ok", true}});
+    });
+  });
+}
+
+}  // namespace
+
+std::vector<Route> action_routes() {
+  using enum Method;
+  using enum Access;
+  return {
+      {post, "/leases/{id}/actions", worker, propose, "Propose a side effect; learn whether it may happen"},
+      {post, "/leases/{id}/actions/{receipt}/outcome", worker, record_outcome, "Say what became of an allowed action"},
+      {post, "/leases/{id}/ask", worker, ask, "Ask a person, and give the step back until there is an answer"},
+  };
+}
+
+}  // namespace pawl::api

@@ -1,0 +1,110 @@
+#include <boost/json/array.hpp>
+
+#include "api/api.h"
+#include "evidence/notary.h"
+
+namespace pawl::api {
+namespace {
+
+using boost::json::array;
+using boost::json::object;
+
+constexpr std::uint64_t page_usual = 50, page_max = 500;
+
+// The run is looked at first: what does not concern the caller, or has not ended, is refused before anything is signed.
+void get_evidence(CallPtr call) {
+  call->query.only({"partial"});
+  const std::string* partial = call->query.find("partial");
+  if (partial && *partial != "true" && *partial != "false") refuse_input("partial", "It must be true or false.");
+  const bool is_partial = partial && *partial == "true";
+  RunId id = run_of(*call);
+  with_fresh_tables(call, id, [id, is_partial](Call& c) {
+    auto row = c.api.store().load(c.who.tenant, id);
+    if (!row) throw not_found();
+    if (!is_partial && !is_terminal(row->status))
+      throw problem_of(Refusal{RefusalCode::run_not_ended,
+                               "the run has not ended; ?partial=true gives what there is so far"});
+    Bundle bundle = c.api.notary().bundle(c.who.tenant, id);
+    c.respond({.status = 200,
+               .content_type = "application/zip",
+               .body = std::move(bundle.bytes),
+               .headers = {{"Content-Disposition", "attachment; filename=\"" + id.str() + ".zip\""}},
+               .stream = {}});
+  });
+}
+
+void list_checkpoints(CallPtr call) {
+  call->query.only({"limit", "cursor"});
+  const std::size_t limit = call->query.number("limit", page_usual, page_max);
+  std::optional<std::uint64_t> before;
+  if (call->query.find("cursor")) before = call->query.number("cursor", 0, INT64_MAX);
+  in_background(call, [before, limit](Call& c) {
+    auto made = pawl::list_checkpoints(c.api.store(), c.who.tenant, before, limit + 1);
+    const bool more = made.size() > limit;
+    if (more) made.resize(limit);
+    array items;
+    for (const SignedCheckpoint& each : made) items.push_back(checkpoint_object(each));
+    c.answer(200, object{{"items", std::move(items)},
+                         {"next_cursor", more ? Json(std::to_string(made.back().checkpoint.number)) : Json(nullptr)}});
+  });
+}
+
+void make_checkpoint(CallPtr call) {
+  call->query.only({});
+  Input::parse(call->request).only({});
+  in_background(call, [](Call& c) {
+    const bool is_new = c.api.notary().cover_all(c.who.tenant);
+    auto made = pawl::list_checkpoints(c.api.store(), c.who.tenant, {}, 1);
+    if (made.empty()) throw not_found();
+    c.answer(is_new ? 201 : 200, checkpoint_object(made[0]));
+  });
+}
+
+void prove_consistency(CallPtr call) {
+  call->query.only({"from", "to"});
+  const std::uint64_t from = call->query.number("from", 0, INT64_MAX), to = call->query.number("to", 0, INT64_MAX);
+  if (from == 0) refuse_input("from", "It must be the number of a checkpoint.");
+  in_background(call, [from, to](Call& c) {
+    auto latest = pawl::list_checkpoints(c.api.store(), c.who.tenant, {}, 1);
+    if (latest.empty()) throw not_found();
+    auto proof = find_consistency(c.api.store(), c.who.tenant, from, to == 0 ? latest[0].checkpoint.number : to);
+    if (!proof) throw not_found();
+    object out = consistency_object(*proof);
+    out["keys"] = keys_object(c.api.notary().keys().known);
+    c.answer(200, out);
+  });
+}
+
+void list_signing_keys(CallPtr call) {
+  call->query.only({});
+  in_background(call, [](Call& c) {
+    c.answer(200, object{{"items", keys_object(c.api.notary().keys().known)}, {"next_cursor", nullptr}});
+  });
+}
+
+void rotate_signing_key(CallPtr call) {
+  call->query.only({});
+  Input::parse(call->request).only({});
+  require_house(*call);
+  in_background(call, [](Call& c) {
+    array keys = keys_object(c.api.notary().rotate().known);
+    c.answer(201, keys.back());
+  });
+}
+
+}  // namespace
+
+std::vector<Route> evidence_routes() {
+  using enum Method;
+  using enum Access;
+  return {
+      {get, "/runs/{id}/evidence", viewer, get_evidence, "A run's evidence bundle"},
+      {get, "/checkpoints", viewer, list_checkpoints, "List signed checkpoints, newest first"},
+      {post, "/checkpoints", operator_, make_checkpoint, "Make a checkpoint now"},
+      {get, "/checkpoints/consistency", viewer, prove_consistency, "A proof that nothing was taken back between two checkpoints"},
+      {get, "/signing-keys", viewer, list_signing_keys, "The public keys that sign here"},
+      {post, "/signing-keys/rotate", admin, rotate_signing_key, "Let a new key sign (admins of the tenant default)"},
+  };
+}
+
+}  // namespace pawl::api

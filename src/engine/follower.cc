@@ -1,0 +1,178 @@
+#include "engine/follower.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+
+namespace pawl {
+
+Following::Following(Store& store, Follower& follower, FollowingOptions options)
+    : store_(store),
+      shared_(store.shared()),
+      follower_(follower),
+      name_(follower.name()),
+      options_(std::move(options)) {}
+
+Following::~Following() { stop(); }
+
+void Following::start() {
+  // Before anything else is committed, so that nothing is dropped that it has not seen.
+  if (!shared_) {
+    position_ = store_.follow(name_, options_.hold).value_or(0);
+    last_ = store_.last_position();
+    for (const Tenant& tenant : store_.tenants()) learn(tenant);
+  }
+  thread_ = std::thread([this] { work(); });
+  pthread_setname_np(thread_.native_handle(), ("pawl-" + name_).substr(0, 15).c_str());
+}
+
+void Following::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Following::learn(const Tenant& tenant) {
+  bool wants = follower_.wants(tenant);
+  auto copy = wants ? std::make_shared<const Tenant>(tenant) : nullptr;
+  std::lock_guard lock(mutex_);
+  if (wants)
+    wanted_[tenant.id] = std::move(copy);
+  else
+    wanted_.erase(tenant.id);
+}
+
+void Following::publish(const Frame& frame) {
+  for (const TenantFold& fold : frame.tenants) learn(fold.tenant);
+  {
+    std::lock_guard lock(mutex_);
+    last_ = frame.position;
+    if (wanted_.empty()) return;  // it moves on by itself, now and then
+  }
+  changed_.notify_one();
+}
+
+void Following::look() {
+  {
+    std::lock_guard lock(mutex_);
+    may_have_grown_ = true;
+  }
+  changed_.notify_one();
+}
+
+void Following::learn_tenants() {
+  for (const auto& [id, seq] : shared_->tenant_heads()) {
+    auto known = known_.find(id);
+    if (known != known_.end() && known->second >= seq) continue;
+    auto loaded = shared_->load_tenant(id);
+    if (!loaded) continue;
+    learn(loaded->first);
+    known_[id] = loaded->first.seq;
+  }
+}
+
+Position Following::find_end() {
+  if (shared_) {
+    // In this order: a tenant that changed before that end is then known as it was there.
+    Position end = store_.last_position();
+    learn_tenants();
+    return end;
+  }
+  std::lock_guard lock(mutex_);
+  return last_;
+}
+
+void Following::see_frame(const KeptFrame& frame) {
+  for_each_part(frame.parts, [&](const StreamPart& part) {
+    std::shared_ptr<const Tenant> tenant;
+    {
+      std::lock_guard lock(mutex_);
+      auto found = wanted_.find(part.key.tenant);
+      if (found == wanted_.end()) return;
+      tenant = found->second;
+    }
+    std::uint64_t seq = part.first_seq;
+    for (std::string_view lines = part.lines; !lines.empty(); ++seq) {
+      std::string_view line = lines.substr(0, lines.find('\n'));
+      lines.remove_prefix(std::min(line.size() + 1, lines.size()));
+      follower_.see({.position = frame.position, .stream = part.key, .seq = seq, .line = line, .tenant = *tenant});
+    }
+  });
+}
+
+Following::Progress Following::go_on() {
+  auto held = store_.follow(name_, options_.hold);
+  if (!held) return Progress::elsewhere;
+  Position position = *held;
+  Position end = find_end();
+  end_ = end;
+  bool wants_any = false;
+  {
+    std::lock_guard lock(mutex_);
+    wants_any = !wanted_.empty();
+  }
+  const Position before = position;
+  if (!wants_any) position = std::max(position, end);
+  for (std::size_t bytes = 0; position < end && bytes < options_.batch_bytes_max;) {
+    auto frame = store_.frame_after(position);
+    if (!frame || frame->position > end) {
+      position = end;
+      break;
+    }
+    // Positions of a shared journal have gaps.
+    if (!shared_ && frame->position != position + 1) {
+      if (options_.report)
+        options_.report("the follower " + name_ + " fell so far behind that events it had not seen are gone: frames " +
+                        std::to_string(position + 1) + " to " + std::to_string(frame->position - 1));
+      follower_.missed(position + 1, frame->position - 1);
+    }
+    see_frame(*frame);
+    bytes += frame->parts.size();
+    position = frame->position;
+  }
+  if (position > before) {
+    if (wants_any) follower_.settle();
+    store_.followed(name_, position);
+  }
+  position_ = position;
+  return position < end ? Progress::behind : Progress::caught_up;
+}
+
+void Following::work() {
+  auto soon = [](Duration span) { return std::chrono::steady_clock::now() + span; };
+  Progress progress = Progress::behind;
+  bool failed = false;
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      // Whose follower it is, or is not, is looked at now and then only.
+      bool waits_for_time = failed || progress == Progress::elsewhere || (!shared_ && wanted_.empty());
+      auto until = soon(shared_ && !waits_for_time ? options_.look_period : options_.pause);
+      changed_.wait_until(lock, until, [&] {
+        if (ending_) return true;
+        if (waits_for_time) return false;
+        return progress == Progress::behind || (shared_ ? may_have_grown_ : last_ > position_);
+      });
+      if (ending_) break;
+      may_have_grown_ = false;
+    }
+    try {
+      progress = go_on();
+      failed = false;
+    } catch (const std::exception& error) {
+      if (!failed && options_.report)
+        options_.report("the follower " + name_ + " cannot go on just now, and tries again: " + error.what());
+      failed = true;
+    }
+  }
+  try {
+    store_.unfollow(name_);
+  } catch (const std::exception&) {
+    // The next one has it when the hold is over.
+  }
+}
+
+}  // namespace pawl

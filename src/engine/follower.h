@@ -1,0 +1,118 @@
+// Followers of the journal: what this installation does because of events, beside what the engine itself does.
+//
+// A follower sees the events of the tenants that it wants, in the journal's order, each at least once: after a crash some
+// come again, so what follows from one must be the same when it is done twice (a run under a trigger, an upsert). Its
+// place is kept in the store under its name (Store::follow) and moves only behind events whose consequences are durable,
+// so that a crash between an event and what follows from it loses nothing.
+//
+// One thread a follower: a slow one is in nobody's way. Frames that one has not seen are kept for it up to the store's
+// limit (SqliteOptions::followed_bytes_max; PostgreSQL keeps all). Who falls behind that is told what it missed.
+//
+// With several servers a follower is one server's at a time; when that server dies, another one goes on with it as soon as
+// the hold has run out, and may see again what the dead one saw last.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "store/shared_store.h"
+
+namespace pawl {
+
+struct JournalEvent {
+  Position position = 0;
+  StreamKey stream;
+  std::uint64_t seq = 0;
+  std::string_view line;  // canonical JSON (core/event.h, core/tenant.h)
+  const Tenant& tenant;   // as it is now, or was a moment ago: never older than the event
+
+  RunId run() const { return {stream.stream}; }  // unless it is the tenant's own stream
+};
+
+// Called by one thread at a time.
+class Follower {
+ public:
+  virtual ~Follower() = default;
+  // Unique in the installation, and for ever: its place is kept under it.
+  virtual std::string name() const = 0;
+  // Whether it wants to see this tenant's events. While it wants nobody's, the journal is not even read. From any thread.
+  virtual bool wants(const Tenant& tenant) const = 0;
+  // May begin what takes time; must not throw for what it sees.
+  virtual void see(const JournalEvent& event) = 0;
+  // Returns once all that follows from what it has seen is durable. What it throws makes it see the same again, later.
+  virtual void settle() = 0;
+  // These frames are not kept any more. It may make up for them from the tables, before settle() returns.
+  virtual void missed(Position /*first*/, Position /*last*/) {}
+};
+
+struct FollowingOptions {
+  // How often a shared journal is looked at while nobody says that it grew.
+  Duration look_period = std::chrono::milliseconds(250);
+  // How long another server waits for one that is gone.
+  Duration hold = std::chrono::seconds(10);
+  // After a failure.
+  Duration pause = std::chrono::seconds(1);
+  std::size_t batch_bytes_max = 1 << 20;
+  // Sentences for the log.
+  std::function<void(const std::string&)> report;
+};
+
+// Takes one follower through the journal, on a thread of its own.
+class Following {
+ public:
+  // Both outlive it. Nothing happens before start().
+  Following(Store& store, Follower& follower, FollowingOptions options = {});
+  ~Following();
+
+  void start();
+  // Ends with what it is at; what is not settled then is seen again.
+  void stop();
+
+  // From the thread that committed it, for every frame, in order; before anybody is answered. Not with several servers.
+  void publish(const Frame& frame);
+  // With several servers: the journal may have grown. From any thread.
+  void look();
+
+  // The last position that it is done with here, and the journal's end when it last looked.
+  Position position() const { return position_.load(std::memory_order_relaxed); }
+  Position end() const { return end_.load(std::memory_order_relaxed); }
+
+ private:
+  enum class Progress { caught_up, behind, elsewhere };
+
+  void work();
+  Progress go_on();
+  // How far the journal is; all tenants are known as they are there, or later.
+  Position find_end();
+  void learn(const Tenant& tenant);
+  void learn_tenants();
+  void see_frame(const KeptFrame& frame);
+
+  Store& store_;
+  SharedStore* const shared_;
+  Follower& follower_;
+  const std::string name_;
+  FollowingOptions options_;
+  std::atomic<Position> position_{0}, end_{0};
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<TenantId, std::shared_ptr<const Tenant>> wanted_;  // those that it wants
+  Position last_ = 0;
+  bool may_have_grown_ = true;
+  bool ending_ = false;
+
+  std::map<TenantId, std::uint64_t> known_;  // the thread's own: how far each tenant's stream was when it was learned
+  std::thread thread_;
+};
+
+}  // namespace pawl

@@ -1,0 +1,65 @@
+// Whoever signs for this installation: covers streams by checkpoints and makes bundles, through an engine that runs.
+//
+// All of it blocks until what was made is durable, so it is for threads that may: never the engine's, the writer's, or one
+// that serves sockets. Any number of them may ask at once.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "engine/clock.h"
+#include "engine/runtime.h"
+#include "evidence/bundle.h"
+
+namespace pawl {
+
+// What was asked for cannot be made; the reason is for people.
+class EvidenceFailure : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class Notary {
+ public:
+  struct Parts {
+    Runtime& runtime;
+    Store& store;
+    const Clock& clock;
+    std::filesystem::path key_file;  // made when it is not there
+  };
+  explicit Notary(Parts parts) : parts_(std::move(parts)) {}
+
+  SigningKeys keys() const { return open_signing_keys(parts_.key_file, parts_.clock.now()); }
+
+  // Checkpoints that cover these runs as they are now; those that are not there are left out. `with_tenant`: and the
+  // tenant's own stream. A tenant without any checkpoint gets one of all its streams. Gives the rows that were covered.
+  std::vector<RunRow> cover(TenantId tenant, std::vector<RunId> runs, bool with_tenant);
+  // Of all streams that no checkpoint covers as they are now; false when there were none.
+  bool cover_all(TenantId tenant);
+
+  // The run as it is now. A run that no checkpoint covers yet is covered first.
+  Bundle bundle(TenantId tenant, RunId run);
+
+  void record(TenantId tenant, BundleStored stored);
+  // A new key signs from now on, for every tenant: it is journaled for each before this returns.
+  SigningKeys rotate();
+
+ private:
+  Engine::TenantHead tenant_head(TenantId tenant);
+  void flush(TenantId tenant, std::optional<RunId> run);
+  // Nothing when somebody else was faster: look again.
+  bool try_record(TenantId tenant, Engine::EvidenceRecord record);
+  void append(TenantId tenant, const std::vector<std::string>& entries, bool with_tenant);
+  void introduce_keys(TenantId tenant, const SigningKeys& keys);
+  std::vector<std::string> uncovered(TenantId tenant);
+  std::vector<RunRow> rows_of(TenantId tenant, std::vector<RunId> runs);
+
+  Parts parts_;
+  std::mutex appending_;  // one checkpoint after the other: two at once would only refuse each other
+};
+
+}  // namespace pawl

@@ -1,0 +1,368 @@
+#include "town/town.h"
+
+#include <algorithm>
+
+#include "simulator/workflow_maker.h"
+
+namespace pawl::town {
+
+using simulator::demand;
+
+namespace {
+
+constexpr int steps_max = 220, rounds_to_settle = 400;
+constexpr std::size_t runs_max = 30, turns_under_way_max = 3, held_max = 60;
+const std::vector<ToolName> all_tools{{"read"}, {"write"}, {"fetch"}};
+
+}  // namespace
+
+// One process: its store, its engine, and the turns that it has decided and not yet committed.
+class Town::Server final : public LeaseSink {
+ public:
+  Server(Town& town, std::uint64_t seed)
+      : town_(town), store(town.stage_.open()), random_(seed), engine(*store, town.tools_, town.clock_, random_) {
+    engine.recover();
+    worker.text = std::string(local_worker_prefix) + std::to_string(store->server_number());
+    engine.add_worker(worker, all_tools, *this);
+  }
+  void grant(std::vector<Lease> leases) override { town_.take(std::move(leases)); }
+  void revoke(RunId run, const StepId& step, std::uint64_t token) override {
+    for (Held& held : town_.held_)
+      if (held.lease.run == run && held.lease.step == step && held.lease.token == token) held.reported = true;
+  }
+  // A request comes in.
+  Engine& asked() {
+    engine.requests_came();
+    engine.begin_round();
+    return engine;
+  }
+
+ private:
+  Town& town_;
+
+ public:
+  std::unique_ptr<PostgresStore> store;
+
+ private:
+  Random random_;
+
+ public:
+  Engine engine;
+  Losses losses;
+  std::deque<Turn> turns;
+  WorkerName worker;
+  // Requests whose answer is owed; those of a process that died are owed by nobody.
+  std::shared_ptr<int> owed = std::make_shared<int>(0);
+};
+
+template <class T, class Check>
+Reply<T> Town::expect(Server& server, Check check) {
+  ++*server.owed;
+  return [this, owed = server.owed, check = std::move(check), said = false](std::expected<T, Refusal> answer) mutable {
+    demand(releasing_, "no answer before the commit is durable", "an answer came out of turn");
+    demand(!std::exchange(said, true), "every request is answered once", "it was answered twice");
+    --*owed;
+    check(answer);
+  };
+}
+
+Town::Town(std::uint64_t seed, Stage& stage, const ToolCatalog& tools)
+    : dice_(seed * 0x9e3779b97f4a7c15ULL + 7), stage_(stage), tools_(tools), chronicle_(tools) {
+  stage_.clear(clock_.now());
+}
+
+Town::~Town() = default;
+
+void Town::run() {
+  for (int n = dice_.between(2, 3); n > 0; --n) servers_.emplace_back();
+  for (std::size_t at = 0; at < servers_.size(); ++at) open(at);
+  set_up();
+  for (int n = 0; n < steps_max; ++n) one_step();
+  faults_ = false;
+  flush();
+  settle_down();
+  auto view = stage_.open();
+  chronicle_.compare(*view);
+  for (const std::string& problem : view->problems()) demand(false, "tables fit each other", problem);
+}
+
+// ---- Processes
+
+void Town::open(std::size_t at) { servers_[at] = std::make_unique<Server>(*this, dice_.next()); }
+
+// With it goes all that it decided. A commit that was under way has happened, and nobody was told.
+void Town::die(std::size_t at, bool during_commit) {
+  Server& server = *servers_[at];
+  if (during_commit && !server.turns.empty()) {
+    Turn& turn = server.turns.front();
+    server.losses.strike({&turn.frame, 1});
+    if (turn.needs_commit) server.store->commit({&turn.frame, 1});
+    read_journal();
+  }
+  servers_[at].reset();
+  open(at);
+}
+
+void Town::set_up() {
+  Server& first = *servers_[0];
+  for (int n = dice_.between(1, 2); n > 0; --n)
+    first.asked().create_tenant("tenant-" + std::to_string(n), Actor{"admin"}, expect<TenantId>(first, [this](const auto& id) {
+                                  tenants_.push_back(id.value());
+                                }));
+  flush();
+  for (TenantId tenant : tenants_)
+    for (const char* name : {"w1", "w2"}) publish(any_server(), tenant, name);
+  flush();
+}
+
+void Town::one_step() {
+  Server& server = any_server();
+  auto at = dice_.below(servers_.size());
+  int draw = dice_.between(1, 100);
+  if (draw <= 2) return die(at, dice_.percent(50));
+  if (draw <= 4) return change_limits(server);
+  if (draw <= 5) return publish(server, dice_.one_of(tenants_), dice_.one_of({"w1", "w2", "w3"}));
+  if (draw <= 17) return create_run(server);
+  if (draw <= 24) return decide(server);
+  if (draw <= 27) return cancel(server);
+  if (draw <= 34) return pass_time(dice_.percent(20) ? dice_.between(Duration(1000), Duration(90'000))
+                                                     : dice_.between(Duration(0), Duration(1000)));
+  if (draw <= 42) return poll(server);
+  if (draw <= 46) return server.engine.offer(server.worker, dice_.between(1, 3));
+  if (draw <= 62) return work(server);
+  if (draw <= 80 && server.turns.size() < turns_under_way_max) return take_turn(server);
+  commit(server);
+}
+
+void Town::pass_time(Duration span) {
+  clock_.pass(span);
+  stage_.set_time(clock_.now());
+}
+
+void Town::take_turn(Server& server) {
+  server.engine.advance();
+  server.turns.push_back(server.engine.take_turn());
+}
+
+void Town::commit(Server& server) {
+  if (server.turns.empty()) return;
+  Turn turn = std::move(server.turns.front());
+  server.turns.pop_front();
+  std::vector<Lost> lost = server.losses.strike({&turn.frame, 1});
+  if (turn.needs_commit) {
+    auto now = server.store->commit({&turn.frame, 1});
+    server.losses.add(now, {&turn.frame, 1});
+    losses_seen_ += static_cast<int>(now.size());
+    lost.insert(lost.end(), now.begin(), now.end());
+    server.engine.durable(turn.frame.position);
+    read_journal();
+  }
+  releasing_ = true;
+  Again again = turn.release([&](Incarnation basis) { return server.losses.contains(basis); });
+  releasing_ = false;
+  if (turn.news.ready) server.engine.ready_is_durable();
+  for (auto& other : servers_)
+    if (other.get() != &server && dice_.percent(70)) other->engine.hear(turn.news);  // or the word got lost
+  server.engine.lose(lost);
+  server.engine.decide_again(std::move(again));
+}
+
+void Town::flush() {
+  for (int rounds = 0; rounds < 50; ++rounds) {
+    for (auto& server : servers_) {
+      take_turn(*server);
+      while (!server->turns.empty()) commit(*server);
+    }
+    if (std::ranges::all_of(servers_, [](const auto& server) { return *server->owed == 0; })) return;
+  }
+  demand(false, "every request is answered", "somebody waits still");
+}
+
+void Town::read_journal() {
+  for (const KeptFrame& frame : stage_.events_behind(read_)) chronicle_.add(frame);
+}
+
+// ---- People
+
+void Town::check_answer(TenantId tenant, const RunAnswer& answer) {
+  const Run* run = chronicle_.find(answer.run);
+  auto what = [&] { return answer.run.str() + " seq " + std::to_string(answer.seq); };
+  demand(run && answer.seq > 0 && run->seq >= answer.seq, "no answer before the commit is durable", what);
+  demand(run->tenant == tenant, "no tenant sees another's", what);
+  demand(chronicle_.status_after(answer.run, answer.seq) == answer.status, "answers say what the journal says", what);
+}
+
+const Run* Town::any_run() {
+  if (chronicle_.runs().empty()) return nullptr;
+  return &std::next(chronicle_.runs().begin(), static_cast<std::ptrdiff_t>(dice_.below(chronicle_.runs().size())))->second;
+}
+
+void Town::create_run(Server& server) {
+  if (chronicle_.runs().size() >= runs_max) return;
+  NewRun request;
+  request.tenant = dice_.one_of(tenants_);
+  const auto& known = published_[request.tenant];
+  if (known.empty()) return;
+  request.workflow.text = *std::next(known.begin(), static_cast<std::ptrdiff_t>(dice_.below(known.size())));
+  request.workspace.text = dice_.one_of({"default", "a"});
+  request.input = "{\"about\":" + std::to_string(dice_.below(1000)) + "}";
+  request.by = Actor{dice_.one_of({"person:ada", "person:bob"})};
+  if (dice_.percent(10)) request.timeout = dice_.between(Duration(500), Duration(120'000));
+  server.asked().create_run(request, expect<RunAnswer>(server, [this, tenant = request.tenant](const auto& answer) {
+                              demand(answer.has_value(), "a run is created of a known workflow", "refused");
+                              check_answer(tenant, *answer);
+                            }));
+}
+
+void Town::publish(Server& server, TenantId tenant, const std::string& name) {
+  server.asked().publish(tenant, simulator::make_workflow(dice_, name), name, Actor{"admin"},
+                         expect<WorkflowRef>(server, [this, tenant, name](const auto& answer) {
+                           demand(answer.has_value(), "what the town writes is a workflow", "refused");
+                           published_[tenant].insert(name);
+                         }));
+}
+
+void Town::change_limits(Server& server) {
+  LimitsSet limits;
+  if (dice_.percent(60)) limits.caps.max_concurrency = dice_.between(1, 3);
+  if (dice_.percent(20)) limits.caps.max_runs_per_min = dice_.between(2, 6);
+  server.asked().set_limits(dice_.one_of(tenants_), limits, Actor{"admin"}, expect<TenantId>(server, [](const auto& answer) {
+                              demand(answer.has_value(), "limits can be set", "refused");
+                            }));
+}
+
+void Town::decide(Server& server) {
+  const Run* run = any_run();
+  if (!run) return;
+  ResolveApproval command{.approval = {}, .approve = dice_.percent(80),
+                          .by = Actor{dice_.one_of({"person:one", "person:two", "person:ada"})}, .reason = {}};
+  server.asked().command(run->tenant, run->id, command,
+                         expect<RunAnswer>(server, [this, tenant = run->tenant](const auto& answer) {
+                           if (answer) return check_answer(tenant, *answer);
+                           demand(answer.error().code != RefusalCode::not_found, "what was acknowledged is there", "a run");
+                         }));
+}
+
+void Town::cancel(Server& server) {
+  const Run* run = any_run();
+  if (!run) return;
+  server.asked().command(run->tenant, run->id, CancelRun{Actor{"person:ada"}, "why not"},
+                         expect<RunAnswer>(server, [this, tenant = run->tenant, id = run->id](const auto& answer) {
+                           const Run& now = *chronicle_.find(id);
+                           demand(is_terminal(now.status), "a cancel ends the run, or finds it ended", id.str());
+                           demand(answer.has_value() == (now.status == RunStatus::canceled),
+                                  "cancel and completion see one end", id.str());
+                           if (answer) check_answer(tenant, *answer);
+                         }));
+}
+
+// ---- Workers
+
+void Town::poll(Server& server) {
+  Engine::Poll poll{.tenant = dice_.one_of(tenants_),
+                    .worker = {dice_.one_of({"remote-1", "remote-2"})},
+                    .tools = all_tools,
+                    .max = dice_.between(1, 3),
+                    .wait = Duration(dice_.one_of({0, 500, 5000})),
+                    .is_wanted = {},
+                    .reply = [this](std::vector<Lease> leases) { take(std::move(leases)); }};
+  server.asked().poll(std::move(poll));
+}
+
+void Town::take(std::vector<Lease> leases) {
+  for (Lease& lease : leases) {
+    auto what = [&] { return lease.run.str() + " " + lease.step.text + " token " + std::to_string(lease.token); };
+    demand(releasing_, "no grant before its claim is durable", what);
+    demand(granted_.insert({lease.run, lease.step, lease.token}).second, "a lease is granted once", what);
+    const Run* run = chronicle_.find(lease.run);
+    demand(run && run->tenant == lease.tenant, "no grant before its claim is durable", what);
+    const Step& step = run->steps[*run->workflow->find(lease.step)];
+    // By now another server may have gone on with it, when the grant was slow.
+    demand(step.lease_token >= lease.token, "no grant before its claim is durable", what);
+    held_.push_back({std::move(lease)});
+  }
+  while (held_.size() > held_max) held_.pop_front();
+}
+
+void Town::complete(Server& server, Held& held) {
+  held.reported = true;
+  const Lease& lease = held.lease;
+  StepReport report{.tenant = lease.tenant, .run = lease.run, .step = lease.step, .token = lease.token,
+                    .outcome = Completed{.output = std::to_string(lease.token), .cost = Money{dice_.between(0, 100)}}};
+  server.asked().report(report, expect<RunAnswer>(server, [this, lease](const auto& answer) {
+                          if (!answer)
+                            return demand(answer.error().code == RefusalCode::lease_lost, "a report that is late is told so",
+                                          answer.error().message);
+                          check_answer(lease.tenant, *answer);
+                          const Run& run = *chronicle_.find(lease.run);
+                          const Step& step = run.steps[*run.workflow->find(lease.step)];
+                          bool stands = step.status == StepStatus::succeeded && step.output == std::to_string(lease.token);
+                          demand(stands || step.status == StepStatus::failed_terminal,
+                                 "a completion that is accepted stands, and no stale one is", lease.run.str());
+                        }));
+}
+
+void Town::work(Server& server) {
+  if (held_.empty()) return;
+  Held& held = held_[dice_.below(held_.size())];
+  const Lease& lease = held.lease;
+  switch (dice_.below(8)) {
+    case 0:
+      server.asked().heartbeat(lease.tenant, lease.run, lease.step, lease.token);
+      return;
+    case 1: {
+      StepReport report{.tenant = lease.tenant, .run = lease.run, .step = lease.step, .token = lease.token,
+                        .outcome = Failed{"SIMULATED", "on purpose", dice_.percent(85), {}, {}}};
+      held.reported = true;
+      return server.asked().report(report, expect<RunAnswer>(server, [](const auto&) {}));
+    }
+    case 2:  // it is never heard of again
+      held.reported = true;
+      return;
+    case 3:  // late, or for the second time
+      return complete(server, held);
+    default:
+      if (!held.reported) complete(server, held);
+  }
+}
+
+// ---- The end: no more faults, everybody does their best, and everything must come to its end
+
+bool Town::serve_everyone() {
+  bool any = false;
+  for (auto& server : servers_) {
+    server->engine.offer(server->worker, 2);
+    for (TenantId tenant : tenants_)
+      server->asked().poll({.tenant = tenant, .worker = {"last"}, .tools = all_tools, .max = 4, .wait = Duration(0),
+                            .is_wanted = {}, .reply = [this](std::vector<Lease> leases) { take(std::move(leases)); }});
+  }
+  for (Held& held : held_)
+    if (!held.reported) {
+      complete(any_server(), held);
+      any = true;
+    }
+  for (const auto& [id, run] : chronicle_.runs())
+    for (const Approval& approval : run.approvals)
+      if (approval.status == ApprovalStatus::requested)
+        for (const char* person : {"person:one", "person:two", "person:three"}) {
+          any_server().asked().command(run.tenant, id, ResolveApproval{approval.id, true, Actor{person}, {}}, {});
+          any = true;
+        }
+  return any;
+}
+
+void Town::settle_down() {
+  auto all_ended = [&] {
+    return std::ranges::all_of(chronicle_.runs(), [](const auto& entry) { return is_terminal(entry.second.status); });
+  };
+  for (int round = 0; round < rounds_to_settle && !all_ended(); ++round) {
+    bool any = serve_everyone();
+    flush();
+    pass_time(any ? Duration(50) : Duration(dice_.one_of({300, 2000, 20'000})));
+  }
+  for (const auto& [id, run] : chronicle_.runs())
+    demand(is_terminal(run.status), "every run ends once faults stop",
+           [&, run_id = id] { return run_id.str() + " is still " + std::string(to_string(run.status)); });
+}
+
+}  // namespace pawl::town
