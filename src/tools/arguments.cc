@@ -108,9 +108,7 @@ TextMap Arguments::text_map(std::string_view key) {
 }
 
 void Arguments::refuse(std::string_view key, std::string_view reason) {
-  if (refusal_) return;
-  refusal_ = invalid_arguments(fmt::format("`{}` {}", key, reason));
-  refusal_->is_harmless = true;
+  if (!refusal_) refusal_ = invalid_arguments(fmt::format("`{}` {}", key, reason));
 }
 
 }  // namespace pawl

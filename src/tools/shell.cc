@@ -268,7 +268,6 @@ Ran run_command(const Command& command, const ToolLimits& limits, std::stop_toke
                                  .dies_with_thread = true});
   if (!process) {
     ran.failed = could_not_start(process.error(), command);
-    ran.failed->is_harmless = true;
     return ran;
   }
   out_pipe.write_end.close();

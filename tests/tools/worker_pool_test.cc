@@ -625,38 +625,6 @@ TEST_F(WorkerPoolTest, loses_and_doubles_nothing_under_load) {
   for (const auto& report : broker_.reports()) EXPECT_TRUE(tokens.insert(report.token).second) << report.token;
 }
 
-// ---- The account of an effect
-
-class ReceiptGate final : public Gate {
- public:
-  GatePass pass(const Lease&, const Proposal&, const Question&) override {
-    return Allowed{.receipt = ReceiptId{{1, 2}}};
-  }
-};
-
-TEST_F(WorkerPoolTest, a_write_is_reported_with_what_its_receipt_shall_say) {
-  ReceiptGate gate;
-  add("good", [](const Lease&, Instant, std::stop_token) -> ToolResult {
-    return Completed{.output = R"({"id":7})", .undo = std::make_shared<const Action>(Action{.connector = "x"})};
-  }, false, ToolSpec::Writes::always);
-  add("bad", [](const Lease&, Instant, std::stop_token) -> ToolResult {
-    return Failed{.error_code = "TOOL_RATE_LIMITED", .message = "later", .is_harmless = true};
-  }, false, ToolSpec::Writes::always);
-  start(gate);
-  pool_->grant({lease("good", 1)});
-  auto good = broker_.wait_for_reports(1).front();
-  ASSERT_TRUE(good.effect);
-  EXPECT_EQ(good.effect->response, R"({"id":7})");
-  ASSERT_TRUE(good.effect->undo);
-  EXPECT_EQ(outcome(good), R"({"id":7})");
-  pool_->grant({lease("bad", 2)});
-  auto bad = broker_.wait_for_reports(2).back();
-  ASSERT_TRUE(bad.effect);
-  EXPECT_FALSE(bad.effect->succeeded);
-  EXPECT_EQ(bad.effect->error_code, "TOOL_RATE_LIMITED");
-  EXPECT_EQ(bad.effect->message, "later");
-}
-
 // ---- Secrets
 
 // Sees what is proposed, and allows it.
