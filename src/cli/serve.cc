@@ -160,6 +160,7 @@ class Service {
     std::thread workers([this, grace] { pool_.stop(grace); });
     server_->stop(grace);
     workers.join();
+    stopping_ = true;
     keeper_.end();
     keeping_.stop();
     runtime_.stop();
@@ -235,7 +236,9 @@ class Service {
     FollowingOptions out;
     out.hold = settings.checkpoint_interval + std::chrono::seconds(30);
     out.batch_bytes_max = 16 << 20;
-    out.report = [this](const std::string& what) { log_.warning(what, {}); };
+    out.report = [this](const std::string& what) {
+      if (!stopping_) log_.warning(what, {});
+    };
     return out;
   }
   void check_signing_key() {
@@ -327,6 +330,7 @@ class Service {
   api::Feed feed_;
   api::Metrics metrics_;
   Runtime runtime_;
+  std::atomic<bool> stopping_ = false;
   Notary notary_;
   std::unique_ptr<Artifacts> artifacts_;
   EvidenceFollower keeper_;
