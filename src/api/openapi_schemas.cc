@@ -118,7 +118,7 @@ void add_texts(object& out) {
       object{{"type", "integer"}, {"minimum", 1}, {"maximum", weight_max}, {"description", "A share of turns."}};
   out["Definition"] =
       object{{"type", "string"}, {"description", "A workflow in YAML; the keys are those of WorkflowDefinition."}};
-  out["Archive"] = object{{"type", "string"}, {"format", "binary"}};
+  out["Archive"] = object{{"type", "string"}, {"description", "A zip archive."}};
   out["PolicyText"] =
       object{{"type", "string"}, {"description", "A policy in YAML; the keys are those of PolicyDefinition."}};
   out["Figures"] = object{{"type", "string"}, {"description", "Prometheus's text format."}};

@@ -161,6 +161,7 @@ class Service {
     std::thread workers([this, grace] { pool_.stop(grace); });
     server_->stop(grace);
     workers.join();
+    stopping_ = true;
     halt();
   }
 
@@ -287,6 +288,9 @@ class Service {
     FollowingOptions out = following_options();
     out.hold = settings.checkpoint_interval + std::chrono::seconds(30);
     out.batch_bytes_max = 16 << 20;
+    out.report = [this](const std::string& what) {
+      if (!stopping_) log_.warning(what, {});
+    };
     return out;
   }
   void check_signing_key() {
@@ -385,6 +389,7 @@ class Service {
   api::Feed feed_;
   api::Metrics metrics_;
   Runtime runtime_;
+  std::atomic<bool> stopping_ = false;
   Notary notary_;
   std::unique_ptr<Artifacts> artifacts_;
   EvidenceFollower keeper_;

@@ -20,7 +20,7 @@ class Answer:
         self.status = response.status
         self.headers = {name.lower(): value for name, value in response.getheaders()}
         self.content_type = self.headers.get("content-type", "").partition(";")[0]
-        self.text = response.read().decode()
+        self.text = response.read().decode(errors="replace")
 
     @property
     def body(self):

@@ -65,5 +65,37 @@ TEST(EventText, a_policy_that_was_published_can_be_read_again) {
   EXPECT_EQ(tenant.seq, 2u);
 }
 
+TEST(EventText, evidence_of_a_tenant_can_be_read_again_and_must_follow_what_was_there) {
+  Tenant tenant;
+  evolve(tenant, {{1}, {}, TenantCreated{"t"}});
+  auto again = [](const TenantPayload& payload) {
+    std::string line, copy;
+    append_event(line, TenantEvent{{7}, Actor{"engine"}, payload});
+    TenantEvent event = parse_tenant_event(line).value();
+    append_event(copy, event);
+    EXPECT_EQ(copy, line);
+    return event;
+  };
+  CheckpointMade made{.checkpoint = {1, 1, {}, {}, {5}, "k1"}, .hash = {}, .signature = "aa", .peaks = {Hash{}}, .entries = {"a"}};
+  made.hash.bytes[0] = 1;
+  EXPECT_FALSE(evolve_checked(tenant, again(made))) << "nobody signs here yet";
+  evolve(tenant, again(SigningKeySet{"k1", "public", {}, {}}));
+  EXPECT_FALSE(evolve_checked(tenant, again(SigningKeySet{"k2", "public", {}, {}}))) << "it follows nothing";
+  evolve(tenant, again(made));
+  EXPECT_FALSE(evolve_checked(tenant, again(made))) << "its number is taken";
+  evolve(tenant, again(SigningKeySet{"k2", "public", "k1", "bb"}));
+  CheckpointMade next = made;
+  next.checkpoint.number = 2;
+  next.checkpoint.size = 2;
+  next.checkpoint.previous = made.hash;
+  EXPECT_FALSE(evolve_checked(tenant, again(next))) << "the old key does not sign any more";
+  next.checkpoint.key = "k2";
+  evolve(tenant, again(next));
+  evolve(tenant, again(BundleStored{RunId{{1, 2}}, 9, made.hash, 100, "/somewhere"}));
+  EXPECT_EQ(tenant.checkpoint.number, 2u);
+  EXPECT_EQ(tenant.signing_keys.at("k1").until, Instant{7});
+  EXPECT_EQ(tenant.seq, 6u);
+}
+
 }  // namespace
 }  // namespace pawl

@@ -101,7 +101,11 @@ TEST_F(SettingsTest, every_setting_can_be_given_in_each_of_the_three_places_and_
                                                 {"log_level", "error"},
                                                 {"access_log", "true"},
                                                 {"connections_max", "100"},
-                                                {"requests_max", "50"}};
+                                                {"requests_max", "50"},
+                                                {"signing_key", "/etc/signing-key.json"},
+                                                {"bundles", "all"},
+                                                {"artifacts", "s3://audit/pawl"},
+                                                {"artifacts_endpoint", "http://127.0.0.1:9000"}};
   for (const Setting& setting : serve_settings()) {
     if (std::holds_alternative<setting::Bytes>(setting.target)) other[setting.name] = "1MiB";
     if (std::holds_alternative<setting::Span>(setting.target) && !other.contains(setting.name))

@@ -524,6 +524,9 @@ TEST_P(StoreSuite, a_list_of_approvals_goes_on_behind_any_of_them_whatever_becam
 
 TEST_P(StoreSuite, tenants_come_back_as_they_were) {
   Tenant full = tenant_named(acme, "acme", 4), bare;
+  full.signing_keys["ed25519:a"] = {"public", Instant{5}, Instant{6}};
+  full.signing_key = "ed25519:a";
+  full.checkpoint = {3, 7, Hash{{1, 2}}, {Hash{{3}}, Hash{{4}}, Hash{{5}}}};
   bare.id = zeta;
   bare.name = "zeta";
   bare.seq = 1;
@@ -544,6 +547,19 @@ TEST_P(StoreSuite, tenants_come_back_as_they_were) {
   EXPECT_EQ(stream.lines, lines_of(StreamKey::of(acme), 1, 6));
   EXPECT_EQ(stream.last_seq, 6u);
   EXPECT_EQ(stream.head, head_after(StreamKey::of(acme), 6));
+
+  std::string back;
+  store_->for_each_piece_back(StreamKey::of(acme), [&](std::uint64_t, std::string_view lines) {
+    back = std::string(lines) + back;
+    return true;
+  });
+  EXPECT_EQ(back, stream.lines);
+  std::vector<std::uint64_t> firsts;
+  store_->for_each_piece_back(StreamKey::of(acme), [&](std::uint64_t first_seq, std::string_view) {
+    firsts.push_back(first_seq);
+    return false;
+  });
+  EXPECT_EQ(firsts, std::vector<std::uint64_t>{5});
 }
 
 TEST_P(StoreSuite, every_version_of_a_workflow_is_kept) {
