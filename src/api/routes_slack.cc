@@ -81,7 +81,8 @@ Problem not_signed() {
   return {.status = 401,
           .code = "UNAUTHORIZED",
           .detail = "This is for Slack: a request that is signed with the signing secret of a tenant's app, and was sent "
-                    "within the last five minutes."};
+                    "within the last five minutes.",
+          .headers = {{"WWW-Authenticate", "Slack"}}};
 }
 
 Problem not_understood(std::string detail) {

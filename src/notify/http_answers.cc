@@ -35,7 +35,8 @@ Failed failure_of(const HttpError& error, const std::string& url) {
     case HttpError::Kind::bad_url:
       return invalid_arguments(fmt::format("{} cannot be used: {}", where, error.message));
     case HttpError::Kind::refused_address:
-      return failure("TOOL_DENIED", fmt::format("{} may not be reached: {}", where, error.message));
+      // Not TOOL_DENIED: no policy spoke, and a run that is denied is one that somebody or some policy said no to.
+      return invalid_arguments(fmt::format("{} may not be reached: {}", where, error.message));
     case HttpError::Kind::too_large:
       return patient_failure("TOOL_OUTPUT_TOO_LARGE", fmt::format("{} answered with too much", where));
     case HttpError::Kind::timed_out:

@@ -86,7 +86,7 @@ class WebhookTool final : public Tool {
       engine.disable_webhook(lease.tenant, {webhook, "it answered 410 Gone"}, house_actor, std::move(reply));
     });
     if (done) reach_.report("the webhook " + webhook + " answered 410 Gone and is disabled until it is set again");
-    Failed out = failure("TOOL_DENIED", "it answered 410 Gone: the webhook is disabled until it is set again");
+    Failed out = failure("TOOL_DEPENDENCY_DOWN", "it answered 410 Gone: the webhook is disabled until it is set again");
     out.retryable = false;
     return out;
   }

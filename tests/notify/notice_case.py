@@ -47,6 +47,9 @@ class Receiver:
             daemon_threads = True
             request_queue_size = 128
 
+            def handle_error(self, *_):  # whoever asked was killed meanwhile
+                pass
+
         self.server = Server(("127.0.0.1", port), Handler)
         self.port = self.server.server_address[1]
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05})
@@ -61,6 +64,8 @@ class Receiver:
             return list(self.requests)
 
     def close(self):
+        if not self.thread.is_alive():
+            return
         self.server.shutdown()
         self.server.server_close()
         self.thread.join()

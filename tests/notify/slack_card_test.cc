@@ -34,14 +34,15 @@ class CardTest : public testing::Test {
   boost::json::object card() { return card_of({.tenant = "acme", .run = run_, .approval = approval_}); }
   // Of the one block with this kind of rich text.
   std::string literal(std::string_view kind) {
-    for (const Json& block : card().at("blocks").as_array())
-      if (block.at("type") == "rich_text" && block.at("elements").at(0).at("type") == kind)
+    auto made = card();
+    for (const Json& block : made.at("blocks").as_array())
+      if (block.at("type") == "rich_text" && block.at("elements").at(0).at("type").as_string() == kind)
         return std::string(block.at("elements").at(0).at("elements").at(0).at("text").as_string());
     return "";
   }
 
   Workflow workflow_;
-  Run run_;
+  pawl::Run run_;
   Approval approval_;
 };
 
@@ -98,7 +99,8 @@ TEST_F(CardTest, keeps_the_limits_and_says_what_is_cut) {
 }
 
 TEST_F(CardTest, has_buttons_that_lead_back) {
-  for (const Json& block : card().at("blocks").as_array()) {
+  auto made = card();
+  for (const Json& block : made.at("blocks").as_array()) {
     if (block.at("type") != "actions") continue;
     auto read = read_button(block.at("elements").at(0).at("value").as_string());
     ASSERT_TRUE(read);
