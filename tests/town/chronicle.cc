@@ -1,6 +1,7 @@
 #include "town/chronicle.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/invariants.h"
 #include "core/snapshot.h"
@@ -42,7 +43,7 @@ const Workflow* Chronicle::workflow(TenantId tenant, const WorkflowName& name, i
 
 void Chronicle::add(const KeptFrame& frame) {
   // A cap holds from the commit that sets it on: what was claimed in the same one was claimed before.
-  for (bool of_tenants : {false, true})
+  for (bool of_tenants : {false, true}) {
     for_each_part(frame.parts, [&](const StreamPart& part) {
       if (part.key.is_tenant() != of_tenants) return;
       auto [head, is_new] = heads_.try_emplace(part.key, genesis(part.key));
@@ -50,6 +51,9 @@ void Chronicle::add(const KeptFrame& frame) {
       of_tenants ? add_tenant(part) : add_run(part);
       lines_[part.key] += part.lines;
     });
+    // What one run gives back in a commit, another may have in it.
+    for (RunId run : std::exchange(claimed_, {})) check_caps(runs_.at(run));
+  }
 }
 
 void Chronicle::add_tenant(const StreamPart& part) {
@@ -98,7 +102,7 @@ void Chronicle::add_run(const StreamPart& part) {
     statuses_[id].push_back(run.status);
   });
   for (const std::string& problem : check_run(run)) demand(false, "runs are sound", id.str() + ": " + problem);
-  if (running_steps(run) > before) check_caps(run);
+  if (running_steps(run) > before) claimed_.push_back(id);
 }
 
 void Chronicle::check_caps(const Run& claimed) const {

@@ -45,6 +45,7 @@ class Chronicle {
   std::map<StreamKey, std::string> lines_;
   std::map<StreamKey, Hash> heads_;
   std::map<std::pair<TenantId, WorkflowName>, int> latest_;
+  std::vector<RunId> claimed_;  // in this commit
 };
 
 }  // namespace pawl::town
