@@ -1,0 +1,160 @@
+"""The gate for remote workers: what they may do outside, what people say to it, what is undone."""
+import unittest
+
+from api_case import REMOTE, ApiCase
+
+RESERVE = {"connector": "warehouse", "operation": "reserve", "target": "shelf/17", "fields": {"boxes": 2}}
+UNDO = {"connector": "warehouse", "operation": "release", "target": "shelf/17", "fields": {"reservation": "R-${{ 9 }}"}}
+TWO = """
+workflow: two
+steps:
+  - {id: first, tool: test.work}
+  - {id: second, tool: test.work}
+"""
+
+
+class GateCase(ApiCase):
+    def propose(self, lease, status=200, **more):
+        body = {"token": lease["token"], **RESERVE, **more}
+        return self.ok(self.admin.post(f"/leases/{lease['lease_id']}/actions", body), status).json
+
+    def outcome(self, lease, receipt, status=200, **more):
+        body = {"token": lease["token"], "succeeded": True, **more}
+        return self.ok(self.admin.post(f"/leases/{lease['lease_id']}/actions/{receipt}/outcome", body), status).json
+
+    def effect(self, lease, undo=None, **more):
+        """Has an effect and completes the step; gives the receipt's id."""
+        decision = self.propose(lease, **more)
+        self.assertEqual(decision["decision"], "allow", decision)
+        self.outcome(lease, decision["receipt_id"], **({"undo": undo} if undo else {}))
+        self.complete(lease)
+        return decision["receipt_id"]
+
+    def receipt(self, receipt):
+        return self.ok(self.admin.get(f"/receipts/{receipt}")).json
+
+
+class Proposing(GateCase):
+    def test_a_step_completes_only_when_its_outcome_is_recorded(self):
+        self.start(REMOTE)
+        lease = self.lease_one()
+        receipt = self.propose(lease)["receipt_id"]
+        result = self.report("complete", lease)
+        self.assertEqual((result["ok"], result["code"]), (False, "OUTCOME_MISSING"))
+        self.outcome(lease, receipt)
+        self.complete(lease)
+        self.assertEqual(self.receipt(receipt)["status"], "succeeded")
+
+    def test_a_denied_action_ends_the_run_and_the_lease(self):
+        self.ok(self.admin.request("PUT", "/policy", "policy: p\nrules: [{id: no, effect: deny, reason: never}]"), 201)
+        run = self.start(REMOTE)["id"]
+        lease = self.lease_one()
+        decision = self.propose(lease)
+        self.assertEqual((decision["decision"], decision["rule"], decision["reason"]), ("deny", "no", "never"))
+        self.run_status(run, "denied")
+        self.refused(self.admin.post(f"/leases/{lease['lease_id']}/actions", {"token": lease["token"], **RESERVE}), 409, "LEASE_LOST")
+
+    def test_an_approved_action_is_allowed_once_exactly_as_it_was_approved(self):
+        run = self.start(REMOTE)["id"]
+        asked = self.propose(self.lease_one(), risk="med")
+        self.assertEqual(asked["decision"], "needs_approval")
+        approval = self.get_run(run)["approvals"][0]
+        self.assertEqual((approval["id"], approval["action"]["fields"]), (asked["approval_id"], RESERVE["fields"]))
+        self.ok(self.admin.post(f"/approvals/{approval['id']}/approve"))
+        lease = self.lease_one()
+        self.effect(lease, risk="med")
+        self.run_status(run, "success")
+
+    def test_what_was_changed_after_the_approval_is_denied(self):
+        run = self.start(REMOTE)["id"]
+        self.ok(self.admin.post(f"/approvals/{self.propose(self.lease_one(), risk='med')['approval_id']}/approve"))
+        changed = self.propose(self.lease_one(), risk="med", fields={"boxes": 3})
+        self.assertEqual((changed["decision"], changed["rule"]), ("deny", "approved_digest"))
+        self.assertEqual(self.get_run(run)["error_code"], "ACTION_CHANGED")
+
+    def test_the_risk_is_at_least_the_steps_own(self):
+        self.start("workflow: risky\nsteps: [{id: only, tool: test.work, risk: med}]")
+        self.assertEqual(self.propose(self.lease_one(), risk="low")["decision"], "needs_approval")
+
+    def test_a_question_comes_back_with_its_answer(self):
+        run = self.start(REMOTE)["id"]
+        lease = self.lease_one()
+        self.ok(self.admin.post(f"/leases/{lease['lease_id']}/ask", {"token": lease["token"], "question": {"text": "which?"}}))
+        self.run_status(run, "waiting")
+        self.ok(self.admin.post(f"/runs/{run}/answer", {"step": lease["step_id"], "answer": "this one"}))
+        again = self.lease_one()
+        self.assertEqual((again["question"], again["answer"], again["attempt"]), ({"text": "which?"}, "this one", 1))
+
+    def test_another_tenant_sees_nothing_of_it(self):
+        self.start(REMOTE)
+        lease = self.lease_one()
+        receipt = self.effect(lease)
+        stranger = self.make_tenant("stranger")
+        for method, path in (("GET", f"/receipts/{receipt}"), ("POST", f"/receipts/{receipt}/reverse"),
+                             ("POST", f"/runs/{lease['run_id']}/undo")):
+            self.refused(stranger.request(method, path), 404, "NOT_FOUND")
+        self.refused(stranger.post(f"/receipts/{receipt}/settle", {"happened": True}), 404, "NOT_FOUND")
+        self.assertEqual(self.ok(stranger.get("/receipts")).json["items"], [])
+
+
+class Undoing(GateCase):
+    def test_a_run_is_undone_backwards_and_its_receipts_say_so(self):
+        run = self.start(TWO)["id"]
+        first = self.effect(self.lease_one(), undo=UNDO)
+        second = self.effect(self.lease_one(), undo=UNDO, target="shelf/18")
+        made = self.ok(self.admin.post(f"/runs/{run}/undo"), 201).json
+        self.assertEqual((made["undoing"], made["left"]), ([second, first], []))
+        self.assertEqual(self.ok(self.admin.post(f"/runs/{run}/undo")).json["run_id"], made["run_id"])
+        for receipt in (second, first):
+            lease = self.lease_one()
+            # What a worker gave as data stays data, whatever it looks like.
+            self.assertEqual((lease["run_id"], lease["input"], lease["idempotency_key"]),
+                             (made["run_id"], UNDO["fields"], f"undo:{receipt}"))
+            undoing = self.effect(lease, target=receipt)
+            self.assertEqual(self.receipt(undoing)["reverses"], receipt)
+            undone = self.receipt(receipt)
+            self.assertEqual((undone["status"], undone["reversed_by"]), ("reversed", undoing))
+        self.run_status(made["run_id"], "success")
+        self.refused(self.admin.post(f"/runs/{run}/undo"), 409, "NOT_REVERSIBLE")
+
+    def test_one_effect_is_undone_and_the_others_stay(self):
+        run = self.start(TWO)["id"]
+        first = self.effect(self.lease_one(), undo=UNDO)
+        second = self.effect(self.lease_one(), target="shelf/18")
+        self.refused(self.admin.post(f"/receipts/{second}/reverse"), 409, "NOT_REVERSIBLE")
+        self.assertEqual(self.ok(self.admin.post(f"/receipts/{first}/reverse"), 201).json["undoing"], [first])
+        self.effect(self.lease_one(), target="shelf/17")
+        self.assertEqual([self.receipt(each)["status"] for each in (first, second)], ["reversed", "succeeded"])
+        self.assertEqual(self.refused(self.admin.post(f"/runs/{run}/undo"), 409, "NOT_REVERSIBLE").status, 409)
+
+    def test_a_part_that_fails_leaves_a_clear_account(self):
+        run = self.start(TWO)["id"]
+        first = self.effect(self.lease_one(), undo=UNDO)
+        second = self.effect(self.lease_one(), undo=UNDO, target="shelf/18")
+        made = self.ok(self.admin.post(f"/runs/{run}/undo"), 201).json
+        self.effect(self.lease_one(), target="shelf/18")
+        self.report("fail", self.lease_one(), message="the shelf is gone", retryable=False)
+        self.run_status(made["run_id"], "failed")
+        self.assertEqual([self.receipt(each)["status"] for each in (second, first)], ["reversed", "succeeded"])
+        rest = self.ok(self.admin.post(f"/runs/{run}/undo"), 201).json
+        self.assertEqual(rest["undoing"], [first])
+
+    def test_an_undo_passes_the_gate_and_survives_a_kill(self):
+        run = self.start(REMOTE)["id"]
+        receipt = self.effect(self.lease_one(), undo={**UNDO, "risk": "med"})
+        made = self.ok(self.admin.post(f"/receipts/{receipt}/reverse"), 201).json
+        asked = self.propose(self.lease_one())
+        self.assertEqual(asked["decision"], "needs_approval")
+        self.restart()
+        self.ok(self.admin.post(f"/approvals/{asked['approval_id']}/approve"))
+        lease = self.lease_one()
+        decision = self.propose(lease)
+        self.outcome(lease, decision["receipt_id"])
+        self.restart()
+        self.assertEqual(self.receipt(receipt)["status"], "reversed")
+        self.assertNotEqual(self.get_run(made["run_id"])["status"], "denied")
+        self.assertEqual(self.types(run)[-1], "receipt.reversed")
+
+
+if __name__ == "__main__":
+    unittest.main()
