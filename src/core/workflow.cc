@@ -13,7 +13,7 @@ namespace pawl {
 namespace {
 
 constexpr std::array<std::string_view, 8> workflow_keys{"workflow", "description", "timeout", "budget_usd",
-                                                        "retry",    "caps",        "steps", "evidence"};
+                                                        "retry",    "caps",        "evidence", "steps"};
 constexpr std::array<std::string_view, 3> caps_keys{"max_concurrency", "max_runs_per_min", "max_writes_per_run"};
 constexpr std::array<std::string_view, 5> retry_keys{"max_attempts", "base", "max", "jitter", "schedule"};
 // Work is a step that a worker runs; a gate is one that people decide. The first four keys are common to both.

@@ -32,8 +32,8 @@ TEST(WorkflowErrors, suggest_the_nearest_key) {
       head("timout: 5s", "2:1: unknown key `timout`; did you mean `timeout`?"),
       head("bugdet_usd: 5", "2:1: unknown key `bugdet_usd`; did you mean `budget_usd`?"),
       head("colour: red",
-           "2:1: unknown key `colour`; a workflow takes workflow, description, timeout, budget_usd, retry, caps and "
-           "steps"),
+           "2:1: unknown key `colour`; a workflow takes workflow, description, timeout, budget_usd, retry, caps, "
+           "evidence and steps"),
       head("caps: {max_concurency: 1}", "2:8: unknown key `max_concurency`; did you mean `max_concurrency`?"),
       head("retry: {delay: 1s}",
            "2:9: unknown key `delay`; `retry` takes max_attempts, base, max, jitter and schedule"),
