@@ -13,6 +13,7 @@ struct Undoing {
   UndoRequest request;
   Reply<UndoAnswer> reply;
   UndoPlan plan;
+  WorkspaceName workspace;
 };
 using UndoingPtr = std::shared_ptr<Undoing>;
 
@@ -21,6 +22,7 @@ void start(UndoingPtr undoing, int version) {
     NewRun run{.tenant = undoing->request.tenant,
                .workflow = undoing->plan.workflow,
                .version = version,
+               .workspace = undoing->workspace,
                .by = undoing->request.by,
                .trigger_type = "undo",
                .trigger_ref = undoing->request.run.str()};
@@ -56,6 +58,7 @@ void undo(Runtime& runtime, UndoRequest request, Reply<UndoAnswer> reply) {
                      auto plan = plan_undo(**run, undoing->request.only, *tools, sha256);
                      if (!plan) return undoing->reply(std::unexpected(plan.error()));
                      undoing->plan = std::move(*plan);
+                     undoing->workspace = (*run)->workspace;
                      publish(undoing);
                    });
   });

@@ -144,11 +144,17 @@ class ServedHouse {
                    .on_commit = {}}),
           notary({runtime, *house.store_, house.clock_,
                   std::filesystem::temp_directory_path() / ("pawl-house-" + std::to_string(::getpid()) + ".json")}),
-          api({runtime, *house.store_, house.keys_, house.directory_, feed, metrics, house.clock_, log, notary}) {}
+          api({runtime, *house.store_, house.keys_, house.directory_, feed, metrics, house.clock_, log, notary, reach}) {
+      reach.find_tenant = [&house](TenantId id) { return house.directory_.find(id); };
+      reach.runtime = &runtime;
+    }
 
     api::Feed feed;
     api::Metrics metrics;
     Log log{{.format = LogFormat::text, .level = LogLevel::error}};
+    notify::Reach reach{.find_secret = [](const std::string&, const std::string&) {
+      return std::expected<std::string, std::string>(std::unexpected("there are no secrets here"));
+    }};
     Runtime runtime;
     Notary notary;
     api::Api api;
