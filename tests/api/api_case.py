@@ -344,6 +344,12 @@ class ApiCase(unittest.TestCase):
     def as_role(self, role, tenant=None):
         return self.client(self.make_key(role, tenant))
 
+    def as_person(self, name, role="approver"):
+        """A new key that the tenant knows to be this person's."""
+        made = self.ok(self.admin.post("/keys", {"role": role}), 201).json
+        self.ok(self.admin.put(f"/people/{name}", {"keys": [made["id"]]}))
+        return self.client(made["key"])
+
     def make_tenant(self, name):
         """Its admin."""
         self.assertIn(self.admin.post("/tenants", {"name": name}).status, (200, 201))

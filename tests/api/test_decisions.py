@@ -101,7 +101,9 @@ class Approvals(ApiCase):
 
     def test_two_people_are_two_keys_and_neither_is_the_one_who_asked(self):
         run = self.waiting(TWO_PEOPLE)["id"]
-        ada, bob = self.as_role("approver"), self.as_role("approver")
+        ada, bob = self.as_person("ada"), self.as_person("bob")
+        # A key that is nobody's answers for whoever made it, and here that is the one who asked.
+        self.refused(self.as_role("approver").post(f"/runs/{run}/approve"), 403, "SELF_APPROVAL")
         self.refused(self.admin.post(f"/runs/{run}/approve"), 403, "SELF_APPROVAL")
         self.refused(self.admin.post(f"/runs/{run}/reject"), 403, "SELF_APPROVAL")
         for _ in range(2):
@@ -111,8 +113,8 @@ class Approvals(ApiCase):
 
     def test_one_of_two_people_can_reject(self):
         run = self.waiting(TWO_PEOPLE)["id"]
-        self.ok(self.as_role("approver").post(f"/runs/{run}/approve"))
-        self.assertEqual(self.ok(self.as_role("approver").post(f"/runs/{run}/reject")).json["status"], "denied")
+        self.ok(self.as_person("ada").post(f"/runs/{run}/approve"))
+        self.assertEqual(self.ok(self.as_person("bob").post(f"/runs/{run}/reject")).json["status"], "denied")
 
     def test_an_approval_that_nobody_gives_expires_and_denies_the_run(self):
         run = self.start(QUICK_EXPIRY)["id"]
