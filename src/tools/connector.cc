@@ -85,8 +85,6 @@ std::string base_url(Arguments& with, std::string_view key, std::string_view oth
 
 std::string short_hash(const Json& value) { return sha256(canonical(value)).hex().substr(0, hash_chars); }
 
-bool has_own_key(const Lease& lease) { return lease.idempotency_key != lease.run.str() + ":" + lease.step.text; }
-
 std::string undo_key(const Lease& lease) {
   return fmt::format("undo:{}:{}:{}", lease.run.str(), lease.step.text,
                      sha256(lease.idempotency_key).hex().substr(0, undo_hash_chars));

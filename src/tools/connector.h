@@ -59,8 +59,6 @@ std::string base_url(Arguments& with, std::string_view key, std::string_view oth
 // The beginning of sha256 over the canonical text: two that differ do not share one.
 std::string short_hash(const Json& value);
 
-// Whether the workflow's author gave the step an idempotency key.
-bool has_own_key(const Lease& lease);
 // For the undo of what this lease does.
 std::string undo_key(const Lease& lease);
 

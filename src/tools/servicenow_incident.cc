@@ -153,7 +153,7 @@ class IncidentUpdate final : public Tool {
     auto plan = Tool::plan(lease, std::move(stop));
     if (!plan) return plan;
     plan->action.target = fmt::format("{}/incident/{}", update.instance, update.sys_id);
-    if (!has_own_key(lease)) plan->action.idempotency_key = default_key(update);
+    plan->action.idempotency_key = default_key(update);
     plan->idempotent = update.notes.empty();
     object before;
     for (const auto& [name, value] : update.fields) before[name] = *field_of(*record, name);

@@ -108,9 +108,8 @@ class SlackPost final : public Tool {
     auto plan = Tool::plan(lease, std::move(stop));
     if (!plan) return plan;
     plan->action.target = post.thread.empty() ? post.channel : post.channel + "/" + post.thread;
-    if (!has_own_key(lease))
-      plan->action.idempotency_key = fmt::format("slack:post:{}:{}:{}", post.channel, post.thread,
-                                                 short_hash(boost::json::object{{"text", post.text}, {"blocks", post.blocks}}));
+    const boost::json::object said{{"text", post.text}, {"blocks", post.blocks}};
+    plan->action.idempotency_key = fmt::format("slack:post:{}:{}:{}", post.channel, post.thread, short_hash(said));
     return plan;
   }
 

@@ -28,8 +28,8 @@ using ToolResult = std::variant<Completed, Failed, CompleteAt, Nothing>;
 
 // What a write would do, as people and policies see it.
 struct Plan {
-  // `fields` is what run() will be given as its input, as a template: `lease.shown`, or made of it. Without a key, the
-  // step's own is used.
+  // `fields` is what run() will be given as its input, as a template: `lease.shown`, or made of it. Its key counts
+  // unless the workflow's author gave the step one; without one, the step's is used.
   Action action;
   bool idempotent = false;  // the other side does it once, however often it is called under the same key
   JsonText before;          // what would be overwritten; empty when nobody looked
