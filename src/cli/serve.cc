@@ -186,12 +186,12 @@ class Service {
     feed_.on_cut([this](std::string_view why, const api::FeedFilter& filter) {
       log_.info("a follower of the feed was cut off", {{"why", why}, {"tenant", name_of(filter.tenant)}});
     });
+    check_signing_key();
     // Before anything is committed, so that nothing is missed.
     for (Following* each : followings()) each->start();
     runtime_.start();
     for (const Tenant& tenant : store_->tenants()) learn(tenant);
     tenant_ = default_tenant();
-    check_signing_key();
     make_admin_key(settings.folder);
     if (settings.values.workers) start_workers();
     api_.emplace(api::Api::Parts{runtime_, *store_, keys_, directory_, feed_, metrics_, clock_, log_, notary_, reach_},

@@ -539,6 +539,7 @@ class Engine {
   void expect_back(Poll poll);
   bool is_paced_by_store(const Run& run) const;
   bool is_capped(const Scheduler::Ticket& ticket);
+  bool claims_enough(const Resident& resident) const;
   bool refill();
   bool refill(std::span<const ToolName> tools, std::size_t wanted, std::optional<TenantId> only);
   void look_around();

@@ -117,10 +117,11 @@ void Engine::serve_polls() {
 std::optional<Lease> Engine::claim(const WorkerName& worker, const Scheduler::Ticket& ticket) {
   Resident* resident = find_queued(ticket.tenant, ticket.run);
   Instant now = clock_.now();
-  if (!resident || !is_claimable(resident->run, ticket.step, now) || is_capped(ticket)) {
+  if (!resident || !is_claimable(resident->run, ticket.step, now) || is_capped(ticket) || claims_enough(*resident)) {
     scheduler_.put_back(ticket);
     return std::nullopt;
   }
+  resident->claimed_at = position_ + 1;
   const Run& run = resident->run;
   bool starts = run.status == RunStatus::created;
   if (ticket.fresh && !starts) scheduler_.not_a_start(ticket);

@@ -276,6 +276,15 @@ bool Engine::is_paced_by_store(const Run& run) const {
   return tenants_.at(run.tenant).tenant.caps.max_runs_per_min || (latest && latest->caps.max_runs_per_min);
 }
 
+// The store takes all of a run's part in a commit or none of it. Two steps of one run, claimed at once where the cap has room
+// for one, would be left out time and again.
+bool Engine::claims_enough(const Resident& resident) const {
+  if (!shared_ || resident.claimed_at != position_ + 1) return false;
+  const Run& run = resident.run;
+  const Workflow* latest = workflows_.latest(run.tenant, run.workflow->name);
+  return tenants_.at(run.tenant).tenant.caps.max_concurrency || (latest && latest->caps.max_concurrency);
+}
+
 bool Engine::is_capped(const Scheduler::Ticket& ticket) {
   if (capped_.empty()) return false;
   auto found = residents_.find(ticket.run);

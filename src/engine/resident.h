@@ -38,6 +38,7 @@ struct Engine::Resident {
   Instant timer_at = end_of_time;  // the earliest timer set for it
   Instant load_timer_at = end_of_time;  // one that will fetch it if it is gone by then; from when it last was
   Position changed_at = 0;         // the last frame that concerned it
+  Position claimed_at = 0;         // the last frame with a claim of one of its steps
   Position first_unfolded = 0;     // while dirty
   bool dirty = false;              // has events that its row does not know
   bool in_rows = false;

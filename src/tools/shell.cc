@@ -297,6 +297,18 @@ class Shell final : public Tool {
 
   const ToolSpec& spec() const override { return spec_; }
 
+  // `argv` holds no secrets, so it may be told.
+  std::expected<Plan, Failed> plan(const Lease& lease, std::stop_token stop) override {
+    Arguments with(lease.input);
+    const Command command = read_command(with, lease);
+    const bool repeats = with.boolean("idempotent").value_or(false);
+    if (with.refusal()) return std::unexpected(*with.refusal());
+    auto plan = Tool::plan(lease, stop);
+    plan->action.target = command.argv.front();
+    plan->idempotent = repeats;
+    return plan;
+  }
+
   ToolResult run(const Lease& lease, Instant, std::stop_token stop) override {
     Arguments with(lease.input);
     const Command command = read_command(with, lease);
@@ -316,7 +328,8 @@ class Shell final : public Tool {
                                 {.name = "pass_env", .kind = Kind::text_list},
                                 {.name = "cwd", .kind = Kind::text},
                                 {.name = "stdin", .kind = Kind::text, .secrets = true},
-                                {.name = "parse", .kind = Kind::text}},
+                                {.name = "parse", .kind = Kind::text},
+                                {.name = "idempotent", .kind = Kind::boolean}},
                        .writes = ToolSpec::Writes::always};
 };
 

@@ -20,7 +20,7 @@ class Offers(ServerCase):
 
     def test_verbs(self):
         self.assertLessEqual(VERBS, set(self.offered("")))
-        self.assertEqual(set(self.offered("re")), {"resume", "reject", "retry"})
+        self.assertEqual(set(self.offered("re")), {"resume", "reject", "retry", "receipts"})
         self.assertEqual(self.offered(), self.offered(""))
         self.assertEqual(self.offered("--ver"), ["--version"])
         self.assertEqual(self.offered("nonsense", ""), [])

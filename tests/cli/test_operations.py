@@ -18,7 +18,7 @@ SLOW = """
 workflow: slow
 retry: {max_attempts: 1}
 steps:
-  - {id: wait, tool: shell, with: {argv: [sh, -c, "touch BEGUN; while [ ! -e GO ]; do sleep 0.02; done; echo done >> DONE"]}}
+  - {id: wait, tool: shell, with: {idempotent: true, argv: [sh, -c, "touch BEGUN; while [ ! -e GO ]; do sleep 0.02; done; echo done >> DONE"]}}
 """
 
 SLEEPY = """

@@ -15,7 +15,7 @@ def appending(path, steps, seconds):
         f"""  - id: s{i}
     tool: shell
     retry: {{max_attempts: 20, base: 1ms, max: 5ms}}
-    with: {{argv: [sh, -c, 'echo $PAWL_STEP_ID >> {path}; sleep {seconds}']}}
+    with: {{idempotent: true, argv: [sh, -c, 'echo $PAWL_STEP_ID >> {path}; sleep {seconds}']}}
 """ for i in range(steps))
     return f"workflow: appending\nsteps:\n{lines}"
 
@@ -76,8 +76,8 @@ class Recovery(PawlCase):
         text = f"""
 workflow: once
 steps:
-  - {{id: first, tool: shell, with: {{argv: [sh, -c, 'echo first >> {self.done}']}}}}
-  - {{id: second, tool: shell, with: {{argv: [sh, -c, 'while [ ! -e {go} ]; do sleep 0.02; done; echo second >> {self.done}']}}}}
+  - {{id: first, tool: shell, with: {{idempotent: true, argv: [sh, -c, 'echo first >> {self.done}']}}}}
+  - {{id: second, tool: shell, with: {{idempotent: true, argv: [sh, -c, 'while [ ! -e {go} ]; do sleep 0.02; done; echo second >> {self.done}']}}}}
 """
         process = self.start("run", self.workflow(text))
         self.wait_until(lambda: self.counts()["first"] == 1 and self.data.exists() and self.runs() and
@@ -98,8 +98,8 @@ steps:
 workflow: long
 retry: {{max_attempts: 1}}
 steps:
-  - {{id: quick, tool: shell, with: {{argv: [sh, -c, 'echo quick >> {self.done}']}}}}
-  - {{id: slow, tool: shell, with: {{argv: [sh, -c, 'echo $$ > {pid}; [ -e {go} ] || exec sleep 300']}}}}
+  - {{id: quick, tool: shell, with: {{idempotent: true, argv: [sh, -c, 'echo quick >> {self.done}']}}}}
+  - {{id: slow, tool: shell, with: {{idempotent: true, argv: [sh, -c, 'echo $$ > {pid}; [ -e {go} ] || exec sleep 300']}}}}
 """
         for how in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(how=how):
@@ -137,7 +137,7 @@ steps:
         self.assertEqual(len([line for line in lines if line.get("type") == "result"]), 2)
 
     def test_a_new_run_leaves_interrupted_ones_alone(self):
-        slow = "workflow: slow\nsteps:\n  - {id: s, tool: shell, with: {argv: [sleep, '300']}}\n"
+        slow = "workflow: slow\nsteps:\n  - {id: s, tool: shell, with: {idempotent: true, argv: [sleep, '300']}}\n"
         process = self.start("run", self.workflow(slow, "slow.yaml"))
         self.wait_until(lambda: (self.data / "pawl.db").exists() and self.runs("--status", "running"), "the slow run")
         process.kill()
