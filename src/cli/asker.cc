@@ -75,7 +75,7 @@ Prompt Asker::prompt(const Run& run, Instant now, const Look& look, std::size_t 
       }
   } else {
     auto index = run.workflow->find(matter_->step);
-    title.add(" asks: ").add(printable(run.steps[*index].question));
+    title.add(" asks: ").add(question_text(run.steps[*index].question));
     out.lines.push_back(std::move(title));
   }
   out.input.add("  ");

@@ -338,7 +338,21 @@ std::string describe_terms(const Approval& approval, Instant now) {
   return out;
 }
 
+std::string question_text(const JsonText& question) {
+  auto value = parse_json(question);
+  const Json* text = value && value->is_object() ? value->get_object().if_contains("text") : nullptr;
+  return printable(text && text->is_string() ? std::string(text->get_string()) : question);
+}
+
 std::string prompt_of(const Run& run, const Approval& approval) {
+  if (approval.proposal) {
+    // Whoever decides decides on exactly this.
+    const Action& action = approval.proposal->action;
+    std::string out = fmt::format("{} {} on {}: {}", action.connector, action.operation, action.target, action.fields);
+    if (!approval.proposal->before.empty()) out += fmt::format("; before: {}", approval.proposal->before);
+    out += fmt::format(" (rule {} of policy {}", approval.grounds.rule, approval.grounds.policy_version);
+    return printable(out + (approval.grounds.reason.empty() ? ")" : ": " + approval.grounds.reason + ")"));
+  }
   auto rendered = render_prompt(run, approval);
   return printable(rendered ? *rendered : approval.terms.prompt);
 }

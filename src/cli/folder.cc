@@ -89,8 +89,8 @@ Location location_of(const std::filesystem::path& folder) {
   return {.flags = "--data " + shell_word(folder.string()), .is_served = false, .server = {}, .folder = folder};
 }
 
-std::string command_line(std::string_view verb, RunId run, const Location& location) {
-  return fmt::format("{} {} {} {}", this_program(), verb, run.str(), location.flags);
+std::string command_line(std::string_view verb, std::string_view what, const Location& location) {
+  return fmt::format("{} {} {} {}", this_program(), verb, what, location.flags);
 }
 
 bool is_locked_by_another(const std::filesystem::path& folder) {

@@ -43,7 +43,10 @@ struct Location {
 };
 Location location_of(const std::filesystem::path& folder);
 // "pawl resume RUN --data DIR", to be copied.
-std::string command_line(std::string_view verb, RunId run, const Location& location);
+std::string command_line(std::string_view verb, std::string_view what, const Location& location);
+inline std::string command_line(std::string_view verb, RunId run, const Location& location) {
+  return command_line(verb, run.str(), location);
+}
 
 // Whether a process is writing this folder just now.
 bool is_locked_by_another(const std::filesystem::path& folder);

@@ -1,16 +1,21 @@
 // pawl receipts: what was done outside, and whether an effect in doubt happened.
 #include <fmt/format.h>
 
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "cli/remote.h"
+#include "cli/session.h"
 #include "cli/table.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
+#include "core/run_object.h"
 
 namespace pawl {
 namespace {
+
+using boost::json::object;
 
 void print_receipt(const Json& receipt) {
   const Json& action = receipt.at("action");
@@ -34,25 +39,84 @@ void print_receipt(const Json& receipt) {
   if (!receipt.at("reversed_by").is_null()) line("undone by", text_of(receipt, "reversed_by"));
 }
 
+Json list_on_server(const Remote& remote, const ReceiptsOptions& options) {
+  return remote.get_all("/receipts" + (options.status.empty() ? "" : "?status=" + percent_encode(options.status)));
+}
+
+Json one_on_server(const Remote& remote, const ReceiptsOptions& options) {
+  std::string path = "/receipts/" + percent_encode(options.id);
+  if (options.happened.empty()) return remote.get(path);
+  return remote.post(path + "/settle", object{{"happened", options.happened == "yes"}});
+}
+
+Json list_here(Store& store, const ReceiptsOptions& options) {
+  ReceiptFilter filter{.limit = 500};
+  if (!options.status.empty()) {
+    filter.status = parse_enum<ReceiptStatus>(options.status);
+    if (!filter.status)
+      throw Stop(exit_usage, "--status must be intended, succeeded, failed, in_doubt or reversed");
+  }
+  boost::json::array items;
+  for (const Tenant& tenant : store.tenants())
+    for (filter.before.reset();;) {
+      auto rows = store.list_receipts(tenant.id, filter);
+      for (const ReceiptRow& row : rows)
+        items.push_back(object{{"id", row.id.str()},
+                               {"run_id", row.run.str()},
+                               {"status", to_string(row.status)},
+                               {"idempotency_key", row.key}});
+      if (rows.size() < filter.limit) break;
+      filter.before = rows.back().id;
+    }
+  return object{{"items", std::move(items)}, {"next_cursor", nullptr}};
+}
+
+Json one_here(Store& store, const Toolbox& toolbox, const ReceiptsOptions& options) {
+  auto id = ReceiptId::parse(options.id);
+  std::optional<ReceiptRow> row;
+  for (const Tenant& tenant : store.tenants())
+    if (id && !row) row = store.find_receipt(tenant.id, *id);
+  if (!row) throw Stop(exit_not_found, "there is no such receipt: " + printable(options.id));
+  Session session(store, toolbox, std::set<RunId>{});
+  if (!options.happened.empty()) {
+    SettleReceipt command{*id, options.happened == "yes", this_person()};
+    auto settled = session.runtime().ask<RunAnswer>([&](Engine& engine, Reply<RunAnswer> reply) {
+      engine.command(row->tenant, row->run, command, std::move(reply));
+    });
+    if (!settled) throw Stop(exit_denied, settled.error().message);
+  }
+  auto run = session.runtime().ask<std::shared_ptr<const Run>>(
+      [&](Engine& engine, Reply<std::shared_ptr<const Run>> reply) { engine.inspect(row->tenant, row->run, std::move(reply)); });
+  session.stop();
+  if (!run) throw Stop(exit_not_found, run.error().message);
+  return receipt_object(**run, *find_receipt(**run, *id));
+}
+
 }  // namespace
 
 ExitCode show_receipts(const ReceiptsOptions& options) {
-  Remote remote = Remote::require(options.server, data_folder(options.data));
+  if (options.id.empty() && !options.happened.empty())
+    throw Stop(exit_usage, "say of which receipt: pawl receipts ID --happened yes|no");
+  auto folder = data_folder(options.data);
+  auto remote = Remote::find(options.server, folder);
+  Toolbox toolbox;
+  std::unique_ptr<Store> store;
+  if (!remote) {
+    open_to_read(folder);
+    store = open_folded(folder, toolbox);
+  }
   if (options.id.empty()) {
-    if (!options.happened.empty()) throw Stop(exit_usage, "say of which receipt: pawl receipts ID --happened yes|no");
-    std::string query = options.status.empty() ? "" : "?status=" + percent_encode(options.status);
-    print_table(remote.get("/receipts" + query), options.json, {"id", "status", "run_id", "idempotency_key"},
-                "no effects, no receipts");
+    print_table(remote ? list_on_server(*remote, options) : list_here(*store, options), options.json,
+                {"id", "status", "run_id", "idempotency_key"}, "no effects, no receipts");
     return exit_success;
   }
-  std::string path = "/receipts/" + percent_encode(options.id);
-  Json receipt = options.happened.empty()
-                     ? remote.get(path)
-                     : remote.post(path + "/settle", boost::json::object{{"happened", options.happened == "yes"}});
+  Json receipt = remote ? one_on_server(*remote, options) : one_here(*store, toolbox, options);
   if (options.json)
     print_json(receipt);
   else
     print_receipt(receipt);
+  if (!remote && !options.happened.empty() && !options.json)
+    fmt::print("  {:<11} {}\n", "go on", command_line("resume", text_of(receipt, "run"), location_of(folder)));
   return exit_success;
 }
 

@@ -187,6 +187,12 @@ class Answers(OpenApiCase):
             self.call("record_outcome", outcome, id=lease["lease_id"], receipt=receipt, expect=200)
         self.call("record_outcome", outcome, id=lease["lease_id"], receipt=NOBODY["ReceiptId"], expect=404)
         self.assertTrue(self.propose(lease)["is_done"])
+        for status in (201, 200):
+            self.call("reverse_receipt", id=receipt, expect=status)
+        self.call("undo_run", id=lease["lease_id"].partition(":")[0], expect=200)
+        self.call("undo_run", id=NOBODY["RunId"], expect=404)
+        undoing = self.take_lease()
+        self.call("cancel_run", id=undoing["lease_id"].partition(":")[0], expect=200)
         self.call("list_receipts", query="?status=succeeded&limit=1", expect=200)
         self.call("get_receipt", id=receipt, expect=200)
         self.call("settle_receipt", self.example("Settlement"), id=receipt, expect=409)

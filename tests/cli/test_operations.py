@@ -114,7 +114,8 @@ class Stopping(OperationsCase):
         self.wait_until(lambda: self.ask("GET", "/runs/" + run).json["status"] == "success", "the run's end")
         self.assertEqual((self.folder / "done").read_text(), "done\n")
         events = [item["event"]["type"] for item in self.ask("GET", f"/runs/{run}/events").json["items"]]
-        self.assertEqual(events[-5:], ["step.claimed", "step.released", "step.claimed", "step.completed", "run.succeeded"])
+        self.assertEqual([each for each in events if each.startswith(("step.c", "step.r", "run.su"))],
+                         ["step.claimed", "step.released", "step.claimed", "step.completed", "run.succeeded"])
 
     def test_a_step_that_ends_within_the_grace_is_kept(self):
         server = self.serve("--grace", "1m")
