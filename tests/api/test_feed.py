@@ -107,15 +107,17 @@ class ServerSentEvents(FeedCase):
             for _ in range(150):
                 runs.append(adding.post("/runs", {"workflow": "instant"}).json["id"])
 
-        feed = self.feed()
+        # What happens to the tenant itself, checkpoints among it, is not shown to everybody.
+        viewer = self.as_role("viewer")
+        feed = self.feed(viewer)
         thread = threading.Thread(target=add)
         thread.start()
         events, sizes = [], itertools.cycle((3, 1, 2, 30, 7))
         while len(events) < 150 * 6:  # that many events has a run of this workflow
             events += feed.take(min(next(sizes), 150 * 6 - len(events)))
             feed.close()
-            feed = self.feed(after=events[-1]["position"]) if len(events) % 2 else \
-                self.feed(headers={"Last-Event-ID": events[-1]["position"]})
+            feed = self.feed(viewer, after=events[-1]["position"]) if len(events) % 2 else \
+                self.feed(viewer, headers={"Last-Event-ID": events[-1]["position"]})
         thread.join()
         self.assertEqual(feed.wait_for_nothing(), b"")
         self.check_whole(events, runs)

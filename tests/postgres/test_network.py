@@ -42,6 +42,8 @@ class Wire:
         self.here, self.there = f"10.77.{number}.1", f"10.77.{number}.2"
         self.name = f"pawl{number}"
         inside = ("nsenter", "--net", "--target", str(holder.pid))
+        # The kernel takes its time over the namespace of the test before, which holds the other end of a wire of this name.
+        subprocess.run(("ip", "link", "delete", self.name), capture_output=True)
         command("ip", "link", "add", self.name, "type", "veth", "peer", "name", "far", "netns", str(holder.pid))
         command("ip", "address", "add", self.here + "/24", "dev", self.name)
         command("ip", "link", "set", self.name, "up")
