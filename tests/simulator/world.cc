@@ -34,7 +34,7 @@ test::CrashDisk::Image make_empty_disk() {
 World::Habits World::draw_habits(Dice& dice) {
   bool calm = dice.percent(10);
   auto chance = [&](int high) { return calm ? 0 : dice.percent(40) ? 0 : dice.between(1, high); };
-  return {.steps = dice.between(120, 300),
+  Habits habits{.steps = dice.between(120, 300),
           .pending_max = dice.between(1, 4),
           .kill_commit = chance(8),
           .die_before_commit = chance(6),
@@ -50,6 +50,13 @@ World::Habits World::draw_habits(Dice& dice) {
           .external = dice.percent(30) ? 10 : 0,
           .governed = dice.percent(25) ? 0 : dice.between(30, 100),
           .change_policy = dice.between(0, 20)};
+  // Some worlds are bad ones: what shows only when one loss follows hard upon another is not left to luck alone.
+  if (dice.percent(8)) {
+    habits.kill_commit = 25;
+    habits.kill_recovery = 60;
+    habits.power_loss = 50;
+  }
+  return habits;
 }
 
 World::World(std::uint64_t seed, const test::CrashDisk::Image& empty, bool keep_lines)
