@@ -67,7 +67,10 @@ void Engine::propose(ActionRequest request, Reply<GateAnswer> reply) {
   if (!index)
     return answer_with<GateAnswer>(
         reply, std::unexpected(Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"}));
-  if (request.verdict.policy_version != tenants_.at(request.tenant).tenant.policy.version &&
+  // Whose lease is over hears that, and not that they might ask again.
+  bool is_live = *index < resident->run.steps.size() && resident->run.steps[*index].status == StepStatus::running &&
+                 resident->run.steps[*index].lease_token == request.token;
+  if (is_live && request.verdict.policy_version != tenants_.at(request.tenant).tenant.policy.version &&
       !planted(Bug::trust_old_verdict))
     return answer_with<GateAnswer>(
         reply, std::unexpected(Refusal{RefusalCode::policy_changed, "the policy has changed meanwhile"}));

@@ -57,7 +57,7 @@ Held World::take_lease(Hand& hand, Lease lease) {
   for (auto& other : hands_)
     for (const Held& held : other->held)
       demand(
-          held.lease.run != lease.run || held.lease.step != lease.step || !held.is_live(now), "one live lease a step",
+          held.lease.run != lease.run || held.lease.step != lease.step || !held.is_live(now) || held.awaits_gate(), "one live lease a step",
           [&] { return what() + " while " + other->name.text + " holds token " + std::to_string(held.lease.token); });
   const RunModel& run = *checker_.find(lease.run);
   const StepDefinition& definition = run.definition(*run.workflow->find(lease.step));
