@@ -1,4 +1,5 @@
 // What a policy says to an action.
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
