@@ -16,7 +16,9 @@ import unittest
 CHILD = os.environ["GATE_CHILD"]
 PAWL = os.environ["PAWL"]
 FAILING_DISK = os.environ["FAILING_DISK"]
-PRELOAD = " ".join(filter(None, [os.environ.get("LD_PRELOAD"), FAILING_DISK]))
+# Under AddressSanitizer its runtime would like to be the first library.
+KILLING = {"LD_PRELOAD": FAILING_DISK,
+           "ASAN_OPTIONS": "verify_asan_link_order=0:" + os.environ.get("ASAN_OPTIONS", "")}
 TIMEOUT_S = 120
 KILLED = -signal.SIGKILL
 # Killed before every call to the disk, unless told otherwise: every so many.
@@ -136,7 +138,7 @@ class Faults(unittest.TestCase):
             for call in range(1, 2000, STRIDE):
                 with self.subTest(kind=kind, KILL_AT=call):
                     self.begin(f"disk-{kind}-{call}")
-                    killed = self.work(kind, LD_PRELOAD=PRELOAD, KILL_AT=str(call)) == KILLED
+                    killed = self.work(kind, **KILLING, KILL_AT=str(call)) == KILLED
                     run = self.run_object() if (self.data / "pawl.db").exists() and self.opens() else None
                     boundary = self.boundary(run)
                     seen[boundary] += 1
@@ -208,7 +210,7 @@ class RealBinary(Faults):
         for call in range(1, 2000, STRIDE):
             with self.subTest(KILL_AT=call):
                 self.begin(f"disk-{call}")
-                process = self.start(LD_PRELOAD=PRELOAD, KILL_AT=str(call))
+                process = self.start(**KILLING, KILL_AT=str(call))
                 process.communicate(timeout=TIMEOUT_S)
                 if not ((self.data / "pawl.db").exists() and self.opens()):
                     self.assertEqual(self.count("calls"), 0)
