@@ -110,11 +110,16 @@ bool is_infinite_or_nan(std::string_view text) {
 
 }  // namespace
 
+std::string one_line(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+  return text;
+}
+
 std::string quote(std::string_view text) {
   std::string out = "`";
   out += first_characters(text, quoted_bytes_max);
-  for (char& c : out)
-    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+  out = one_line(std::move(out));
   if (text.size() > quoted_bytes_max) out += "...";
   return out + '`';
 }
@@ -154,7 +159,7 @@ Place place_inside(const SourceNode& node, std::size_t offset) {
 }
 
 void SourceReader::refuse(Place place, std::string reason) {
-  if (!is_full()) errors_.push_back({place, std::move(reason)});
+  if (!is_full()) errors_.push_back({place, one_line(std::move(reason))});
 }
 
 void SourceReader::refuse_kind(const SourceNode& node, std::string_view name, std::string_view wanted) {

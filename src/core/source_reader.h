@@ -18,6 +18,8 @@ namespace pawl {
 
 // `text`, on one line and cut when it is long: fit to stand in a reason.
 std::string quote(std::string_view text);
+// A reason may quote what it is about: line ends and other control characters become spaces.
+std::string one_line(std::string text);
 // "a, b or c"
 std::string list_words(std::span<const std::string_view> words, std::string_view last = "or");
 // "; did you mean `timeout`?", or nothing when no candidate is near.

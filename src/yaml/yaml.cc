@@ -227,7 +227,7 @@ class TreeBuilder : public YAML::EventHandler {
     std::unordered_map<std::string, int> lines;  // of a map: where each key stands
   };
 
-  [[noreturn]] static void refuse(Place place, std::string reason) { throw Refused{{place, std::move(reason)}}; }
+  [[noreturn]] static void refuse(Place place, std::string reason) { throw Refused{{place, one_line(std::move(reason))}}; }
   [[noreturn]] void refuse(const YAML::Mark& mark, std::string reason) { refuse(places_.at(mark), std::move(reason)); }
   [[noreturn]] void refuse_depth(Place place) {
     refuse(place, "nested deeper than " + std::to_string(limits_.depth_max) + "; make the document flatter");
@@ -359,7 +359,7 @@ SourceError describe(const YAML::Exception& error, Places& places) {
     std::string theirs = error.msg;
     // Where it quotes a character, it may quote the first byte of several.
     if (const auto cut = find_invalid_utf8(theirs)) theirs.erase(theirs.find_last_not_of(" :", *cut - 1) + 1);
-    return {places.at(offset), "this is not YAML: " + theirs};
+    return {places.at(offset), one_line("this is not YAML: " + theirs)};
   }
   const std::size_t start = places.line_start(offset);
   const std::size_t tab = places.text().substr(start, offset - start).find('\t');
