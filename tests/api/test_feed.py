@@ -24,6 +24,10 @@ class FeedCase(ApiCase):
         for run in runs:
             self.assertEqual(streams[run], [(i["seq"], i["event"]) for i in self.events(run, who)])
 
+    def of_runs(self, feed_events):
+        """Where several servers write, a feed may begin a moment before it was asked for: with the tenant's own events."""
+        return [item for item in feed_events if "run_id" in item]
+
     def finished(self, runs):
         """Says of an event whether it is the last of all these runs."""
         left = set(runs)
@@ -254,7 +258,7 @@ class ServerSentEvents(FeedCase):
         self.publish(INSTANT)
         feeds = [self.feed() for _ in range(30)]
         runs = self.batch(20)
-        seen = [feed.until(self.finished(runs)) for feed in feeds]
+        seen = [self.of_runs(feed.until(self.finished(runs))) for feed in feeds]
         self.assertTrue(all(events == seen[0] for events in seen))
         self.check_whole(seen[0], runs)
 
@@ -459,8 +463,8 @@ class WebSockets(FeedCase):
         self.publish(INSTANT)
         socket, feed = self.open(), self.feed()
         runs = self.batch(50)
-        events = socket.until(self.finished(runs))
-        self.assertEqual(events, feed.until(self.finished(runs)))
+        events = self.of_runs(socket.until(self.finished(runs)))
+        self.assertEqual(events, self.of_runs(feed.until(self.finished(runs))))
         self.check_whole(events, runs)
 
     def test_first_of_all_it_says_where_it_begins(self):
