@@ -30,7 +30,11 @@ Again Turn::release(const IsLost& is_lost) {
     if (!lost(revoke.basis)) revoke.sink->revoke(revoke.run, revoke.step, revoke.token);
   for (Grant& grant : grants) {
     auto unheld = std::erase_if(grant.leases, [&](const Lease& lease) { return lost(lease.basis); });
-    if (grant.reply)
+    if (grant.reply && grant.wait_on && grant.leases.empty())
+      again.requests.push_back({{}, [reply = std::move(grant.reply), wait_on = std::move(grant.wait_on)]() mutable {
+                                  wait_on(std::move(reply));
+                                }});
+    else if (grant.reply)
       grant.reply(std::move(grant.leases));
     else if (!grant.leases.empty())
       grant.sink->grant(std::move(grant.leases));

@@ -117,6 +117,9 @@ struct Round {
   std::vector<std::move_only_function<void()>> waiting;
 };
 
+// Called with the leases of a poll once their claims are durable, or with none when the poll ended without any.
+using LeaseReply = std::move_only_function<void(std::vector<Lease>)>;
+
 // What turned out to be void and is to be decided anew.
 struct Again {
   struct Request {
@@ -146,8 +149,9 @@ struct Turn {
   struct Grant {
     WorkerName worker;
     LeaseSink* sink;  // or, for one that asked once:
-    std::move_only_function<void(std::vector<Lease>)> reply;
+    LeaseReply reply;
     std::vector<Lease> leases;
+    std::move_only_function<void(LeaseReply)> wait_on = {};  // with several servers: when all of them are lost
   };
   std::vector<Grant> grants;
   struct Revoke {
@@ -298,8 +302,7 @@ class Engine {
     int max = 1;
     Duration wait{0};
     std::function<bool()> is_wanted;  // still: what nobody will receive is not taken
-    // Called with the leases once their claims are durable, or with none when the poll ended without any.
-    std::move_only_function<void(std::vector<Lease>)> reply;
+    LeaseReply reply;
   };
   void poll(Poll poll);
   // Answers those with none that wait until then at most.
@@ -438,6 +441,7 @@ class Engine {
   RunAnswer answer_of_new(const Resident& resident) const;
   std::expected<RunAnswer, Refusal> answer_or(std::optional<Refusal> refusal, const Resident& resident) const;
   Resident* find_leased(TenantId tenant, RunId run);
+  bool is_live_lease(Resident& resident, StepIndex step, std::uint64_t token);
   // Who decides, as the tenant knows them.
   void identify(const Run& run, ResolveApproval& command) const;
   TenantEntry* find_entry(TenantId tenant);
@@ -536,7 +540,8 @@ class Engine {
   // Its row is written with this turn, whether an event comes or not.
   void rewrite(Resident& resident);
   bool keeps(TenantId tenant, const ToolName& tool) const;
-  void expect_back(Poll poll);
+  void expect_back(const Poll& poll);
+  void wait_for_work(Poll poll, Instant until);
   bool is_paced_by_store(const Run& run) const;
   bool is_capped(const Scheduler::Ticket& ticket);
   bool claims_enough(const Resident& resident) const;

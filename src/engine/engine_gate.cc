@@ -49,13 +49,20 @@ std::optional<ProposeAction::Holder> Engine::find_holder(TenantId tenant, RunId 
   return std::nullopt;
 }
 
+// When it is not live as far as this server knows, another one may have granted it meanwhile.
+bool Engine::is_live_lease(Resident& resident, StepIndex step, std::uint64_t token) {
+  auto is_live = [&] {
+    const auto& steps = resident.run.steps;
+    return step < steps.size() && steps[step].status == StepStatus::running && steps[step].lease_token == token;
+  };
+  return is_live() || (shared_ && verify(resident) && is_live());
+}
+
 std::optional<Engine::LeaseContext> Engine::lease_context(TenantId tenant, RunId run, const StepId& step,
                                                           std::uint64_t token) {
   Resident* resident = find_leased(tenant, run);
   auto index = resident ? resident->run.workflow->find(step) : std::nullopt;
-  if (!index || *index >= resident->run.steps.size()) return std::nullopt;
-  const Step& state = resident->run.steps[*index];
-  if (state.status != StepStatus::running || state.lease_token != token) return std::nullopt;
+  if (!index || !is_live_lease(*resident, *index, token)) return std::nullopt;
   auto key = render_idempotency_key(resident->run, *index);
   const Workflow& workflow = *resident->run.workflow;
   return LeaseContext{resident->run.workspace, workflow.name, workflow.steps[*index].risk, key ? *key : ""};
@@ -68,8 +75,7 @@ void Engine::propose(ActionRequest request, Reply<GateAnswer> reply) {
     return answer_with<GateAnswer>(
         reply, std::unexpected(Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"}));
   // Whose lease is over hears that, and not that they might ask again.
-  bool is_live = *index < resident->run.steps.size() && resident->run.steps[*index].status == StepStatus::running &&
-                 resident->run.steps[*index].lease_token == request.token;
+  bool is_live = is_live_lease(*resident, *index, request.token);
   if (is_live && request.verdict.policy_version != tenants_.at(request.tenant).tenant.policy.version &&
       !planted(Bug::trust_old_verdict))
     return answer_with<GateAnswer>(

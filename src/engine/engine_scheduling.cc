@@ -66,11 +66,15 @@ void Engine::serve_workers() {
 }
 
 void Engine::poll(Poll poll) {
-  Instant until = clock_.now() + poll.wait;
-  polls_end_ = std::min(polls_end_, until);
   std::erase_if(returning_, [&](const ReturningPoll& returning) {
     return returning.worker == poll.worker && returning.tenant == poll.tenant;
   });
+  Instant until = clock_.now() + poll.wait;
+  wait_for_work(std::move(poll), until);
+}
+
+void Engine::wait_for_work(Poll poll, Instant until) {
+  polls_end_ = std::min(polls_end_, until);
   polls_.push_back({std::move(poll), until, {}});
   may_be_ready_for_polls_ = true;
   if (winding_down_) end_polls();
@@ -107,8 +111,15 @@ void Engine::serve_polls() {
   std::erase_if(polls_, [&](WaitingPoll& waiting) {
     if (waiting.granted.empty()) return false;
     Poll& poll = waiting.poll;
-    turn_.grants.push_back({poll.worker, nullptr, std::move(poll.reply), std::move(waiting.granted)});
-    if (shared_) expect_back(std::move(poll));
+    Turn::Grant grant{poll.worker, nullptr, std::move(poll.reply), std::move(waiting.granted)};
+    if (shared_) {
+      expect_back(poll);
+      grant.wait_on = [this, poll = std::move(poll), until = waiting.until](LeaseReply reply) mutable {
+        poll.reply = std::move(reply);
+        wait_for_work(std::move(poll), until);
+      };
+    }
+    turn_.grants.push_back(std::move(grant));
     return true;
   });
 }

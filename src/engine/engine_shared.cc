@@ -264,10 +264,10 @@ bool Engine::keeps(TenantId tenant, const ToolName& tool) const {
   return scheduler_.size() < wanted;
 }
 
-void Engine::expect_back(Poll poll) {
+void Engine::expect_back(const Poll& poll) {
   Instant now = clock_.now();
   while (!returning_.empty() && returning_.front().until <= now) returning_.pop_front();
-  returning_.push_back({poll.tenant, std::move(poll.worker), std::move(poll.tools), poll.max, now + back_within});
+  returning_.push_back({poll.tenant, poll.worker, poll.tools, poll.max, now + back_within});
 }
 
 // Whether its start counts in a cap that the store keeps.

@@ -120,7 +120,7 @@ void Runtime::decide_urgent() {
     std::lock_guard lock(inbox_mutex_);
     std::swap(urgent, inbox_.urgent);
   }
-  engine_.requests_came();
+  begin_turn();
   for (auto& task : urgent) task(engine_);
 }
 
@@ -178,6 +178,12 @@ void Runtime::hand_over(Turn turn) {
   turns_changed_.notify_all();
 }
 
+// Whoever asks may have heard already that what this server wrote is durable, and have had it changed at another one since.
+void Runtime::begin_turn() {
+  engine_.durable(durable_.load(std::memory_order_acquire));
+  engine_.requests_came();
+}
+
 void Runtime::end_turn() {
   still_clock_.read();
   engine_.durable(durable_.load(std::memory_order_acquire));
@@ -197,7 +203,7 @@ void Runtime::decide_loop() try {
       decide_urgent();
     };
     still_clock_.read();
-    engine_.requests_came();
+    begin_turn();
     if (shared_) {
       for (const auto& report : taken.reports) taken.concerned.push_back(StreamKey::of(report.tenant, report.run));
       engine_.expect(taken.concerned);

@@ -104,6 +104,7 @@ class Runtime : public LeaseBroker {
   void decide_loop();
   void decide_urgent();
   bool receive(Inbox& taken);
+  void begin_turn();
   void end_turn();
   void hand_over(Turn turn);
   void write_loop();

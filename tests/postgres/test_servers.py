@@ -1,9 +1,11 @@
 """Several real servers on one real PostgreSQL, spoken to over sockets: whatever is asked of one, the others know."""
+import itertools
 import json
 import subprocess
 import threading
 import unittest
 import urllib.error
+import urllib.parse
 import urllib.request
 
 from town import GATE, LOCAL, PATIENCE_S, PAWL, REMOTE, Server, Town
@@ -47,6 +49,27 @@ class Together(Town):
             done = self.ask(tell, "POST", "/leases/complete", {"items": [{**item, "output": 1}]})["items"][0]
             self.assertTrue(done["ok"], done)
         self.assertEqual(self.status(a, run), "success")
+
+    def test_a_worker_may_pass_the_gate_at_any_of_them(self):
+        servers = self.serve(), self.serve()
+        self.ask(servers[0], "PUT", "/workflows/remote", REMOTE.encode())
+        self.ask(servers[0], "PUT", "/policy", b"policy: town\nrules:\n- {id: all, effect: allow, when: connector = 'target'}\n")
+        wish = {"connector": "target", "operation": "count", "target": "the target"}
+        for create, take, propose, tell, complete in itertools.product(servers, repeat=5):
+            run = self.ask(create, "POST", "/runs", {"workflow": "remote"})["id"]
+            for server in servers:
+                self.status(server, run)  # each has it in memory, as it was
+            for _ in range(2):
+                lease = self.ask(take, "POST", "/leases", {"worker": "w", "tools": ["test.work"], "wait": "20s"})["leases"][0]
+                self.assertEqual(lease["run_id"], run)
+                token, path = lease["token"], f"/leases/{urllib.parse.quote(lease['lease_id'], safe='')}/actions"
+                answer = self.ask(propose, "POST", path, {**wish, "token": token})
+                self.assertEqual(answer["decision"], "allow")
+                self.ask(tell, "POST", f"{path}/{answer['receipt_id']}/outcome", {"token": token, "succeeded": True})
+                item = {"lease_id": lease["lease_id"], "token": token, "output": 1}
+                done = self.ask(complete, "POST", "/leases/complete", {"items": [item]})["items"][0]
+                self.assertTrue(done["ok"], done)
+            self.assertEqual(self.status(take, run), "success")
 
     def test_one_approval_asked_of_both_at_once_is_decided_once(self):
         a, b = self.serve(), self.serve()
