@@ -4,6 +4,7 @@
 #include <boost/json/serialize.hpp>
 #include <iterator>
 
+#include "api/lease_id.h"
 #include "api/openapi.h"
 
 namespace pawl::api {
@@ -76,6 +77,24 @@ Problem internal(Call& call, const std::exception& error) {
           .detail = "This went wrong on the server; its log says why, under this request's X-Request-Id."};
 }
 
+Problem lease_is_over() {
+  return problem_of(Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"});
+}
+
+// A lease's key opens the doors of its own lease, and none else.
+bool is_of_lease(const Route& route, const std::vector<std::string>& path, const LeaseBinding& lease) {
+  const auto is = [&](Method method, std::string_view pattern) { return route.method == method && route.pattern == pattern; };
+  if (route.pattern.starts_with("/leases/{id}/")) return path[0] == lease_id(lease.run, lease.step);
+  if (is(Method::get, "/runs/{id}")) return path[0] == lease.run.str();
+  if (is(Method::get, "/tasks/{id}")) return !lease.task.empty();
+  if (is(Method::post, "/tasks")) return !lease.task.empty();
+  return is(Method::post, "/mcp");
+}
+
+Problem not_of_lease() {
+  return {.status = 403, .code = "FORBIDDEN", .detail = "A lease's key is good for what concerns its lease, and for no more."};
+}
+
 Problem overloaded() {
   return {.status = 503,
           .code = "OVERLOADED",
@@ -125,7 +144,7 @@ std::vector<Route> all_routes() {
   std::vector<Route> all;
   for (auto part : {run_routes(), workflow_routes(), policy_routes(), approval_routes(), lease_routes(), action_routes(),
                     receipt_routes(), people_routes(), tenant_routes(), webhook_routes(), slack_routes(), feed_routes(),
-                    operation_routes(), evidence_routes()})
+                    operation_routes(), evidence_routes(), log_routes(), mcp_routes()})
     std::ranges::move(part, std::back_inserter(all));
   return all;
 }
@@ -230,7 +249,9 @@ void Api::handle(Request request, Responder respond) {
     auto known = keys().authenticate(header.substr(bearer.size()), clock().now());
     if (!known) return refuse_with(unauthorized());
     who = std::move(*known);
-    if (!may(who.role, route.access))
+    if (who.lease) {
+      if (!is_of_lease(route, match.path, *who.lease)) return refuse_with(not_of_lease());
+    } else if (!may(who.role, route.access))
       return refuse_with({.status = 403,
                           .code = "FORBIDDEN",
                           .detail = "A key with the role " + std::string(to_string(who.role)) + " may not do this."});
@@ -262,15 +283,28 @@ void Api::admit(CallPtr call, const Route& route) {
   std::size_t bytes = call->request.body.size();
   if (bytes > options_.body_bytes_small) {
     Background& readers = bytes > options_.body_bytes_large ? huge_bodies_ : large_bodies_;
-    return in_background(readers, call, [call, &route](Call&) { route.handle(call); });
+    return in_background(readers, call, [this, call, &route](Call&) { begin(call, route); });
   }
   try {
-    route.handle(call);
+    begin(call, route);
   } catch (const Problem& problem) {
     call->answer(problem);
   } catch (const std::exception& error) {
     call->answer(internal(*call, error));
   }
+}
+
+// What a lease's key asks for is asked for by a lease that is still held.
+void Api::begin(CallPtr call, const Route& route) {
+  if (!call->who.lease) return route.handle(std::move(call));
+  runtime().post([call, &route](Engine& engine) {
+    const LeaseBinding& lease = *call->who.lease;
+    const bool is_held = engine.lease_context(call->who.tenant, lease.run, lease.step, lease.token).has_value();
+    pawl::api::in_background(call, [call, &route, is_held](Call&) {
+      if (!is_held) throw lease_is_over();
+      route.handle(call);
+    });
+  });
 }
 
 void Api::answered(const Asked& asked, const Response& response) {

@@ -26,6 +26,7 @@
 #include "api/feed.h"
 #include "api/request_input.h"
 #include "api/keys.h"
+#include "api/log_waits.h"
 #include "api/metrics.h"
 #include "http/message.h"
 #include "notify/reach.h"
@@ -33,6 +34,7 @@
 
 namespace pawl {
 class Notary;
+class RunLogs;
 }
 
 namespace pawl::api {
@@ -81,6 +83,8 @@ std::vector<Route> tenant_routes();
 std::vector<Route> feed_routes();
 std::vector<Route> operation_routes();
 std::vector<Route> evidence_routes();
+std::vector<Route> log_routes();
+std::vector<Route> mcp_routes();
 
 struct ApiOptions {
   // Requests that wait for the engine; past it, new ones are answered 503 with Retry-After, except workers' reports and
@@ -107,6 +111,7 @@ class Api final : public Handler {
     Log& log;
     Notary& notary;
     const notify::Reach& reach;
+    const RunLogs& logs;
   };
   explicit Api(Parts parts, ApiOptions options = {});
 
@@ -126,6 +131,9 @@ class Api final : public Handler {
   // For what Slack is told after it was answered: it may take its time.
   Background& slack_replies() { return slack_replies_; }
   Log& log() { return parts_.log; }
+  // Only from background threads.
+  const RunLogs& logs() const { return parts_.logs; }
+  LogWaits& log_waits() { return log_waits_; }
   // Only from background threads.
   Notary& notary() { return parts_.notary; }
   std::atomic<bool>& ready() { return ready_; }
@@ -157,6 +165,7 @@ class Api final : public Handler {
   Match find(Method method, std::string_view path) const;
   Response options_of(const Request& request) const;
   void admit(CallPtr call, const Route& route);
+  void begin(CallPtr call, const Route& route);
 
   Parts parts_;
   Gatekeeper gatekeeper_{parts_.runtime};
@@ -172,6 +181,7 @@ class Api final : public Handler {
   Background large_bodies_{1};
   Background huge_bodies_{1};
   Background slack_replies_{1};
+  LogWaits log_waits_;
 };
 
 bool may(Role role, Access access);

@@ -1,6 +1,8 @@
 #include "api/keys.h"
 
 #include <array>
+#include <charconv>
+#include <vector>
 
 #include "crypto/hmac.h"
 #include "crypto/sha256.h"
@@ -9,6 +11,8 @@ namespace pawl::api {
 namespace {
 
 constexpr std::string_view prefix = "pawl_";
+constexpr std::string_view lease_prefix = "pawl_lease_";
+constexpr char lease_separator = '~';  // in no id and no name
 constexpr std::size_t id_chars = 26;
 constexpr std::size_t secret_bytes = 20;
 constexpr std::size_t secret_chars = 32;
@@ -65,10 +69,50 @@ NewKey KeyRing::make(KeyId id) const {
   return {id, std::string(prefix) + body + checksum(body), keyed_hash(secret_, secret).hex()};
 }
 
+std::string KeyRing::lease_key(TenantId tenant, const LeaseBinding& lease) const {
+  std::string text(lease_prefix);
+  for (const std::string& part : {tenant.str(), lease.run.str(), lease.step.str(), std::to_string(lease.token),
+                                  is_valid_name(lease.task) ? lease.task : std::string()})
+    text += part + lease_separator;
+  return text + keyed_hash(secret_, "lease key\n" + text).hex();
+}
+
+// Whether the lease is still good is not for this to know.
+std::optional<Principal> KeyRing::authenticate_lease(std::string_view text) const {
+  const std::size_t end = text.rfind(lease_separator);
+  if (end == text.npos) return std::nullopt;
+  const std::string signed_part(text.substr(0, end + 1));
+  if (!equal_in_constant_time(keyed_hash(secret_, "lease key\n" + signed_part).hex(), text.substr(end + 1)))
+    return std::nullopt;
+  std::vector<std::string> parts;
+  std::string_view rest = std::string_view(signed_part).substr(lease_prefix.size());
+  while (!rest.empty()) {
+    const std::string_view part = rest.substr(0, rest.find(lease_separator));
+    parts.emplace_back(part);
+    rest.remove_prefix(part.size() + 1);
+  }
+  if (parts.size() != 5) return std::nullopt;
+  auto tenant = TenantId::parse(parts[0]);
+  auto run = RunId::parse(parts[1]);
+  std::uint64_t token = 0;
+  const char* last = parts[3].data() + parts[3].size();
+  if (!tenant || !run || std::from_chars(parts[3].data(), last, token).ptr != last) return std::nullopt;
+  std::shared_lock lock(mutex_);
+  auto name = tenants_.find(*tenant);
+  if (name == tenants_.end()) return std::nullopt;
+  return Principal{.tenant = *tenant,
+                   .tenant_name = name->second,
+                   .key = {},
+                   .key_name = "lease",
+                   .role = Role::worker,
+                   .lease = LeaseBinding{*run, StepId{parts[2]}, token, parts[4]}};
+}
+
 void KeyRing::update(const Tenant& tenant) {
   std::unique_lock lock(mutex_);
+  tenants_[tenant.id] = tenant.name;
   for (const auto& [id, key] : tenant.keys)
-    keys_[id] = {{tenant.id, tenant.name, id, key.name, key.role}, key.secret_hash, key.expires_at};
+    keys_[id] = {{tenant.id, tenant.name, id, key.name, key.role, {}}, key.secret_hash, key.expires_at};
 }
 
 bool KeyRing::is_good(KeyId key, Instant now) const {
@@ -78,6 +122,7 @@ bool KeyRing::is_good(KeyId key, Instant now) const {
 }
 
 std::optional<Principal> KeyRing::authenticate(std::string_view text, Instant now) const {
+  if (text.starts_with(lease_prefix)) return authenticate_lease(text);
   if (text.size() != key_chars || !text.starts_with(prefix)) return std::nullopt;
   text.remove_prefix(prefix.size());
   std::string_view body = text.substr(0, id_chars + 1 + secret_chars);

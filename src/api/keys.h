@@ -6,6 +6,7 @@
 // secret under a key of this installation, so that neither the journal nor a stolen database lets anyone in.
 #pragma once
 
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
@@ -23,6 +24,18 @@ struct NewKey {
   std::string secret_hash;  // kept
 };
 
+// What a lease's own key is good for: this attempt at this step, until it is over.
+//
+//   pawl_lease_<tenant>~<run>~<step>~<token>~<task>~<HMAC-SHA-256 of what stands before, under the installation's key>
+//
+// Nothing of it is stored: that it is over follows from the lease, which every use of it asks for.
+struct LeaseBinding {
+  RunId run;
+  StepId step;
+  std::uint64_t token = 0;
+  std::string task;  // that the step works for; empty when there is none
+};
+
 // Who asks.
 struct Principal {
   TenantId tenant;
@@ -30,9 +43,10 @@ struct Principal {
   KeyId key;
   std::string key_name;
   Role role = Role::viewer;
+  std::optional<LeaseBinding> lease = {};  // of a lease's key, which is no key of a person or a program
 
   // As the journal names it.
-  Actor actor() const { return actor_of(key); }
+  Actor actor() const { return lease ? Actor{"lease:" + lease->run.str() + ":" + lease->step.str()} : actor_of(key); }
 };
 
 // Thread-safe. Knows the keys of all tenants, as of the last update().
@@ -45,6 +59,8 @@ class KeyRing {
   // The same, with an id that follows from the request: who makes the same one again finds what it made. Ids of
   // requests with the same name and another content differ in their lower half only.
   NewKey make(std::string_view request_name, std::string_view content) const;
+  // For a program that works on one lease.
+  std::string lease_key(TenantId tenant, const LeaseBinding& lease) const;
   void update(const Tenant& tenant);
   // Nothing when the key is malformed, unknown, wrong, or past its time: the asker learns no more than that.
   bool is_good(KeyId key, Instant now) const;
@@ -52,6 +68,7 @@ class KeyRing {
 
  private:
   NewKey make(KeyId id) const;
+  std::optional<Principal> authenticate_lease(std::string_view text) const;
 
   struct Entry {
     Principal principal;
@@ -62,6 +79,7 @@ class KeyRing {
   std::string secret_;
   mutable std::shared_mutex mutex_;
   std::unordered_map<KeyId, Entry> keys_;
+  std::unordered_map<TenantId, std::string> tenants_;  // their names
 };
 
 }  // namespace pawl::api

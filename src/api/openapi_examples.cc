@@ -566,7 +566,7 @@ std::vector<ProblemDoc> problem_docs() {
 object examples() {
   object out;
   for (const auto& docs : {run_examples(), answer_examples(), request_examples(), governance_examples(),
-                           notice_examples(), evidence_examples()})
+                           notice_examples(), evidence_examples(), agent_examples()})
     for (const ExampleDoc& doc : docs) {
       auto value = parse_json(doc.text);
       invariant(value.has_value(), "an example in openapi_examples.cc is not JSON");

@@ -93,6 +93,11 @@ std::vector<ExampleDoc> governance_examples();
 std::vector<ObjectDoc> evidence_objects();
 std::vector<RouteDoc> evidence_route_docs();
 std::vector<ExampleDoc> evidence_examples();
+// And agents.
+std::vector<ObjectDoc> agent_objects();
+std::vector<ObjectDoc> agent_requests();
+std::vector<RouteDoc> agent_route_docs();
+std::vector<ExampleDoc> agent_examples();
 
 // The part of those outside who are told: webhooks, Slack.
 std::vector<RouteDoc> notice_routes();

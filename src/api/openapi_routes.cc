@@ -488,6 +488,7 @@ std::vector<TagDoc> tag_docs() {
           {"approvals", "The inbox of those who decide."},
           {"evidence", "What was done, provable to someone who does not trust the server."},
           {"leases", "For workers: take steps, pass the gate, report, ask."},
+          {"agents", "What agents say, and the tools that they are given."},
           {"receipts", "What was done outside, and what became of it."},
           {"people", "Who stands behind which keys and accounts."},
           {"tenants", "Whom everything belongs to, and what they may use."},
@@ -501,7 +502,7 @@ std::vector<TagDoc> tag_docs() {
 std::vector<RouteDoc> route_docs() {
   std::vector<RouteDoc> all;
   for (auto part : {runs(), workflows(), policies(), approvals(), leases(), governance_routes(), notice_routes(), tenants(),
-                    keys(), operations(), evidence_route_docs()})
+                    keys(), operations(), evidence_route_docs(), agent_route_docs()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }

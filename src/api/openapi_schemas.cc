@@ -190,6 +190,8 @@ object schemas() {
   object out;
   for (const ObjectDoc& doc : answer_objects()) out[doc.name] = object_schema(doc, Unknown::allowed);
   for (const ObjectDoc& doc : evidence_objects()) out[doc.name] = object_schema(doc, Unknown::allowed);
+  for (const ObjectDoc& doc : agent_objects()) out[doc.name] = object_schema(doc, Unknown::allowed);
+  for (const ObjectDoc& doc : agent_requests()) out[doc.name] = object_schema(doc, Unknown::allowed);
   for (const ObjectDoc& doc : notice_answers()) out[doc.name] = object_schema(doc, Unknown::allowed);
   for (const ObjectDoc& doc : request_objects()) out[doc.name] = object_schema(doc, Unknown::refused);
   for (const ObjectDoc& doc : notice_requests()) out[doc.name] = object_schema(doc, Unknown::refused);

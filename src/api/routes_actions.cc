@@ -11,8 +11,6 @@ namespace {
 
 using boost::json::object;
 
-constexpr std::size_t question_bytes_max = std::size_t{64} << 10;
-
 Refusal lease_is_over() { return {RefusalCode::lease_lost, "this lease is over; drop the work"}; }
 
 LeaseRef lease_of(const Call& call) {
@@ -21,9 +19,11 @@ LeaseRef lease_of(const Call& call) {
   return *lease;
 }
 
-std::uint64_t token_in(const Input& input) {
+std::uint64_t token_in(const Call& call, const Input& input) {
   auto token = input.number("token", 0, INT64_MAX);
   if (!token) input.refuse("token", "is missing");
+  // A lease's key is of one attempt, and must not speak for the next.
+  if (call.who.lease && call.who.lease->token != static_cast<std::uint64_t>(*token)) throw problem_of(lease_is_over());
   return static_cast<std::uint64_t>(*token);
 }
 
@@ -53,7 +53,7 @@ Wish read_wish(const Call& call) {
   Input input = Input::parse(call.request);
   input.only({"token", "connector", "operation", "target", "fields", "risk", "idempotency_key", "idempotent", "before",
               "can_look", "happened"});
-  wish.token = token_in(input);
+  wish.token = token_in(call, input);
   wish.proposal.action = read_action_of(input, "");
   wish.proposal.idempotent = input.flag("idempotent").value_or(false);
   wish.proposal.before = input.json("before", "", action_metadata_bytes_max, "ACTION_TOO_LARGE");
@@ -93,7 +93,8 @@ void judge(CallPtr call, Wish wish, const Engine::LeaseContext& context) {
                   .proposal = std::make_shared<const Proposal>(std::move(wish.proposal)),
                   .verdict = {},
                   .can_look = wish.can_look,
-                  .happened = wish.happened},
+                  .happened = wish.happened,
+                  .by_program = call->who.lease.has_value()},
        .workspace = context.workspace,
        .workflow = context.workflow},
       [call, digest](std::expected<GateAnswer, Refusal> answer) {
@@ -121,7 +122,7 @@ void record_outcome(CallPtr call) {
   if (!receipt) throw not_found();
   Input input = Input::parse(call->request);
   input.only({"token", "succeeded", "error_code", "message", "response", "undo"});
-  std::uint64_t token = token_in(input);
+  std::uint64_t token = token_in(*call, input);
   auto succeeded = input.flag("succeeded");
   if (!succeeded) input.refuse("succeeded", "is missing: true or false");
   EffectOutcome outcome{
@@ -155,14 +156,15 @@ void ask(CallPtr call) {
   LeaseRef lease = lease_of(*call);
   Input input = Input::parse(call->request);
   input.only({"token", "question"});
-  std::uint64_t token = token_in(input);
+  std::uint64_t token = token_in(*call, input);
   if (!input.has("question")) input.refuse("question", "is missing");
   JsonText question = input.json("question", {}, question_bytes_max, "QUESTION_TOO_LARGE");
   call->api.runtime().post([call, lease, token, question = std::move(question)](Engine& engine) {
-    engine.ask(call->who.tenant, lease.run, lease.step, token, question, [call, lease](std::expected<RunAnswer, Refusal> done) {
+    auto reply = [call, lease](std::expected<RunAnswer, Refusal> done) {
       if (!done) return call->answer(problem_of(done.error()));
       call->answer(200, object{{"lease_id", lease_id(lease.run, lease.step)}, {"ok", true}});
-    });
+    };
+    engine.ask(call->who.tenant, lease.run, lease.step, token, question, std::move(reply), call->who.lease.has_value());
   });
 }
 

@@ -119,6 +119,8 @@ class VerbTable {
     add_cancel();
     add_retry();
     add_events();
+    add_logs();
+    add_mcp();
     add_workflows();
     add_policy();
     for (DeclaredVerb& verb : declare_governance_verbs(app_)) verbs_.push_back(std::move(verb));
@@ -307,6 +309,34 @@ class VerbTable {
           add_data(verb, options.data);
           add_server(verb, options.server);
         });
+  }
+
+  void add_logs() {
+    add<LogsOptions>(
+        "logs", "Print what a run's agents say",
+        "Examples:\n  pawl logs 7c5ezy\n  pawl logs 7c5ezy --step review --follow\n  pawl logs 7c5ezy --stream stderr --tail 2000",
+        print_logs, [](CLI::App& verb, LogsOptions& options) {
+          verb.add_option("RUN", options.run, run_help)->required();
+          verb.add_option("--step", options.step, "of this step; needed when several have logs")->type_name("STEP");
+          add_word<LogStream>(verb, "--stream", "STREAM", "which", [&options](LogStream stream) { options.stream = stream; });
+          verb.add_option("--attempt", options.attempt, "of this attempt, not the last")
+              ->type_name("N")
+              ->check(CLI::Range(1, INT32_MAX));
+          verb.add_option("--tail", options.tail, "at most the last so many bytes")->type_name("N");
+          verb.add_flag("--follow,-f", options.follow, "go on while the step does");
+          add_data(verb, options.data);
+          add_server(verb, options.server);
+        });
+  }
+
+  void add_mcp() {
+    add<McpOptions>("mcp", "Give an agent the server's tools, on stdin and stdout (Model Context Protocol)",
+                    "Example, for an agent's configuration:\n  {\"mcpServers\": {\"pawl\": {\"command\": \"pawl\", \"args\": [\"mcp\"]}}}\n"
+                    "The key is $PAWL_KEY, else $PAWL_LEASE_KEY, else the data folder's.",
+                    speak_mcp, [](CLI::App& verb, McpOptions& options) {
+                      add_data(verb, options.data);
+                      add_server(verb, options.server);
+                    });
   }
 
   void add_workflows() {

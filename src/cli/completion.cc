@@ -135,6 +135,7 @@ class Completion {
         Row{"FORMAT", &Completion::offer_words<DiagramFormat>},
         Row{"ROLE", &Completion::offer_words<Role>},
         Row{"SHELL", &Completion::offer_words<Shell>},
+        Row{"STREAM", &Completion::offer_words<LogStream>},
         Row{"VERB", &Completion::offer_topics},
     };
     auto row = std::ranges::find(rows, placeholder, &Row::placeholder);

@@ -279,18 +279,24 @@ Json Remote::post_once(const std::string& path, const Json& body, const std::str
 
 std::string Remote::send(const char* method, const std::string& path, const std::string& body,
                          std::string_view header) const {
+  auto [status, answer] = exchange(method, path, body, header.empty() ? std::vector<std::string>{} : std::vector{std::string(header)});
+  if (status >= 400) stop_with(status, answer);
+  return std::move(answer);
+}
+
+Remote::Exchange Remote::exchange(const char* method, const std::string& path, const std::string& body,
+                                  const std::vector<std::string>& headers) const {
   Transfer transfer(url_ + path, key_, public_key_);
   transfer.set(CURLOPT_CUSTOMREQUEST, method);
   transfer.set(CURLOPT_TIMEOUT_MS, static_cast<long>(limit_.count()));
-  if (!header.empty()) transfer.add_header(std::string(header));
+  for (const std::string& header : headers) transfer.add_header(header);
   if (!body.empty()) {
     transfer.set(CURLOPT_POSTFIELDS, body.data());
     transfer.set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
   }
   std::string answer;
-  long status = transfer.perform(url_, [&](std::string_view data) { answer += data; });
-  if (status >= 400) stop_with(status, answer);
-  return answer;
+  const long status = transfer.perform(url_, [&](std::string_view data) { answer += data; });
+  return {status, std::move(answer)};
 }
 
 Json Remote::call(const char* method, const std::string& path, const std::string& body, std::string_view header) const {

@@ -40,6 +40,14 @@ class Remote {
   Json patch(const std::string& path, const Json& body) const;
   Json remove(const std::string& path) const { return call("DELETE", path, {}); }
 
+  // Whatever it answers, refusals too.
+  struct Exchange {
+    long status = 0;
+    std::string body;
+  };
+  Exchange exchange(const char* method, const std::string& path, const std::string& body,
+                    const std::vector<std::string>& headers) const;
+
   // Once, however often it is sent: for a request whose answer may be lost.
   Json post_once(const std::string& path, const Json& body, const std::string& idempotency_key) const;
 

@@ -9,10 +9,12 @@
 #include <atomic>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <mutex>
 #include <thread>
 
 #include "api/api.h"
@@ -36,6 +38,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr auto log_sweep_interval = std::chrono::hours(1);
 constexpr auto slow_commit = std::chrono::seconds(1);
 constexpr std::size_t secret_bytes = 32;
 
@@ -114,8 +117,8 @@ std::unique_ptr<Store> open_store(const EffectiveSettings& settings, Log& log) {
 bool is_loopback(std::string_view host) { return host.starts_with("127.") || host == "::1" || host == "localhost"; }
 
 // The tools that workflows may name, and those of pawl's own.
-Toolbox toolbox_with(const notify::Reach& reach, const ServeSettings& settings, SecretVariables secrets) {
-  Toolbox out(settings, std::move(secrets));
+Toolbox toolbox_with(const notify::Reach& reach, const EffectiveSettings& settings, SecretVariables secrets) {
+  Toolbox out(settings.values, std::move(secrets), settings.folder);
   for (auto make : {notify::make_webhook_tool, notify::make_slack_tool}) {
     out.tools.push_back(make(reach));
     out.catalog.add(out.tools.back()->spec());
@@ -128,7 +131,7 @@ class Service {
  public:
   Service(const EffectiveSettings& settings, SecretVariables secrets, Log& log)
       : log_(log),
-        toolbox_(toolbox_with(reach_, settings.values, std::move(secrets))),
+        toolbox_(toolbox_with(reach_, settings, std::move(secrets))),
         store_(open_store(settings, log)),
         clock_(*store_),
         keys_(installation_secret(settings.folder)),
@@ -193,11 +196,17 @@ class Service {
     for (const Tenant& tenant : store_->tenants()) learn(tenant);
     tenant_ = default_tenant();
     make_admin_key(settings.folder);
-    if (settings.values.workers) start_workers();
-    api_.emplace(api::Api::Parts{runtime_, *store_, keys_, directory_, feed_, metrics_, clock_, log_, notary_, reach_},
+    end_leftovers();
+    api_.emplace(api::Api::Parts{runtime_, *store_, keys_, directory_, feed_, metrics_, clock_, log_, notary_, reach_,
+                                 toolbox_.house->logs},
                  api::ApiOptions{.in_flight_max = static_cast<std::size_t>(settings.values.requests_max),
                                  .access_log = settings.values.access_log});
     listen(settings.values);
+    // Only now: agents are told where to find this server.
+    toolbox_.house->access = [this](const Lease& lease, const std::string& task) {
+      return AgentAccess{url_ + "/mcp", keys_.lease_key(lease.tenant, {lease.run, lease.step, lease.token, task})};
+    };
+    if (settings.values.workers) start_workers();
     boost::json::object found_by{{"url", url_}, {"pid", ::getpid()}};
     // Its certificate is for other names than this address, as a rule; who can read the folder knows it by its key.
     if (!settings.values.tls_cert.empty()) found_by["public_key"] = public_key_pin(settings.values.tls_cert);
@@ -371,6 +380,21 @@ class Service {
     write_private_file(path, made.text + "\n");
   }
 
+  // Programs that a server on this folder had started, and that its sudden death left behind; logs that nobody wants.
+  void end_leftovers() {
+    if (const int ended = toolbox_.house->ledger.end_leftovers(); ended > 0)
+      log_.warning("ended processes that an earlier server had left behind", {{"processes", ended}});
+    log_sweeper_ = std::jthread([this](std::stop_token stop) {
+      std::mutex mutex;
+      std::condition_variable_any wake;
+      std::unique_lock lock(mutex);
+      do {
+        if (const int swept = toolbox_.house->logs.sweep(clock_.now()); swept > 0)
+          log_.info("deleted old logs of agents", {{"runs", swept}});
+      } while (!wake.wait_for(lock, stop, log_sweep_interval, [] { return false; }) && !stop.stop_requested());
+    });
+  }
+
   void start_workers() {
     std::vector<ToolName> names;
     for (const auto& tool : toolbox_.tools) names.push_back(tool->spec().name);
@@ -405,6 +429,7 @@ class Service {
   std::optional<api::Api> api_;
   std::optional<http::Server> server_;
   std::string url_;
+  std::jthread log_sweeper_;
 };
 
 // Waits for a signal, and tells the service manager every now and then that the service comes round.

@@ -32,8 +32,25 @@ bool has_unfolded_runs(Store& store) {
   return found;
 }
 
-ToolLimits limits_of(const ServeSettings& settings) {
+std::shared_ptr<AgentHouse> house_of(const ServeSettings& settings, const std::filesystem::path& folder) {
+  if (folder.empty()) return nullptr;
+  LogLimits logs{.stream_bytes_max = settings.log_max, .all_bytes_max = settings.logs_max, .keep = settings.logs_keep};
+  logs.piece_bytes_max = std::min(logs.piece_bytes_max, settings.log_max / 4);
+  auto house = std::make_shared<AgentHouse>(std::filesystem::absolute(folder), logs);
+  house->claude = settings.claude;
+  house->sandbox = std::make_unique<Sandbox>(settings.bwrap);
+  house->sandbox_use = settings.sandbox;
+  house->sandbox_limits.memory_bytes_max = settings.sandbox_memory;
+  house->sandbox_limits.processes_max = settings.sandbox_processes;
+  house->sandbox_limits.files_max = settings.sandbox_files;
+  house->sandbox_readable = settings.sandbox_readable;
+  house->sandbox_writable = settings.sandbox_writable;
+  return house;
+}
+
+ToolLimits limits_of(const ServeSettings& settings, std::shared_ptr<const AgentHouse> house) {
   ToolLimits limits;
+  limits.house = std::move(house);
   for (const std::string& text : settings.http_allow)
     if (auto allow = parse_http_allow(text)) limits.http_allow.push_back(*allow);
   if (!settings.prices.empty()) {
@@ -53,18 +70,20 @@ TenantId default_tenant(Runtime& runtime) {
 
 }  // namespace
 
-Toolbox::Toolbox(const ServeSettings& settings, SecretVariables variables)
-    : secrets(std::make_unique<Secrets>(SecretSources{.command = settings.secrets_command,
+Toolbox::Toolbox(const ServeSettings& settings, SecretVariables variables, const std::filesystem::path& folder)
+    : house(house_of(settings, folder)),
+      secrets(std::make_unique<Secrets>(SecretSources{.command = settings.secrets_command,
                                                       .folder = settings.secrets_folder,
                                                       .variables = std::move(variables)})),
-      tools(built_in_tools(limits_of(settings))),
+      tools(built_in_tools(limits_of(settings, house))),
       catalog(catalog_of(tools)) {}
 
 Toolbox toolbox_for(const ProgressFlags& flags) {
   SettingSources sources{.flags = {}, .config = {}, .environment = environment_variable, .for_runs = true};
   for (const auto& [name, texts] : flags.given) sources.flags.push_back({name, texts});
   if (!flags.data.empty()) sources.flags.push_back({"data", {flags.data}});
-  return Toolbox(read_settings(sources).values, take_secret_variables());
+  const EffectiveSettings settings = read_settings(sources);
+  return Toolbox(settings.values, take_secret_variables(), settings.folder);
 }
 
 void refuse_settings_of_runs(const ProgressFlags& flags) {
@@ -108,6 +127,7 @@ Session::Session(Store& store, const Toolbox& toolbox, std::optional<std::set<Ru
 Session::~Session() { stop(); }
 
 void Session::start() {
+  if (toolbox_.house) toolbox_.house->ledger.end_leftovers();
   std::vector<ToolName> names;
   for (const auto& tool : toolbox_.tools) names.push_back(tool->spec().name);
   WorkerName worker{fmt::format("{}{}", local_worker_prefix, ::getpid())};

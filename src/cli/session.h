@@ -24,8 +24,11 @@ namespace pawl {
 
 // The tools that workflows may name here, and the secrets that they are given.
 struct Toolbox {
-  explicit Toolbox(const ServeSettings& settings = {}, SecretVariables variables = {});
+  // Without a folder there are no agents.
+  explicit Toolbox(const ServeSettings& settings = {}, SecretVariables variables = {},
+                   const std::filesystem::path& folder = {});
 
+  std::shared_ptr<AgentHouse> house;  // null without a folder
   std::unique_ptr<Secrets> secrets;
   std::vector<std::unique_ptr<Tool>> tools;
   ToolCatalog catalog;

@@ -51,6 +51,26 @@ const std::array table = std::to_array<Setting>({
      true},
     {"prices", setting::Text{&S::prices}, "FILE",
      "what model calls cost, instead of the table that comes with pawl (docs/connectors.md)", true},
+    {"claude", setting::Text{&S::claude}, "FILE", "the Claude Code CLI that agent.claude runs", true},
+    {"sandbox", setting::Confinement{&S::sandbox}, "WORD",
+     "off: steps have a sandbox only when they demand one; auto: agents have one where it can be had; required: agents and "
+     "shell steps run in one or not at all",
+     true},
+    {"bwrap", setting::Text{&S::bwrap}, "FILE", "the program bubblewrap, which makes sandboxes", true},
+    {"sandbox_readable", setting::Texts{&S::sandbox_readable}, "PATH",
+     "what every sandbox can read beside the system; may be repeated", true},
+    {"sandbox_writable", setting::Texts{&S::sandbox_writable}, "PATH",
+     "what every sandbox can write beside its workspace; may be repeated", true},
+    {"sandbox_memory", setting::Bytes{&S::sandbox_memory, 16 * mib, 1024 * gib}, "SIZE", "memory of one sandbox at most", true},
+    {"sandbox_processes", setting::Count{&S::sandbox_processes, 1, 1'000'000}, "N",
+     "processes and threads in one sandbox at most", true},
+    {"sandbox_files", setting::Count{&S::sandbox_files, 16, 1'000'000}, "N",
+     "files that a process in a sandbox can have open", true},
+    {"logs_keep", setting::Span{&S::logs_keep, 1h, 24h * 3650}, "DURATION", "how long the logs of agents are kept", true},
+    {"logs_max", setting::Bytes{&S::logs_max, 1 * mib, 65536 * gib}, "SIZE",
+     "the logs of all agents; the oldest are deleted first", true},
+    {"log_max", setting::Bytes{&S::log_max, 64 * kib, 64 * gib}, "SIZE",
+     "one log of one attempt; of a longer one the middle is deleted", true},
     {"log_format", setting::Format{&S::log_format}, "WORD", "text or json [text on a terminal, else json]"},
     {"log_level", setting::Level{&S::log_level}, "WORD", "info, warning or error: that, and what is graver"},
     {"access_log", setting::Flag{&S::access_log}, "", "a log line for each request"},
@@ -173,6 +193,7 @@ struct Reader {
   }
   Read operator()(setting::Format to) const { return word(values.*to.at, parse_enum<LogFormat>(text)); }
   Read operator()(setting::Bundles to) const { return word(values.*to.at, parse_enum<BundlesWanted>(text)); }
+  Read operator()(setting::Confinement to) const { return word(values.*to.at, parse_enum<SandboxUse>(text)); }
   Read operator()(setting::Level to) const { return word(values.*to.at, parse_enum<LogLevel>(text)); }
 
  private:
@@ -203,6 +224,7 @@ struct Printer {
     return format ? std::string(to_string(*format)) : "";
   }
   std::string operator()(setting::Bundles of) const { return std::string(to_string(values.*of.at)); }
+  std::string operator()(setting::Confinement of) const { return std::string(to_string(values.*of.at)); }
   std::string operator()(setting::Level of) const { return std::string(to_string(values.*of.at)); }
 };
 

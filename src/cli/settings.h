@@ -16,6 +16,7 @@
 #include "core/time.h"
 #include "evidence/evidence_follower.h"
 #include "log/log.h"
+#include "tools/agent.h"
 
 namespace pawl {
 
@@ -42,6 +43,17 @@ struct ServeSettings {
   std::string secrets_folder;
   std::vector<std::string> http_allow;
   std::string prices;
+  std::string claude = "claude";
+  SandboxUse sandbox = SandboxUse::auto_;
+  std::string bwrap = "bwrap";
+  std::vector<std::string> sandbox_readable;
+  std::vector<std::string> sandbox_writable;
+  std::size_t sandbox_memory = std::size_t{4} << 30;
+  int sandbox_processes = 512;
+  int sandbox_files = 1024;
+  Duration logs_keep = std::chrono::hours(24 * 30);
+  std::size_t logs_max = std::size_t{8} << 30;
+  std::size_t log_max = std::size_t{128} << 20;
   std::optional<LogFormat> log_format;  // absent: text on a terminal, else JSON
   LogLevel log_level = LogLevel::info;
   bool access_log = false;
@@ -97,7 +109,10 @@ struct Level {
 struct Bundles {
   BundlesWanted ServeSettings::*at;
 };
-using Target = std::variant<Text, Texts, Flag, Count, Bytes, Span, Address, Format, Level, Bundles>;
+struct Confinement {
+  SandboxUse ServeSettings::*at;
+};
+using Target = std::variant<Text, Texts, Flag, Count, Bytes, Span, Address, Format, Level, Bundles, Confinement>;
 }  // namespace setting
 
 struct Setting {

@@ -14,6 +14,7 @@
 #include "core/run_lifecycle.h"
 #include "core/time.h"
 #include "core/vocabulary.h"
+#include "tools/run_logs.h"
 
 namespace pawl {
 
@@ -120,6 +121,24 @@ struct EventsOptions {
   bool follow = false;
 };
 ExitCode print_events(const EventsOptions& options);
+
+struct LogsOptions {
+  std::string data;
+  std::string server;
+  std::string run;
+  std::string step;
+  LogStream stream = LogStream::stdout_;
+  std::optional<int> attempt;          // absent = the last
+  std::optional<std::uint64_t> tail;  // bytes
+  bool follow = false;
+};
+ExitCode print_logs(const LogsOptions& options);
+
+struct McpOptions {
+  std::string data;
+  std::string server;
+};
+ExitCode speak_mcp(const McpOptions& options);
 
 struct WorkflowsOptions {
   std::string data;

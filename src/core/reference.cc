@@ -36,6 +36,15 @@ constexpr std::array advice{
     Advice{"TOOL_OUTPUT_TOO_LARGE",
            "Have the step store the result elsewhere and return where it lies, or select what later steps need with "
            "`transform`."},
+    Advice{"AGENT_FAILED",
+           "Nothing while attempts remain: the next one resumes the session. Then read what the agent said last, with "
+           "`pawl logs RUN`."},
+    Advice{"AGENT_BUDGET_EXCEEDED",
+           "Look in the logs what the money went into before raising `max_budget_usd`. The session is kept: a new run with "
+           "its `session_id` and `resume: true` goes on where it stopped."},
+    Advice{"SANDBOX_UNAVAILABLE",
+           "The message says what is missing. Install the package bubblewrap, see that user namespaces are allowed and that "
+           "control groups can be made (docs/agents.md), then start a new run."},
     Advice{"EXPRESSION_FAILED",
            "The message names the expression. Check that the step it reads from produces that field, also when its "
            "answer is empty."},

@@ -526,6 +526,9 @@ RunCommand command_for(StepIndex step, std::uint64_t token, Failed& failed) {
       failed.cost};
 }
 RunCommand command_for(StepIndex step, std::uint64_t token, Released&) { return ReleaseStep{step, token}; }
+RunCommand command_for(StepIndex step, std::uint64_t token, Asked& asked) {
+  return AskQuestion{step, token, std::move(asked.question)};
+}
 
 }  // namespace
 
@@ -539,9 +542,16 @@ void Engine::report(StepReport& report, Reply<RunAnswer> reply) {
   std::optional<Refusal> refusal;
   if (report.effect) refusal = decide_and_apply(*resident, outcome_command(*index, report.token, *report.effect), &report);
   auto effect = report.effect && report.effect->succeeded && !refusal ? std::optional(report.effect->receipt) : std::nullopt;
+  const auto* completed = std::get_if<Completed>(&report.outcome);
+  const Money cost = completed ? completed->cost : Money{};
   RunCommand command =
       std::visit([&](auto& outcome) { return command_for(*index, report.token, outcome); }, report.outcome);
   if (!refusal) refusal = decide_and_apply(*resident, command, &report);
+  // An agent that was allowed an effect and left without a word about it. Its worker is in this process, has ended, and
+  // cannot be told: the attempt fails, and the effect is in doubt.
+  if (refusal && refusal->code == RefusalCode::outcome_missing && !reply)
+    refusal = decide_and_apply(
+        *resident, FailStep{*index, report.token, "EFFECT_UNKNOWN", std::move(refusal->message), {}, {}, cost}, &report);
   answer_on<RunAnswer>(basis_of(*resident), reply, answer_or(std::move(refusal), *resident), [&] {
     return [copy](Engine& engine, Reply<RunAnswer> again) {
       StepReport once_more = *copy;

@@ -272,6 +272,8 @@ class Engine {
     Verdict verdict;               // of the policy in force: refused when it is not, any more
     bool can_look = false;         // its connector can find out what became of a call that is in doubt,
     std::optional<bool> happened;  // and has
+    // Not the worker proposes but a program that it runs: when that ends the lease, the worker is told.
+    bool by_program = false;
   };
   // What a worker outside does not get to say about its own step. Nothing when it does not hold the lease.
   struct LeaseContext {
@@ -286,7 +288,7 @@ class Engine {
                       Reply<RunAnswer> reply);
   // A worker asks a person: its lease is over, and the step is leased again with the answer.
   void ask(TenantId tenant, RunId run, const StepId& step, std::uint64_t token, JsonText question,
-           Reply<RunAnswer> reply);
+           Reply<RunAnswer> reply, bool by_program = false);
 
   // Workers. A sink outlives its worker's registration.
   void add_worker(const WorkerName& worker, std::vector<ToolName> tools, LeaseSink& sink);

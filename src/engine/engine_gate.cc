@@ -97,7 +97,7 @@ void Engine::propose(ActionRequest request, Reply<GateAnswer> reply) {
   // The worker that proposes is told by its answer what became of its lease.
   StepReport own{request.tenant, request.run, request.step, request.token, Released{}};
   Decision decision = decide_on(*resident, command);
-  apply(*resident, decision.events, &own);
+  apply(*resident, decision.events, request.by_program ? nullptr : &own);
   std::expected<GateAnswer, Refusal> answer = gate_answer(resident->run, command, decision);
   if (decision.refusal) answer = std::unexpected(*decision.refusal);
   if (planted(Bug::call_before_intent) && reply) return reply(std::move(answer));
@@ -156,7 +156,7 @@ void Engine::record_outcome(TenantId tenant, RunId run, const StepId& step, std:
 }
 
 void Engine::ask(TenantId tenant, RunId run, const StepId& step, std::uint64_t token, JsonText question,
-                 Reply<RunAnswer> reply) {
+                 Reply<RunAnswer> reply, bool by_program) {
   Resident* resident = find_leased(tenant, run);
   auto index = resident ? resident->run.workflow->find(step) : std::nullopt;
   if (!index)
@@ -164,9 +164,11 @@ void Engine::ask(TenantId tenant, RunId run, const StepId& step, std::uint64_t t
         reply, std::unexpected(Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"}));
   // The worker that asks is told by its answer that the lease is over.
   StepReport own{tenant, run, step, token, Released{}};
-  auto refusal = decide_and_apply(*resident, AskQuestion{*index, token, question}, &own);
+  auto refusal = decide_and_apply(*resident, AskQuestion{*index, token, question}, by_program ? nullptr : &own);
   answer_on<RunAnswer>(basis_of(*resident), reply, answer_or(std::move(refusal), *resident), [&] {
-    return [=](Engine& engine, Reply<RunAnswer> again) { engine.ask(tenant, run, step, token, question, std::move(again)); };
+    return [=](Engine& engine, Reply<RunAnswer> again) {
+      engine.ask(tenant, run, step, token, question, std::move(again), by_program);
+    };
   });
 }
 

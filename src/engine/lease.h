@@ -67,7 +67,15 @@ struct Failed {
 // The worker stops and has ended its work on the step: it is ready again, and the attempt does not count.
 struct Released {};
 
-using StepOutcome = std::variant<Completed, Failed, Released>;
+// The step cannot go on without a person: it is leased again once there is an answer, with both (Lease::question).
+struct Asked {
+  JsonText question;
+};
+
+// Of a question: it stands in the journal, and people read it.
+inline constexpr std::size_t question_bytes_max = std::size_t{64} << 10;
+
+using StepOutcome = std::variant<Completed, Failed, Released, Asked>;
 
 // What became of an effect that the worker was allowed.
 struct EffectOutcome {

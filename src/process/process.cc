@@ -62,6 +62,9 @@ struct Orders {
   int failure_fd = -1;
   pid_t parent = 0;
   bool dies_with_thread = false;
+  bool ignores_term = false;
+  const std::vector<ProcessPlan::Limit>* limits = nullptr;
+  std::vector<char*> control_groups;
 };
 
 [[noreturn]] void give_up(const Orders& orders, SpawnError::Stage stage) {
@@ -77,6 +80,11 @@ struct Orders {
     if (::getppid() != orders.parent) ::_exit(127);  // the parent died before the line above
   }
   ::setsid();
+  for (auto group = orders.control_groups.begin(); *group; ++group) {
+    const int fd = ::open(*group, O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || ::write(fd, "0", 1) != 1) give_up(orders, Stage::resources);
+    ::close(fd);
+  }
   for (int fd = 0; fd < 3; ++fd)
     if (::dup2(orders.standard_fds[fd], fd) < 0) give_up(orders, Stage::resources);
   // Close on exec rather than now: the pipe that reports a failure must live until then.
@@ -90,6 +98,16 @@ struct Orders {
   sigset_t none;
   ::sigemptyset(&none);
   ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
+
+  if (orders.ignores_term) ::signal(SIGTERM, SIG_IGN);
+  for (const auto& limit : *orders.limits) {
+    // Never more than we have ourselves: only root might raise it.
+    rlimit now{};
+    if (::getrlimit(static_cast<__rlimit_resource_t>(limit.resource), &now) != 0) continue;
+    const rlim_t most = limit.value < now.rlim_max ? limit.value : now.rlim_max;
+    const rlimit wanted{.rlim_cur = most, .rlim_max = most};
+    if (::setrlimit(static_cast<__rlimit_resource_t>(limit.resource), &wanted) != 0) give_up(orders, Stage::resources);
+  }
 
   int error = ENOENT;
   for (auto program = orders.programs.begin(); *program; ++program) {
@@ -148,7 +166,10 @@ std::expected<Process, SpawnError> Process::spawn(const ProcessPlan& plan) {
                       .standard_fds = {plan.stdin_fd, plan.stdout_fd, plan.stderr_fd},
                       .failure_fd = failure.write_end.get(),
                       .parent = ::getpid(),
-                      .dies_with_thread = plan.dies_with_thread};
+                      .dies_with_thread = plan.dies_with_thread,
+                      .ignores_term = plan.ignores_term,
+                      .limits = &plan.limits,
+                      .control_groups = pointers(plan.control_groups)};
   const pid_t pid = launch(orders);
   if (pid < 0) return std::unexpected(SpawnError{.error = errno});
   failure.write_end.close();

@@ -2,6 +2,7 @@
 // never outliving whoever asked for it.
 #pragma once
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -26,6 +27,15 @@ struct ProcessPlan {
   // The kernel kills the child when the thread that spawned it ends, however it ends. For children that the same
   // thread also waits for.
   bool dies_with_thread = false;
+  // It, and what it becomes, does not end by SIGTERM: for a wrapper whose inner program is to be told alone.
+  bool ignores_term = false;
+  struct Limit {
+    int resource = 0;  // RLIMIT_...
+    rlim_t value = 0;
+  };
+  std::vector<Limit> limits = {};
+  // It puts itself in here before it becomes the program: paths of cgroup.procs.
+  std::vector<std::string> control_groups = {};
 };
 
 struct SpawnError {
@@ -48,6 +58,7 @@ class Process {
   // Kills and reaps what is left.
   ~Process();
 
+  pid_t pid() const { return pid_; }
   // Readable once the leader has ended.
   int ended_fd() const { return ended_.get(); }
   void signal_group(int signal) const;

@@ -78,6 +78,7 @@ void SecretUse::scrub(ToolResult& result) const {
   if (auto* completed = std::get_if<Completed>(&result)) scrub(*completed);
   if (auto* later = std::get_if<CompleteAt>(&result)) scrub(later->outcome);
   if (auto* failed = std::get_if<Failed>(&result)) scrub(*failed);
+  if (auto* asked = std::get_if<Asked>(&result)) asked->question = scrubber_.json(asked->question);
 }
 
 void SecretUse::scrub(Plan& plan) const {

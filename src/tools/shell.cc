@@ -10,19 +10,20 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/json/serialize.hpp>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <system_error>
 
-#include "tools/arguments.h"
-#include "tools/outcome.h"
 #include "process/process.h"
+#include "tools/agent.h"
+#include "tools/arguments.h"
+#include "tools/confine.h"
+#include "tools/environment.h"
+#include "tools/outcome.h"
 #include "tools/tools.h"
 
 namespace pawl {
@@ -32,7 +33,6 @@ using std::chrono::steady_clock;
 
 constexpr auto drain_time_max = std::chrono::milliseconds(200);
 constexpr std::size_t message_stderr_bytes_max = 1000;
-constexpr std::array passed_by_default = {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"};
 
 struct Command {
   std::vector<std::string> argv;
@@ -40,57 +40,14 @@ struct Command {
   std::string cwd;
   std::optional<std::string> stdin_text;
   bool parse_json = false;
+  SandboxWish sandbox = {};
 };
 
-bool has_nul(std::string_view text) { return text.contains('\0'); }
-
-bool is_environment_name(std::string_view name) { return !name.empty() && !name.contains('=') && !has_nul(name); }
-
-// Later settings replace earlier ones.
-class Environment {
- public:
-  void set(std::string_view name, std::string_view value) {
-    const auto entry = fmt::format("{}={}", name, value);
-    for (auto& existing : entries_)
-      if (std::string_view(existing).substr(0, name.size() + 1) == std::string_view(entry).substr(0, name.size() + 1)) {
-        existing = entry;
-        return;
-      }
-    entries_.push_back(entry);
-  }
-  void pass(const std::string& name) {
-    if (const char* value = std::getenv(name.c_str())) set(name, value);
-  }
-  std::vector<std::string> take() { return std::move(entries_); }
-
- private:
-  std::vector<std::string> entries_;
-};
-
-std::vector<std::string> read_environment(Arguments& with, const Lease& lease) {
-  Environment environment;
-  for (const char* name : passed_by_default) environment.pass(name);
-  for (const auto& name : with.text_list("pass_env")) {
-    if (!is_environment_name(name)) with.refuse("pass_env", "must be a list of names of variables");
-    // They may be other tenants'; a step's own stand in `env`.
-    if (name.starts_with("PAWL_SECRET_")) with.refuse("pass_env", "must not pass secrets on; name them in `env`");
-    environment.pass(name);
-  }
-  for (const auto& [name, value] : with.text_map("env")) {
-    if (!is_environment_name(name) || has_nul(value)) with.refuse("env", "must map names of variables to texts");
-    environment.set(name, value);
-  }
-  // Last: a step cannot pass itself off as another.
-  environment.set("PAWL_RUN_ID", lease.run.str());
-  environment.set("PAWL_STEP_ID", lease.step.str());
-  environment.set("PAWL_ATTEMPT", std::to_string(lease.attempt));
-  environment.set("PAWL_IDEMPOTENCY_KEY", lease.idempotency_key);
-  return environment.take();
-}
-
-Command read_command(Arguments& with, const Lease& lease) {
+Command read_command(Arguments& with, const Lease& lease, const AgentHouse* house) {
+  Environment environment = read_environment(with);
+  name_lease(environment, lease);
   Command command{.argv = with.text_list("argv"),
-                  .environment = read_environment(with, lease),
+                  .environment = environment.take(),
                   .cwd = with.text("cwd").value_or(""),
                   .stdin_text = with.text("stdin")};
   if (command.argv.empty()) with.refuse("argv", "is required, and must not be empty");
@@ -101,7 +58,17 @@ Command read_command(Arguments& with, const Lease& lease) {
   const auto parse = with.text("parse").value_or("text");
   if (parse != "text" && parse != "json") with.refuse("parse", "must be text or json");
   command.parse_json = parse == "json";
+  if (house) command.sandbox = read_sandbox(with, *house, SandboxUse::off, false);
   return command;
+}
+
+// Without a house nobody can be told apart from those who must not be seen.
+std::expected<bool, Failed> decide_sandbox_of(const Command& command, const AgentHouse* house, Arguments& with) {
+  if (house) return decide_sandbox(command.sandbox, *house);
+  if (!with.any("sandbox") || *with.any("sandbox") == Json("off") || *with.any("sandbox") == Json("auto")) return false;
+  auto failed = failure("SANDBOX_UNAVAILABLE", "a sandbox is demanded and cannot be had: this worker has no data folder");
+  failed.is_harmless = true;
+  return std::unexpected(std::move(failed));
 }
 
 // What came out of one pipe.
@@ -253,19 +220,31 @@ struct Ran {
   std::string stderr_text;
 };
 
-Ran run_command(const Command& command, const ToolLimits& limits, std::stop_token stop) {
+// `wrap` puts the plan into its sandbox, where it has one.
+using Wrap = std::function<std::expected<ProcessPlan, Failed>(ProcessPlan plan)>;
+
+Ran run_command(const Command& command, const ToolLimits& limits, std::stop_token stop, const Wrap& wrap = {}) {
   Ran ran;
   auto out_pipe = make_pipe();
   auto err_pipe = make_pipe();
   // A file rather than a pipe: nothing to pump, nothing to block on, whether the program reads it or not.
   const auto in = command.stdin_text ? file_in_memory(*command.stdin_text) : open_null_device();
-  auto process = Process::spawn({.argv = command.argv,
-                                 .environment = command.environment,
-                                 .directory = command.cwd,
-                                 .stdin_fd = in.get(),
-                                 .stdout_fd = out_pipe.write_end.get(),
-                                 .stderr_fd = err_pipe.write_end.get(),
-                                 .dies_with_thread = true});
+  ProcessPlan plan{.argv = command.argv,
+                   .environment = command.environment,
+                   .directory = command.cwd,
+                   .stdin_fd = in.get(),
+                   .stdout_fd = out_pipe.write_end.get(),
+                   .stderr_fd = err_pipe.write_end.get(),
+                   .dies_with_thread = true};
+  if (wrap) {
+    auto wrapped = wrap(std::move(plan));
+    if (!wrapped) {
+      ran.failed = std::move(wrapped.error());
+      return ran;
+    }
+    plan = std::move(*wrapped);
+  }
+  auto process = Process::spawn(plan);
   if (!process) {
     ran.failed = could_not_start(process.error(), command);
     return ran;
@@ -300,9 +279,11 @@ class Shell final : public Tool {
   // `argv` holds no secrets, so it may be told.
   std::expected<Plan, Failed> plan(const Lease& lease, std::stop_token stop) override {
     Arguments with(lease.input);
-    const Command command = read_command(with, lease);
+    const Command command = read_command(with, lease, limits_.house.get());
     const bool repeats = with.boolean("idempotent").value_or(false);
     if (with.refusal()) return std::unexpected(*with.refusal());
+    if (auto sandboxed = decide_sandbox_of(command, limits_.house.get(), with); !sandboxed)
+      return std::unexpected(std::move(sandboxed.error()));
     auto plan = Tool::plan(lease, stop);
     plan->action.target = command.argv.front();
     plan->idempotent = repeats;
@@ -311,15 +292,32 @@ class Shell final : public Tool {
 
   ToolResult run(const Lease& lease, Instant, std::stop_token stop) override {
     Arguments with(lease.input);
-    const Command command = read_command(with, lease);
+    Command command = read_command(with, lease, limits_.house.get());
     if (with.refusal()) return *with.refusal();
+    const auto sandboxed = decide_sandbox_of(command, limits_.house.get(), with);
+    if (!sandboxed) return sandboxed.error();
 
-    Ran ran = run_command(command, limits_, stop);
+    Ran ran = *sandboxed ? run_in_sandbox(command, lease, stop) : run_command(command, limits_, stop);
     if (ran.failed) return std::move(*ran.failed);
     return ended_well(command, ran.stdout_text, ran.stderr_text);
   }
 
  private:
+  Ran run_in_sandbox(Command& command, const Lease& lease, const std::stop_token& stop) const {
+    const AgentHouse& house = *limits_.house;
+    if (command.cwd.empty()) {
+      command.cwd = (house.data / "workspaces" / lease.run.str()).string();
+      std::error_code ignored;
+      std::filesystem::create_directories(command.cwd, ignored);
+    }
+    auto entry = house.ledger.enter({command.sandbox.limits.memory_bytes_max, command.sandbox.limits.processes_max});
+    command.environment.push_back(entry.variable());
+    return run_command(command, limits_, stop, [&](ProcessPlan plan) {
+      plan.control_groups = entry.group().entrances();
+      return in_sandbox(std::move(plan), command.sandbox, house, entry.group(), {});
+    });
+  }
+
   using Kind = ToolKey::Kind;
   const ToolLimits limits_;
   const ToolSpec spec_{.name = {"shell"},
@@ -329,7 +327,8 @@ class Shell final : public Tool {
                                 {.name = "cwd", .kind = Kind::text},
                                 {.name = "stdin", .kind = Kind::text, .secrets = true},
                                 {.name = "parse", .kind = Kind::text},
-                                {.name = "idempotent", .kind = Kind::boolean}},
+                                {.name = "idempotent", .kind = Kind::boolean},
+                                {.name = "sandbox"}},
                        .writes = ToolSpec::Writes::always};
 };
 

@@ -24,7 +24,7 @@ struct CompleteAt {
 // The gate ended the lease: there is nothing to report.
 struct Nothing {};
 
-using ToolResult = std::variant<Completed, Failed, CompleteAt, Nothing>;
+using ToolResult = std::variant<Completed, Failed, CompleteAt, Nothing, Asked>;
 
 // What a write would do, as people and policies see it.
 struct Plan {

@@ -13,6 +13,7 @@
 namespace pawl {
 
 class Prices;
+struct AgentHouse;
 
 struct ToolLimits {
   // Processor time, since a program that computes cannot be slow for any other reason of its own; on a busy machine
@@ -35,6 +36,8 @@ struct ToolLimits {
   bool http_proxy_from_environment = false;
   // Of model calls; null: those that come with pawl.
   std::shared_ptr<const Prices> prices = {};
+  // Where agents live, and sandboxes are. Null: agents can be named in workflows, and are refused.
+  std::shared_ptr<const AgentHouse> house = {};
 };
 
 // The tools must outlive every worker pool that uses them.
@@ -57,5 +60,7 @@ std::unique_ptr<Tool> make_slack_post(const ToolLimits& limits);
 std::unique_ptr<Tool> make_github_labels(const ToolLimits& limits);
 std::unique_ptr<Tool> make_github_assignees(const ToolLimits& limits);
 std::unique_ptr<Tool> make_model_chat(const ToolLimits& limits);
+std::unique_ptr<Tool> make_agent_claude(std::shared_ptr<const AgentHouse> house);
+std::unique_ptr<Tool> make_agent_command(std::shared_ptr<const AgentHouse> house);
 
 }  // namespace pawl

@@ -35,8 +35,16 @@ StepReport report_for(Lease&& lease, StepOutcome outcome, std::optional<EffectOu
           .effect = std::move(effect)};
 }
 
-Failed timed_out(Duration timeout) {
-  return failure("TOOL_TIMEOUT", fmt::format("not done within the step's timeout of {}", print_duration(timeout)));
+Failed timed_out(Duration timeout, Money cost = {}) {
+  auto failed = failure("TOOL_TIMEOUT", fmt::format("not done within the step's timeout of {}", print_duration(timeout)));
+  failed.cost = cost;
+  return failed;
+}
+
+// What a tool that was stopped has spent all the same.
+Money cost_of(const ToolResult& result) {
+  const auto* failed = std::get_if<Failed>(&result);
+  return failed ? failed->cost : Money{};
 }
 
 void limit_output(ToolResult& result) {
@@ -78,7 +86,13 @@ std::optional<EffectOutcome> outcome_for(ReceiptId receipt, const ToolResult& re
 
 StepOutcome outcome_of(ToolResult&& result) {
   if (auto* completed = std::get_if<Completed>(&result)) return std::move(*completed);
+  if (auto* asked = std::get_if<Asked>(&result)) return std::move(*asked);
   return std::get<Failed>(std::move(result));
+}
+
+// It came to an end of its own, whatever it was told meanwhile.
+bool is_done(const ToolResult& result) {
+  return std::holds_alternative<Completed>(result) || std::holds_alternative<Asked>(result);
 }
 
 }  // namespace
@@ -414,10 +428,10 @@ std::optional<StepReport> WorkerPool::finish(Running& running, Lease&& lease, Re
       return as_it_is();
     case Running::State::timed_out:
       // It finished while it was being stopped. To call that a time-out would have the work done twice.
-      if (std::holds_alternative<Completed>(result)) return as_it_is();
-      return report_for(std::move(lease), timed_out(running.lease.timeout), std::move(effect));
+      if (is_done(result)) return as_it_is();
+      return report_for(std::move(lease), timed_out(running.lease.timeout, cost_of(result)), std::move(effect));
     case Running::State::released:
-      if (std::holds_alternative<Completed>(result)) return as_it_is();
+      if (is_done(result)) return as_it_is();
       return report_for(std::move(lease), Released{}, std::move(effect));
     case Running::State::abandoned:
     case Running::State::revoked:

@@ -97,6 +97,15 @@ TEST_F(SettingsTest, every_setting_can_be_given_in_each_of_the_three_places_and_
                                                 {"secrets_folder", "/etc/pawl/secrets"},
                                                 {"http_allow", "[10.0.0.0/8, intranet.example:8080]"},
                                                 {"prices", "/etc/pawl/prices.json"},
+                                                {"claude", "/opt/claude"},
+                                                {"sandbox", "required"},
+                                                {"bwrap", "/opt/bwrap"},
+                                                {"sandbox_readable", "[/srv/tools]"},
+                                                {"sandbox_writable", "[/srv/cache]"},
+                                                {"sandbox_memory", "1GiB"},
+                                                {"sandbox_processes", "99"},
+                                                {"sandbox_files", "256"},
+                                                {"logs_keep", "7d"},
                                                 {"log_format", "json"},
                                                 {"log_level", "error"},
                                                 {"access_log", "true"},
@@ -107,7 +116,7 @@ TEST_F(SettingsTest, every_setting_can_be_given_in_each_of_the_three_places_and_
                                                 {"artifacts", "s3://audit/pawl"},
                                                 {"artifacts_endpoint", "http://127.0.0.1:9000"}};
   for (const Setting& setting : serve_settings()) {
-    if (std::holds_alternative<setting::Bytes>(setting.target)) other[setting.name] = "1MiB";
+    if (std::holds_alternative<setting::Bytes>(setting.target) && !other.contains(setting.name)) other[setting.name] = "1MiB";
     if (std::holds_alternative<setting::Span>(setting.target) && !other.contains(setting.name))
       other[setting.name] = "7s";
   }

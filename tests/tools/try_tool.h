@@ -43,6 +43,8 @@ inline ToolResult try_tool(Tool& tool, JsonText input, std::stop_token stop = {}
 inline std::string describe(const ToolResult& result) {
   if (const auto* completed = std::get_if<Completed>(&result)) return completed->output;
   if (const auto* failed = std::get_if<Failed>(&result)) return failed->error_code + ": " + failed->message;
+  if (const auto* asked = std::get_if<Asked>(&result)) return "asked " + asked->question;
+  if (std::holds_alternative<Nothing>(result)) return "nothing";
   return "complete at " + std::to_string(std::get<CompleteAt>(result).at.ms);
 }
 

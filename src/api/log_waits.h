@@ -1,0 +1,39 @@
+// Requests that wait for a log to grow. Looked at a few times a second, all of them by one thread: a log is a file that
+// any process may write, so nobody tells us, and nobody who waits costs a thread.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <thread>
+
+namespace pawl::api {
+
+class LogWaits {
+ public:
+  LogWaits() = default;
+  ~LogWaits();
+
+  // `look` is called with whether time is up, on a thread of this, until it says that it is done. False when too many
+  // wait already.
+  using Look = std::move_only_function<bool(bool is_late)>;
+  bool add(std::chrono::milliseconds wait, Look look);
+
+ private:
+  struct Wait {
+    std::chrono::steady_clock::time_point until;
+    Look look;
+  };
+  void watch();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::list<Wait> waits_;
+  std::size_t count_ = 0;  // of those in the list and those being looked at
+  bool ending_ = false;
+  std::thread thread_;  // made for the first
+};
+
+}  // namespace pawl::api

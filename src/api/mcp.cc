@@ -1,0 +1,213 @@
+#include "api/mcp.h"
+
+#include <algorithm>
+#include <array>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+
+namespace pawl::api::mcp {
+namespace {
+
+using boost::json::array;
+using boost::json::object;
+
+constexpr int parse_error = -32700, invalid_request = -32600, no_such_method = -32601, invalid_params = -32602;
+constexpr int header_mismatch = -32020, unsupported_version = -32022;
+constexpr std::int64_t list_ttl_ms = 300'000;
+constexpr std::string_view server_info_key = "io.modelcontextprotocol/serverInfo";
+constexpr std::string_view version_key = "io.modelcontextprotocol/protocolVersion";
+constexpr std::array legacy_versions{legacy_version, std::string_view("2025-06-18"), std::string_view("2025-03-26"),
+                                     std::string_view("2024-11-05")};
+constexpr std::string_view instructions =
+    "Before any effect outside of your own folder call propose_action and do what is decided: on allow do exactly that "
+    "and "
+    "call record_outcome, on anything else stop. When you need a person, call ask_human and end your turn.";
+
+object server_info() { return {{"name", "pawl"}, {"version", PAWL_VERSION}}; }
+object capabilities() { return {{"tools", object{}}}; }
+
+object meta() { return {{server_info_key, server_info()}}; }
+
+Answer error(const Json& id, int code, std::string_view message, int status, object data = {}) {
+  object problem{{"code", code}, {"message", message}};
+  if (!data.empty()) problem["data"] = std::move(data);
+  return {status, object{{"jsonrpc", "2.0"}, {"id", id}, {"error", std::move(problem)}}};
+}
+
+Answer result(const Json& id, Era era, object value) {
+  if (era == Era::modern) {
+    value["resultType"] = "complete";
+    value["_meta"] = meta();
+  }
+  return {200, object{{"jsonrpc", "2.0"}, {"id", id}, {"result", std::move(value)}}};
+}
+
+std::string_view text_in(const object* in, std::string_view key) {
+  const Json* value = in ? in->if_contains(key) : nullptr;
+  return value && value->is_string() ? std::string_view(value->get_string()) : std::string_view();
+}
+
+const object* object_in(const object* in, std::string_view key) {
+  const Json* value = in ? in->if_contains(key) : nullptr;
+  return value ? value->if_object() : nullptr;
+}
+
+// What proxies route by must be what is meant.
+std::optional<Answer> check_headers(const http::Request& request, const Json& id, std::string_view version,
+                                    std::string_view method, const object* params) {
+  const auto mismatch = [&](std::string_view header) {
+    return error(id, header_mismatch, "the header " + std::string(header) + " is missing, or is not what the body says",
+                 400);
+  };
+  if (request.header("mcp-protocol-version") != version) return mismatch("MCP-Protocol-Version");
+  if (request.header("mcp-method") != method) return mismatch("Mcp-Method");
+  if (method == "tools/call" && request.header("mcp-name") != text_in(params, "name")) return mismatch("Mcp-Name");
+  return std::nullopt;
+}
+
+std::variant<ToolCall, Answer> call_of(const Json& id, Era era, const object* params) {
+  ToolCall call{.id = id, .era = era, .name = std::string(text_in(params, "name")), .arguments = {}};
+  const Json* arguments = params ? params->if_contains("arguments") : nullptr;
+  if (arguments && arguments->is_object()) call.arguments = arguments->get_object();
+  if (arguments && !arguments->is_object() && !arguments->is_null())
+    return refuse_call(call, "arguments must be an object");
+  const auto is_it = [&](const Json& tool) { return tool.at("name").as_string() == call.name; };
+  if (std::ranges::none_of(tools(), is_it)) return refuse_call(call, "there is no tool of that name");
+  return call;
+}
+
+std::variant<ToolCall, Answer> modern(const Json& id, std::string_view method, const object* params) {
+  if (method == "server/discover")
+    return result(id, Era::modern,
+                  {{"supportedVersions", array{modern_version}},
+                   {"capabilities", capabilities()},
+                   {"instructions", instructions},
+                   {"ttlMs", list_ttl_ms},
+                   {"cacheScope", "private"}});
+  if (method == "tools/list")
+    return result(id, Era::modern, {{"tools", tools()}, {"ttlMs", list_ttl_ms}, {"cacheScope", "private"}});
+  if (method == "tools/call") return call_of(id, Era::modern, params);
+  return error(id, no_such_method, "there is no such method", 404);
+}
+
+std::variant<ToolCall, Answer> legacy(const Json& id, std::string_view method, const object* params) {
+  if (method == "initialize") {
+    const auto wanted = text_in(params, "protocolVersion");
+    const bool is_known = std::ranges::find(legacy_versions, wanted) != legacy_versions.end();
+    return result(id, Era::legacy,
+                  {{"protocolVersion", is_known ? wanted : legacy_version},
+                   {"capabilities", capabilities()},
+                   {"serverInfo", server_info()},
+                   {"instructions", instructions}});
+  }
+  if (method == "ping") return result(id, Era::legacy, {});
+  if (method == "tools/list") return result(id, Era::legacy, {{"tools", tools()}});
+  if (method == "tools/call") return call_of(id, Era::legacy, params);
+  return error(id, no_such_method, "there is no such method", 200);
+}
+
+constexpr std::string_view tools_text = R"([
+{"name":"propose_action","title":"Propose an action",
+ "description":"Asks whether one effect outside may happen, before it happens. The answer is durable. decision allow: do exactly this now, then call record_outcome with receipt_id (is_done: it has happened already, do not repeat it). decision needs_approval or deny: do not do it and end your turn; once people have decided you are resumed, and proposing exactly the same again tells you.",
+ "inputSchema":{"type":"object","properties":{
+  "connector":{"type":"string","description":"The system that is changed, such as github or smtp."},
+  "operation":{"type":"string","description":"What is done there, such as issue.close."},
+  "target":{"type":"string","description":"What it is done to."},
+  "fields":{"type":"object","description":"Everything else that says exactly what is done. No secrets."},
+  "risk":{"type":"string","enum":["low","med","high"],"description":"At least that of the step."},
+  "idempotent":{"type":"boolean","description":"The other side does it once, however often it is asked under the same key."},
+  "before":{"description":"What is overwritten, so that it can be undone."},
+  "idempotency_key":{"type":"string","description":"Under which it happens once. Follows from the action when left out."},
+  "lease_id":{"type":"string","description":"For keys that are not a lease's own."},
+  "token":{"type":"integer","description":"For keys that are not a lease's own."}},
+  "required":["connector","operation","target"],"additionalProperties":false},
+ "annotations":{"readOnlyHint":false,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}},
+{"name":"record_outcome","title":"Record an outcome",
+ "description":"Says what became of an action that was allowed: once for each receipt, right after the attempt. If you do not know whether it happened, say nothing and end your turn.",
+ "inputSchema":{"type":"object","properties":{
+  "receipt_id":{"type":"string"},
+  "succeeded":{"type":"boolean","description":"false only if you know that nothing has happened."},
+  "error_code":{"type":"string"},
+  "message":{"type":"string"},
+  "response":{"description":"What the other side said. No secrets."},
+  "undo":{"type":"object","description":"The action that would undo it: connector, operation, target, fields."},
+  "lease_id":{"type":"string","description":"For keys that are not a lease's own."},
+  "token":{"type":"integer","description":"For keys that are not a lease's own."}},
+  "required":["receipt_id","succeeded"],"additionalProperties":false},
+ "annotations":{"readOnlyHint":false,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}},
+{"name":"ask_human","title":"Ask a person",
+ "description":"Asks a person, and gives the work back until there is an answer. End your turn after this: you are resumed with the answer.",
+ "inputSchema":{"type":"object","properties":{
+  "question":{"type":"string"},
+  "options":{"type":"array","items":{"type":"string"},"description":"Answers to choose from."},
+  "context":{"description":"What the person should know."},
+  "lease_id":{"type":"string","description":"For keys that are not a lease's own."},
+  "token":{"type":"integer","description":"For keys that are not a lease's own."}},
+  "required":["question"],"additionalProperties":false},
+ "annotations":{"readOnlyHint":false,"destructiveHint":false,"idempotentHint":false,"openWorldHint":false}},
+{"name":"create_subtask","title":"Create a subtask",
+ "description":"Has a part of the work done as a task of its own, beneath the one that you work for.",
+ "inputSchema":{"type":"object","properties":{
+  "prompt":{"type":"string","description":"What is to be done, in full: whoever does it knows nothing else."},
+  "title":{"type":"string"},
+  "parent_task_id":{"type":"string","description":"For keys that are not a lease's own."}},
+  "required":["prompt"],"additionalProperties":false},
+ "annotations":{"readOnlyHint":false,"destructiveHint":false,"idempotentHint":false,"openWorldHint":false}},
+{"name":"get_status","title":"Look at a run or a task",
+ "description":"How a run stands, with its steps; your own when none is named. Or how a task stands.",
+ "inputSchema":{"type":"object","properties":{
+  "run_id":{"type":"string"},
+  "task_id":{"type":"string"}},
+  "additionalProperties":false},
+ "annotations":{"readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}}
+])";
+
+}  // namespace
+
+const array& tools() {
+  static const array parsed = boost::json::parse(tools_text).as_array();
+  return parsed;
+}
+
+std::variant<ToolCall, Answer> understand(const http::Request& request) {
+  const auto parsed = parse_json(request.body);
+  if (!parsed) return error(nullptr, parse_error, "this is no JSON: " + parsed.error(), 400);
+  const object* message = parsed->if_object();
+  if (!message) return error(nullptr, invalid_request, "one message at a time, as an object", 400);
+  const Json* said_id = message->if_contains("id");
+  const auto method = text_in(message, "method");
+  // A notification, or an answer to something that we never asked.
+  if (text_in(message, "jsonrpc") == "2.0" && ((!said_id && !method.empty()) || (said_id && method.empty())))
+    return Answer{202, std::nullopt};
+  const Json id = said_id ? *said_id : Json(nullptr);
+  if (text_in(message, "jsonrpc") != "2.0" || method.empty() || !(id.is_string() || id.is_number()))
+    return error(id, invalid_request, "jsonrpc, id and method are needed", 400);
+  const object* params = object_in(message, "params");
+  const auto version = text_in(object_in(params, "_meta"), version_key);
+  const auto header = request.header("mcp-protocol-version");
+  if (!version.empty() || header == modern_version || method == "server/discover") {
+    if (version != modern_version)
+      return error(id, unsupported_version, "this version is not spoken here", 400,
+                   {{"supported", array{modern_version}}, {"requested", version}});
+    if (auto wrong = check_headers(request, id, version, method, params)) return *wrong;
+    return modern(id, method, params);
+  }
+  if (!header.empty() && std::ranges::find(legacy_versions, header) == legacy_versions.end())
+    return error(id, unsupported_version, "this version is not spoken here", 400,
+                 {{"supported", array{modern_version, legacy_version}}, {"requested", header}});
+  return legacy(id, method, params);
+}
+
+Answer answer_call(const ToolCall& call, ToolOutcome outcome) {
+  if (outcome.text.empty()) outcome.text = boost::json::serialize(outcome.content);
+  return result(call.id, call.era,
+                {{"content", array{object{{"type", "text"}, {"text", outcome.text}}}},
+                 {"structuredContent", std::move(outcome.content)},
+                 {"isError", outcome.is_error}});
+}
+
+Answer refuse_call(const ToolCall& call, std::string_view why) {
+  return error(call.id, invalid_params, why, call.era == Era::modern ? 400 : 200);
+}
+
+}  // namespace pawl::api::mcp

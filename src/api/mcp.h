@@ -1,0 +1,55 @@
+// The Model Context Protocol, as far as a server of tools needs it: from a JSON-RPC message to what it asks for, and
+// from what came of it to the answer. Knows no sockets and no engine.
+//
+// Two eras on one endpoint. A *legacy* client shakes hands (`initialize`, 2025-11-25 and before) and then asks; a
+// *modern* one (2026-07-28) says with every request, in `_meta`, what it speaks, and asks `server/discover` when it is
+// curious. No session is kept for either: each request stands for itself.
+#pragma once
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "core/json.h"
+#include "http/message.h"
+
+namespace pawl::api::mcp {
+
+inline constexpr std::string_view modern_version = "2026-07-28";
+inline constexpr std::string_view legacy_version = "2025-11-25";
+
+enum class Era { legacy, modern };
+
+// A request for a tool, or an answer that is ready.
+struct ToolCall {
+  Json id;
+  Era era = Era::legacy;
+  std::string name;
+  boost::json::object arguments;
+};
+
+struct Answer {
+  int status = 200;
+  std::optional<boost::json::object> body;  // absent: nothing is said, as to a notification
+};
+
+std::variant<ToolCall, Answer> understand(const http::Request& request);
+
+// What became of a call.
+struct ToolOutcome {
+  bool is_error = false;
+  boost::json::object content;
+  std::string text;  // for the model; empty: the content
+};
+Answer answer_call(const ToolCall& call, ToolOutcome outcome);
+// The call itself does not fit: an unknown tool, arguments of the wrong kind.
+Answer refuse_call(const ToolCall& call, std::string_view why);
+
+// In an order that never changes.
+const boost::json::array& tools();
+
+}  // namespace pawl::api::mcp

@@ -1,0 +1,118 @@
+// What the programs of a run's steps have said. Logs are files of the server that ran the step: with several servers,
+// the others have none of it.
+#include <boost/json/array.hpp>
+
+#include "api/api.h"
+#include "tools/run_logs.h"
+
+namespace pawl::api {
+namespace {
+
+using boost::json::array;
+using boost::json::object;
+
+constexpr std::uint64_t part_bytes_usual = 256 << 10, part_bytes_max = 1 << 20;
+constexpr auto follow_time = std::chrono::seconds(20);
+
+struct Wish {
+  RunId run;
+  StepId step;
+  LogQuery query;
+  bool follow = false;
+};
+
+// Where in a log, or how much of it: from nought.
+std::optional<std::uint64_t> place_in(const Call& call, std::string_view name) {
+  const std::string* text = call.query.find(name);
+  if (!text) return std::nullopt;
+  return *text == "0" ? 0 : call.query.number(name, 0, INT64_MAX);
+}
+
+Wish read_wish(const Call& call) {
+  call.query.only({"stream", "attempt", "after", "tail", "limit", "follow"});
+  Wish wish{.run = run_of(call), .step = {call.path[1]}, .query = {}};
+  if (const std::string* word = call.query.find("stream")) {
+    // What an agent says on stdout is its stream.
+    auto stream = *word == "stream" ? std::optional(LogStream::stdout_) : parse_enum<LogStream>(*word);
+    if (!stream) refuse_input("stream", "It must be stdout or stderr.");
+    wish.query.stream = *stream;
+  }
+  if (call.query.find("attempt")) wish.query.attempt = static_cast<int>(call.query.number("attempt", 1, 1'000'000));
+  wish.query.after = place_in(call, "after").value_or(0);
+  wish.query.tail = place_in(call, "tail");
+  if (wish.query.tail && wish.query.after > 0) refuse_input("tail", "It cannot stand beside after.");
+  wish.query.bytes_max = std::max<std::uint64_t>(4, call.query.number("limit", part_bytes_usual, part_bytes_max));
+  if (const std::string* follow = call.query.find("follow")) {
+    if (*follow != "true" && *follow != "false") refuse_input("follow", "It must be true or false.");
+    wish.follow = *follow == "true";
+  }
+  return wish;
+}
+
+object part_object(const Wish& wish, const LogPart& part) {
+  return {{"run_id", wish.run.str()}, {"step_id", wish.step.str()},
+          {"attempt", part.attempt},  {"stream", to_string(wish.query.stream)},
+          {"from", part.from},        {"next", part.next},
+          {"ended", part.ended},      {"text", part.text}};
+}
+
+// True when there was something to say.
+bool answer_part(Call& call, const Wish& wish, bool is_late) {
+  auto part = call.api.logs().read(wish.run, wish.step, wish.query);
+  if (!part && !wish.follow) {
+    call.answer(not_found());
+    return true;
+  }
+  if (wish.follow && !is_late && (!part || (part->text.empty() && !part->ended))) return false;
+  call.answer(200, part_object(wish, part.value_or(LogPart{.attempt = wish.query.attempt.value_or(0),
+                                                           .from = wish.query.after,
+                                                           .next = wish.query.after,
+                                                           .text = {}})));
+  return true;
+}
+
+void get_log(CallPtr call) {
+  Wish wish = read_wish(*call);
+  call->api.runtime().post([call, wish](Engine& engine) {
+    // Whose run it is comes first: what concerns others is as if it had never been.
+    engine.inspect(call->who.tenant, wish.run, [call, wish](std::expected<std::shared_ptr<const Run>, Refusal> run) {
+      if (!run) return call->answer(problem_of(run.error()));
+      if (!(*run)->workflow->find(wish.step)) return call->answer(not_found());
+      in_background(call, [wish, call](Call& c) {
+        if (answer_part(c, wish, false)) return;
+        const bool waits = c.api.log_waits().add(follow_time, [call, wish](bool is_late) {
+          const bool gone = call->request.gone && call->request.gone->load(std::memory_order_relaxed);
+          return gone || answer_part(*call, wish, is_late);
+        });
+        if (!waits) answer_part(c, wish, true);
+      });
+    });
+  });
+}
+
+void list_logs(CallPtr call) {
+  call->query.only({});
+  RunId id = run_of(*call);
+  call->api.runtime().post([call, id](Engine& engine) {
+    engine.inspect(call->who.tenant, id, [call, id](std::expected<std::shared_ptr<const Run>, Refusal> run) {
+      if (!run) return call->answer(problem_of(run.error()));
+      in_background(call, [id](Call& c) {
+        array steps;
+        for (const StepId& step : c.api.logs().steps(id)) {
+          auto part = c.api.logs().read(id, step, {.bytes_max = 0});
+          if (part) steps.push_back(object{{"step_id", step.str()}, {"attempt", part->attempt}});
+        }
+        c.answer(200, object{{"items", std::move(steps)}, {"next_cursor", nullptr}});
+      });
+    });
+  });
+}
+
+}  // namespace
+
+std::vector<Route> log_routes() {
+  return {{Method::get, "/runs/{id}/logs", Access::viewer, list_logs, "Which steps of a run have logs"},
+          {Method::get, "/runs/{id}/steps/{step}/logs", Access::viewer, get_log, "What a step's program says", true}};
+}
+
+}  // namespace pawl::api

@@ -1,0 +1,201 @@
+// The tools that agents are given, at /mcp. Each is a request to a route that remote workers use too, made again with
+// the same key: what a tool may do, and how it is decided and recorded, is that route's own affair.
+//
+//   propose_action   POST /leases/{id}/actions
+//   record_outcome   POST /leases/{id}/actions/{receipt}/outcome
+//   ask_human        POST /leases/{id}/ask
+//   create_subtask   POST /tasks
+//   get_status       GET /runs/{id}, GET /tasks/{id}
+#include <boost/json/serialize.hpp>
+
+#include "api/api.h"
+#include "api/lease_id.h"
+#include "api/mcp.h"
+#include "crypto/sha256.h"
+
+namespace pawl::api {
+namespace {
+
+using boost::json::array;
+using boost::json::object;
+
+constexpr std::size_t content_bytes_max = std::size_t{256} << 10;
+
+// What a tool asks of a route.
+struct Inner {
+  Method method = Method::post;
+  std::string path;
+  object body;
+  std::string said;  // to the model, when all went well; empty: what the route answered
+};
+
+struct Misfit {
+  std::string why;
+};
+
+std::string take_text(object& arguments, std::string_view key, bool required) {
+  const Json* value = arguments.if_contains(key);
+  if (!value || value->is_null()) {
+    if (required) throw Misfit{std::string(key) + " is missing"};
+    return {};
+  }
+  if (!value->is_string()) throw Misfit{std::string(key) + " must be text"};
+  std::string out(std::string_view(value->get_string()));
+  arguments.erase(key);
+  return out;
+}
+
+// Which lease is meant: the key's own, or the one that is named. Puts its token into the arguments.
+std::string take_lease(const Call& call, object& arguments) {
+  if (const auto& lease = call.who.lease) {
+    arguments.erase("lease_id");
+    arguments["token"] = lease->token;
+    return lease_id(lease->run, lease->step);
+  }
+  auto id = take_text(arguments, "lease_id", true);
+  if (!parse_lease_id(id)) throw Misfit{"lease_id is not a lease's id"};
+  if (!arguments.contains("token")) throw Misfit{"token is missing"};
+  return id;
+}
+
+// The step's own key is that of the agent itself. Two calls for the same action are one.
+void choose_key(const std::string& lease, object& arguments) {
+  if (arguments.contains("idempotency_key")) return;
+  object action;
+  for (const auto* key : {"connector", "operation", "target", "fields"})
+    if (const Json* value = arguments.if_contains(key)) action[key] = *value;
+  arguments["idempotency_key"] = lease + ":" + sha256(canonical(Json(action))).hex().substr(0, 32);
+}
+
+Inner propose(const Call& call, object arguments) {
+  const auto lease = take_lease(call, arguments);
+  choose_key(lease, arguments);
+  return {.path = "/leases/" + lease + "/actions", .body = std::move(arguments), .said = {}};
+}
+
+Inner record(const Call& call, object arguments) {
+  const auto lease = take_lease(call, arguments);
+  const auto receipt = take_text(arguments, "receipt_id", true);
+  if (!ReceiptId::parse(receipt)) throw Misfit{"receipt_id is not a receipt's id"};
+  return {.path = "/leases/" + lease + "/actions/" + receipt + "/outcome", .body = std::move(arguments), .said = {}};
+}
+
+Inner ask(const Call& call, object arguments) {
+  const auto lease = take_lease(call, arguments);
+  const Json token = arguments.at("token");
+  arguments.erase("token");
+  object question{{"text", take_text(arguments, "question", true)}};
+  for (const auto& [key, value] : arguments) question[key] = value;
+  return {.path = "/leases/" + lease + "/ask",
+          .body = {{"token", token}, {"question", std::move(question)}},
+          .said = "Asked. End your turn now: you will be resumed with the answer."};
+}
+
+// A lease's key delegates beneath its own task, and nowhere else.
+Inner create_subtask(const Call& call, object arguments) {
+  if (call.who.lease) {
+    if (call.who.lease->task.empty()) throw Misfit{"you do not work for a task, so it can have no subtasks"};
+    arguments["parent_task_id"] = call.who.lease->task;
+  } else if (!arguments.contains("parent_task_id")) {
+    throw Misfit{"parent_task_id is missing"};
+  }
+  return {.path = "/tasks", .body = std::move(arguments), .said = {}};
+}
+
+Inner get_status(const Call& call, object arguments) {
+  const auto task = take_text(arguments, "task_id", false);
+  auto run = take_text(arguments, "run_id", false);
+  if (!task.empty()) {
+    if (!is_valid_name(task)) throw Misfit{"task_id is not a task's id"};
+    return {.method = Method::get, .path = "/tasks/" + task, .body = {}, .said = {}};
+  }
+  if (run.empty() && call.who.lease) run = call.who.lease->run.str();
+  if (!RunId::parse(run)) throw Misfit{"run_id is not a run's id"};
+  return {.method = Method::get, .path = "/runs/" + run, .body = {}, .said = {}};
+}
+
+Inner inner_of(const Call& call, const mcp::ToolCall& tool) {
+  if (tool.name == "propose_action") return propose(call, tool.arguments);
+  if (tool.name == "record_outcome") return record(call, tool.arguments);
+  if (tool.name == "ask_human") return ask(call, tool.arguments);
+  if (tool.name == "create_subtask") return create_subtask(call, tool.arguments);
+  return get_status(call, tool.arguments);
+}
+
+// A run or a task may be long: what a model needs of it to decide what to do next is not.
+object brief(const object& whole) {
+  object out;
+  for (const auto* key : {"run_id", "task_id", "id", "title", "state", "status", "workflow", "error_code", "retryable",
+                          "question", "summary", "cost_usd", "created_at", "started_at", "finished_at"})
+    if (const Json* value = whole.if_contains(key)) out[key] = *value;
+  if (const Json* steps = whole.if_contains("steps"); steps && steps->is_array()) {
+    array list;
+    for (const Json& step : steps->get_array()) {
+      object one;
+      for (const auto* key : {"id", "step_id", "status", "attempts", "tool", "error_code"})
+        if (const Json* value = step.is_object() ? step.get_object().if_contains(key) : nullptr) one[key] = *value;
+      list.push_back(std::move(one));
+    }
+    out["steps"] = std::move(list);
+  }
+  return out;
+}
+
+mcp::ToolOutcome outcome_of(const mcp::ToolCall& tool, const Inner& inner, const Response& response) {
+  mcp::ToolOutcome out{.is_error = response.status >= 400, .content = {}, .text = {}};
+  auto body = parse_json(response.body);
+  if (body && body->is_object()) out.content = std::move(body->get_object());
+  if (out.is_error) {
+    const auto text = [&](std::string_view key) {
+      const Json* value = out.content.if_contains(key);
+      return value && value->is_string() ? std::string(std::string_view(value->get_string())) : std::string();
+    };
+    out.text = text("code") + ": " + text("detail");
+    return out;
+  }
+  out.text = inner.said;
+  if (tool.name == "get_status") out.content = brief(out.content);
+  if (boost::json::serialize(out.content).size() > content_bytes_max) {
+    out.content = {};
+    out.text = "This is longer than can be shown here.";
+  }
+  return out;
+}
+
+void send(Call& call, const mcp::Answer& answer) {
+  if (!answer.body)
+    return call.respond({.status = answer.status, .content_type = {}, .body = {}, .headers = {}, .stream = {}});
+  call.answer(answer.status, Json(*answer.body));
+}
+
+void serve_mcp(CallPtr call) {
+  call->query.only({});
+  auto understood = mcp::understand(call->request);
+  if (const auto* answer = std::get_if<mcp::Answer>(&understood)) return send(*call, *answer);
+  auto tool = std::make_shared<const mcp::ToolCall>(std::move(std::get<mcp::ToolCall>(understood)));
+  try {
+    auto inner = std::make_shared<const Inner>(inner_of(*call, *tool));
+    Request request{.method = inner->method,
+                    .path = inner->path,
+                    .query = {},
+                    .headers = {{"authorization", std::string(call->request.header("authorization"))},
+                                {"content-type", "application/json"}},
+                    .body = inner->method == Method::get ? "" : boost::json::serialize(inner->body),
+                    .peer = call->request.peer,
+                    .id = call->request.id,
+                    .gone = call->request.gone};
+    call->api.handle(std::move(request), [call, tool, inner](Response response) {
+      send(*call, mcp::answer_call(*tool, outcome_of(*tool, *inner, response)));
+    });
+  } catch (const Misfit& misfit) {
+    send(*call, mcp::refuse_call(*tool, misfit.why));
+  }
+}
+
+}  // namespace
+
+std::vector<Route> mcp_routes() {
+  return {{Method::post, "/mcp", Access::viewer, serve_mcp, "The Model Context Protocol: tools for agents", true}};
+}
+
+}  // namespace pawl::api

@@ -1,0 +1,60 @@
+// A program in a sandbox of bubblewrap: processes of its own, no network unless it is given one, a system that it can
+// only read, and a few folders. What is not named is not there: the data folder, homes, other programs' processes.
+//
+//   readable   /usr, /bin, /lib*, /sbin, /opt, and of /etc what programs need to find names, libraries and certificates
+//   writable   its folders; /tmp, /run and /var/tmp, which are empty and go with it
+//
+// Everything in it dies with its first process, that with bwrap, that with the thread that started it.
+#pragma once
+
+#include <cstddef>
+#include <expected>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "process/control_group.h"
+#include "process/process.h"
+
+namespace pawl {
+
+struct SandboxPlan {
+  std::string workspace;              // where it begins; can be written
+  std::vector<std::string> writable;  // beside it
+  std::vector<std::string> readable;
+  bool network = false;
+};
+
+struct SandboxLimits {
+  std::size_t memory_bytes_max = std::size_t{4} << 30;
+  int processes_max = 512;
+  int files_max = 1024;                               // open at once, by one process
+  std::size_t file_bytes_max = std::size_t{8} << 30;  // of one file
+};
+
+class Sandbox {
+ public:
+  // The program: a path, or a name that is looked up in our PATH.
+  explicit Sandbox(std::string bwrap = "bwrap") : bwrap_(std::move(bwrap)) {}
+
+  // Tries it out, the first time that it is asked; afterwards it knows. Why not, when not.
+  const std::expected<void, std::string>& is_available() const;
+
+  // The plan, inside. argv[0] is looked up in there.
+  ProcessPlan wrap(ProcessPlan plan, const SandboxPlan& sandbox) const;
+
+ private:
+  std::expected<void, std::string> look() const;
+
+  std::string bwrap_;
+  mutable std::once_flag looked_;
+  mutable std::expected<void, std::string> found_;
+};
+
+// Of one process; they hold where there is no control group too. Processes are counted by user, which binds nobody who
+// is root: see `can_limit_processes`.
+std::vector<ProcessPlan::Limit> process_limits(const SandboxLimits& limits, const ControlGroup& group);
+// With this group, or for this user.
+bool can_limit_processes(const ControlGroup& group);
+
+}  // namespace pawl

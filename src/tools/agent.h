@@ -1,0 +1,56 @@
+// Agents: programs that work on their own for minutes or hours, cost money, ask people, and can be resumed where they
+// stopped. agent.claude runs the Claude Code CLI, agent.command any program that speaks the protocol in docs/agents.md.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/names.h"
+#include "core/time.h"
+#include "engine/lease.h"
+#include "process/ledger.h"
+#include "process/sandbox.h"
+#include "tools/run_logs.h"
+
+namespace pawl {
+
+// off: none unless a step demands one. auto: agents have one where it can be had. required: agents and shell steps have
+// one, or do not run.
+enum class SandboxUse { off, auto_, required };
+template <>
+inline constexpr std::array enum_names<SandboxUse>{std::string_view("off"), std::string_view("auto"),
+                                                   std::string_view("required")};
+
+// How an agent reaches this server's gate, for as long as its lease is good.
+struct AgentAccess {
+  std::string url;  // of the MCP endpoint
+  std::string key;
+};
+
+// What agents and sandboxes need of the house. Shared by all tools of a toolbox, and outlives them.
+struct AgentHouse {
+  explicit AgentHouse(std::filesystem::path data_folder, LogLimits log_limits = {})
+      : data(std::move(data_folder)), logs(data, log_limits), ledger(data / "processes") {}
+
+  std::filesystem::path data;  // no sandbox shows it
+  RunLogs logs;
+  ProcessLedger ledger;
+  std::string claude = "claude";
+  // Null, or gives nothing: there is no server to ask.
+  std::function<std::optional<AgentAccess>(const Lease& lease, const std::string& task)> access;
+  std::unique_ptr<Sandbox> sandbox = std::make_unique<Sandbox>();
+  SandboxUse sandbox_use = SandboxUse::auto_;
+  SandboxLimits sandbox_limits = {};
+  std::vector<std::string> sandbox_readable = {};
+  std::vector<std::string> sandbox_writable = {};
+  // Between SIGTERM and SIGKILL; less than the worker pool's stop_grace.
+  Duration kill_grace = std::chrono::seconds(3);
+  // For a program to end after it has said its result.
+  Duration linger_max = std::chrono::seconds(10);
+};
+
+}  // namespace pawl

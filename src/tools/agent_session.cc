@@ -1,0 +1,102 @@
+#include "tools/agent_session.h"
+
+#include <fmt/format.h>
+
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <cctype>
+#include <fstream>
+#include <iterator>
+
+#include "crypto/hmac.h"
+#include "crypto/sha256.h"
+
+namespace pawl {
+namespace {
+
+namespace fs = std::filesystem;
+using boost::json::object;
+
+std::string uuid_from(std::string_view bytes) {
+  std::string hex;
+  for (std::size_t i = 0; i < 16; ++i) {
+    auto byte = static_cast<unsigned char>(bytes[i]);
+    if (i == 6) byte = static_cast<unsigned char>((byte & 0x0F) | 0x40);
+    if (i == 8) byte = static_cast<unsigned char>((byte & 0x3F) | 0x80);
+    if (i == 4 || i == 6 || i == 8 || i == 10) hex += '-';
+    hex += fmt::format("{:02x}", byte);
+  }
+  return hex;
+}
+
+object read_object(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  const auto parsed = parse_json(std::string(std::istreambuf_iterator<char>(file), {}));
+  return parsed && parsed->is_object() ? parsed->get_object() : object{};
+}
+
+std::string text_in(const object& in, std::string_view key) {
+  const Json* value = in.if_contains(key);
+  return value && value->is_string() ? std::string(std::string_view(value->get_string())) : "";
+}
+
+Money money_in(const object& in, std::string_view key) { return parse_money(text_in(in, key)).value_or(Money{}); }
+
+// Whole or not at all, as far as a file that nobody depends on needs it.
+void write_object(const fs::path& path, const object& what) {
+  const auto draft = path.string() + ".new";
+  std::ofstream(draft, std::ios::binary | std::ios::trunc) << boost::json::serialize(what) << '\n';
+  std::error_code ignored;
+  fs::rename(draft, path, ignored);
+}
+
+// A session's name becomes that of a folder.
+std::string folder_name(const std::string& session) { return is_uuid(session) ? session : sha256(session).hex(); }
+
+fs::path step_file(const AgentHouse& house, const Lease& lease) {
+  return house.logs.folder(lease.run, lease.step) / "agent.json";
+}
+
+}  // namespace
+
+bool is_uuid(std::string_view text) {
+  if (text.size() != 36) return false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool is_dash = i == 8 || i == 13 || i == 18 || i == 23;
+    if (is_dash ? text[i] != '-' : !std::isxdigit(static_cast<unsigned char>(text[i]))) return false;
+  }
+  return true;
+}
+
+std::string random_uuid() { return uuid_from(random_bytes(16)); }
+
+std::string uuid_of(RunId run, const StepId& step) {
+  return uuid_from(sha256("agent session\n" + run.str(), "\n" + step.str()).view());
+}
+
+AgentSession AgentSession::load(const AgentHouse& house, const Lease& lease, std::string wanted) {
+  AgentSession out;
+  const auto step = read_object(step_file(house, lease));
+  out.id = text_in(step, "session_id");
+  out.spent = money_in(step, "spent_usd");
+  out.has_begun = !out.id.empty() && text_in(step, "begun") == "yes";
+  if (out.id.empty()) out.id = wanted.empty() ? uuid_of(lease.run, lease.step) : std::move(wanted);
+  out.folder = house.data / "agents" / lease.tenant.str() / folder_name(out.id);
+  const auto session = read_object(out.folder / "session.json");
+  out.total = money_in(session, "total_usd");
+  out.untold = money_in(session, "untold_usd");
+  return out;
+}
+
+void AgentSession::save(const AgentHouse& house, const Lease& lease) const {
+  std::error_code ignored;
+  const auto place = house.data / "agents" / lease.tenant.str() / folder_name(id);
+  fs::create_directories(place, ignored);
+  fs::permissions(house.data / "agents", fs::perms::owner_all, ignored);
+  write_object(place / "session.json",
+               {{"session_id", id}, {"total_usd", print_money(total)}, {"untold_usd", print_money(untold)}});
+  write_object(step_file(house, lease),
+               {{"session_id", id}, {"begun", has_begun ? "yes" : "no"}, {"spent_usd", print_money(spent)}});
+}
+
+}  // namespace pawl

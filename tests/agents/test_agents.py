@@ -1,0 +1,151 @@
+"""Agents in a real server: what becomes of a run, logs that are read live, nothing left behind."""
+import json
+import os
+import pathlib
+import subprocess
+import time
+import unittest
+
+from agent_case import PAWL, AgentCase, is_alive
+
+
+class Runs(AgentCase):
+    def test_an_agents_result_is_the_steps_output(self):
+        output = self.output(self.begin("work on this"))
+        self.assertEqual(output["result"], "did: on this")
+        self.assertEqual(output["cost_usd"], "0.25")
+
+    def test_a_question_waits_for_a_person_and_the_answer_resumes_the_session(self):
+        run = self.begin("ask")
+        step = self.waits(run)
+        self.assertEqual(step["question"]["text"], "Which way?")
+        self.assertEqual(self.run_of(run)["status"], "waiting")
+        self.ask("POST", f"/runs/{run}/answer", {"step": "work", "answer": "echo left"})
+        seen = json.loads(self.output(run)["result"])
+        self.assertEqual(seen["message"], "echo left")
+        self.assertEqual(len(seen["messages"]), 2)
+        # Both turns are paid, once.
+        self.assertEqual(self.step_of(run)["cost_usd"], "0.50")
+
+    def test_a_budget_is_the_end(self):
+        done = self.ended(self.begin("overspend", max_budget_usd="2.00", step={"retry": {"max_attempts": 3}}))
+        self.assertEqual((done["status"], done["error_code"]), ("failed", "AGENT_BUDGET_EXCEEDED"))
+        self.assertEqual(done["steps"][0]["attempts"], 1)
+
+    def test_a_time_out_ends_it_and_is_retryable(self):
+        done = self.ended(self.begin("hang", step={"timeout": "1s", "retry": {"max_attempts": 1}}))
+        self.assertEqual((done["error_code"], done["retryable"]), ("TOOL_TIMEOUT", True))
+
+    def test_a_failed_attempt_is_resumed_by_the_next(self):
+        run = self.begin("fail_once", step={"retry": {"max_attempts": 2, "schedule": ["10ms"]}})
+        self.assertTrue(self.output(run)["result"].startswith("heard: You were interrupted"))
+
+    def test_cancel_ends_the_whole_group(self):
+        pids = self.work / "pids"
+        run = self.begin(f"fork {pids}")
+        self.until(pids.exists)
+        children = [int(pid) for pid in pids.read_text().split()]
+        self.assertTrue(all(is_alive(pid) for pid in children))
+        self.ask("POST", f"/runs/{run}/cancel", {"reason": "enough"})
+        self.assertEqual(self.ended(run)["status"], "canceled")
+        for pid in children:
+            self.until(lambda: not is_alive(pid))
+
+    def test_a_policy_can_forbid_agents(self):
+        self.ask("PUT", "/policy", "policy: p\nrules:\n  - {id: no-agents, when: \"connector = 'agent'\", effect: deny}\n")
+        done = self.ended(self.begin("work"))
+        self.assertEqual((done["status"], done["error_code"]), ("denied", "POLICY_DENIED"))
+
+
+class Logs(AgentCase):
+    def test_are_read_in_parts_and_from_the_end(self):
+        run = self.begin("flood 300")
+        self.output(run)
+        whole, after = "", 0
+        while True:
+            part = self.log(run, after=after, limit=100000)
+            self.assertEqual(part["from"], after)
+            whole += part["text"]
+            after = part["next"]
+            if part["ended"]:
+                break
+        self.assertEqual(whole.count("\n"), 302)
+        self.assertTrue(whole.endswith(self.log(run, tail=1000)["text"]))
+        self.assertEqual(self.log(run, stream="stderr")["text"], "")
+
+    def test_are_read_while_they_are_written(self):
+        run = self.begin("hang")
+        part = self.log(run, follow="true")
+        self.assertIn('"init"', part["text"])
+        self.assertFalse(part["ended"])
+        began = time.monotonic()
+        self.ask("POST", f"/runs/{run}/cancel", {})
+        part = self.log(run, after=part["next"], follow="true")
+        self.assertTrue(part["ended"])
+        self.assertLess(time.monotonic() - began, 15)
+
+    def test_of_another_tenant_are_not_there(self):
+        run = self.begin("work")
+        self.output(run)
+        self.ask("POST", "/tenants", {"name": "other"})
+        key = self.ask("POST", "/keys", {"name": "k", "role": "admin", "tenant": "other"})["key"]
+        never = "run_01m7hm5kk9e00a16va1g5nvbxh"
+        theirs = self.refused("GET", f"/runs/{run}/steps/work/logs", key=key)
+        nobodys = self.refused("GET", f"/runs/{never}/steps/work/logs", key=key)
+        self.assertEqual((theirs.status, theirs.body), (nobodys.status, nobodys.body))
+
+    def test_cannot_be_asked_for_by_a_path(self):
+        run = self.begin("work")
+        self.output(run)
+        for step in ("..", "%2e%2e", "..%2f..%2fadmin.key", "nosuch"):
+            self.assertEqual(self.refused("GET", f"/runs/{run}/steps/{step}/logs").status, 404)
+
+    def test_are_kept_within_their_limits_with_both_ends(self):
+        self.stop()
+        self.settings = ["--log-max", "1MiB"]
+        self.start()
+        run = self.begin("flood 1500")
+        self.output(run)
+        folder = self.data / "logs" / run / "work" / "1"
+        self.assertLess(sum(file.stat().st_size for file in folder.iterdir()), 1 << 20)
+        self.assertIn('"init"', self.log(run, limit=1000)["text"])
+        self.assertIn("flooded", self.log(run, tail=2000)["text"])
+        gap = self.log(run, after=600000, limit=1000)
+        self.assertGreater(gap["from"], 600000)
+
+    def test_are_printed_by_pawl_logs(self):
+        run = self.begin("work")
+        self.output(run)
+        shown = self.pawl("logs", run)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn('"did: "', shown.stdout)
+        self.stop()
+        self.assertEqual(self.pawl("logs", run).stdout, shown.stdout)
+
+    def test_are_followed_over_attempts_until_the_step_ends(self):
+        run = self.begin("fail_once", step={"retry": {"max_attempts": 2, "schedule": ["300ms"]}})
+        shown = self.pawl("logs", run, "--step", "work", "--follow")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn("begun", shown.stdout)
+        self.assertIn("heard: You were interrupted", shown.stdout)
+
+
+class Orphans(AgentCase):
+    def test_a_killed_server_leaves_none_once_the_next_one_has_started(self):
+        pids = self.work / "pids"
+        run = self.begin(f"fork {pids}", step={"retry": {"max_attempts": 1}})
+        self.until(pids.exists)
+        children = [int(pid) for pid in pids.read_text().split()]
+        self.assertEqual(len(children), 4)
+        self.assertTrue(all(is_alive(pid) for pid in children))
+        self.kill()
+        self.until(lambda: not is_alive(children[-1]))  # the agent dies with the server
+        self.start()
+        for pid in children:
+            self.until(lambda: not is_alive(pid))
+        self.assertIn(self.ended(run)["status"], ("failed",))
+        self.assertEqual(list((self.data / "processes").iterdir()), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,310 @@
+"""The tools for agents: by hand in both eras, by the official clients, over both transports, and within a lease."""
+import http.server
+import json
+import os
+import pathlib
+import subprocess
+import threading
+import unittest
+import urllib.error
+import urllib.request
+
+from agent_case import HERE, PAWL, TIMEOUT_S, AgentCase
+
+NAMES = ["propose_action", "record_outcome", "ask_human", "create_subtask", "get_status"]
+META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {}}
+REMOTE = [{"id": "only", "tool": "test.work", "lease": "60s"}]
+
+
+class KeyProxy:
+    """Passes requests on with a key that whoever sends them does not have."""
+
+    def __init__(self, url, key):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def pass_on(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                request = urllib.request.Request(url + self.path, data=body or None, method=self.command)
+                for name, value in self.headers.items():
+                    if name.lower() not in ("host", "content-length", "connection", "origin", "accept-encoding"):
+                        request.add_header(name, value)
+                request.add_header("Authorization", "Bearer " + key)
+                try:
+                    answer = urllib.request.urlopen(request, timeout=TIMEOUT_S)
+                except urllib.error.HTTPError as error:
+                    answer = error
+                with answer:
+                    text = answer.read()
+                    self.send_response(answer.status)
+                    self.send_header("Content-Type", answer.headers.get("Content-Type") or "application/json")
+                    self.send_header("Content-Length", str(len(text)))
+                    self.end_headers()
+                    self.wfile.write(text)
+
+            do_GET = do_POST = do_DELETE = pass_on
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class McpCase(AgentCase):
+    def message(self, method, params=None, key=None, headers=None, number=1):
+        body = {"jsonrpc": "2.0", "id": number, "method": method}
+        if params is not None:
+            body["params"] = params
+        return self.ask("POST", "/mcp", body, key=key, headers=headers)
+
+    def call(self, name, arguments, key=None):
+        return self.message("tools/call", {"name": name, "arguments": arguments}, key=key)["result"]
+
+    def lease(self):
+        """A step that a remote worker holds: its run, and what names the lease."""
+        self.publish(REMOTE, name="remote")
+        run = self.ask("POST", "/runs", {"workflow": "remote"})["id"]
+        lease = self.ask("POST", "/leases", {"worker": "w", "tools": ["test.work"], "wait": "30s"})["leases"][0]
+        return run, {"lease_id": lease["lease_id"], "token": lease["token"]}
+
+
+class ByHand(McpCase):
+    def test_a_legacy_client_shakes_hands_first(self):
+        got = self.message("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}})["result"]
+        self.assertEqual(got["protocolVersion"], "2025-11-25")
+        self.assertEqual(got["serverInfo"]["name"], "pawl")
+        self.assertNotIn("resultType", got)
+        self.assertIsNone(self.ask("POST", "/mcp", {"jsonrpc": "2.0", "method": "notifications/initialized"}))
+        older = self.message("initialize", {"protocolVersion": "1999-01-01"})["result"]
+        self.assertEqual(older["protocolVersion"], "2025-11-25")
+        self.assertEqual([tool["name"] for tool in self.message("tools/list")["result"]["tools"]], NAMES)
+        self.assertEqual(self.message("no/such")["error"]["code"], -32601)
+        self.assertEqual(self.message("tools/call", {"name": "no_such"})["error"]["code"], -32602)
+
+    def test_a_modern_client_says_who_it_is_every_time(self):
+        def headers(method, name=None):
+            out = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
+            return {**out, "Mcp-Name": name} if name else out
+        found = self.message("server/discover", {"_meta": META}, headers=headers("server/discover"))["result"]
+        self.assertEqual((found["resultType"], found["supportedVersions"]), ("complete", ["2026-07-28"]))
+        listed = self.message("tools/list", {"_meta": META}, headers=headers("tools/list"), number="a")["result"]
+        self.assertEqual([tool["name"] for tool in listed["tools"]], NAMES)
+        self.assertIn("ttlMs", listed)
+        self.assertEqual(listed["cacheScope"], "private")
+        run, _ = self.lease()
+        arguments = {"name": "get_status", "arguments": {"run_id": run}, "_meta": META}
+        got = self.message("tools/call", arguments, headers=headers("tools/call", "get_status"))["result"]
+        self.assertEqual((got["resultType"], got["structuredContent"]["status"]), ("complete", "running"))
+
+        def error(*args, **named):
+            refused = self.refused("POST", "/mcp", *args, **named)
+            return refused.status, refused.body["error"]["code"]
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": META}}
+        self.assertEqual(error(body), (400, -32020))
+        self.assertEqual(error(body, headers=headers("tools/call")), (400, -32020))
+        unknown = dict(body, method="resources/list")
+        self.assertEqual(error(unknown, headers=headers("resources/list")), (404, -32601))
+        newer = dict(META, **{"io.modelcontextprotocol/protocolVersion": "2031-01-01"})
+        self.assertEqual(error(dict(body, params={"_meta": newer}), headers=headers("tools/list")), (400, -32022))
+
+    def test_what_is_no_message_is_refused(self):
+        for text, code in (("{", -32700), ("[]", -32600), ("{}", -32600), ('{"jsonrpc":"2.0","id":null,"method":"x"}', -32600)):
+            refused = self.refused("POST", "/mcp", text)
+            self.assertEqual((refused.status, refused.body["error"]["code"]), (400, code), text)
+        self.assertEqual(self.refused("GET", "/mcp").status, 405)
+        self.assertEqual(self.refused("POST", "/mcp", {}, key="pawl_no").status, 401)
+
+    def test_every_tool_has_a_schema_and_says_what_it_does_to_the_world(self):
+        for tool in self.message("tools/list")["result"]["tools"]:
+            self.assertEqual(tool["inputSchema"]["type"], "object")
+            self.assertEqual(set(tool["annotations"]), {"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"})
+
+    def test_an_action_passes_the_gate_once(self):
+        run, lease = self.lease()
+        action = {"connector": "mail", "operation": "send", "target": "a@b.c", "fields": {"n": 1}, **lease}
+        first = self.call("propose_action", action)["structuredContent"]
+        self.assertEqual(first["decision"], "allow")
+        again = self.call("propose_action", action)["structuredContent"]
+        self.assertEqual(again["receipt_id"], first["receipt_id"])
+        done = self.call("record_outcome", {"receipt_id": first["receipt_id"], "succeeded": True, "response": {"ok": 1}, **lease})
+        self.assertEqual(done["structuredContent"]["status"], "succeeded")
+        after = self.call("propose_action", action)["structuredContent"]
+        self.assertTrue(after["is_done"])
+
+    def test_a_refusal_is_something_that_a_model_can_read(self):
+        _, lease = self.lease()
+        got = self.call("record_outcome", {"receipt_id": "rcp_01m7hm5kk9e00a16va1g5nvbxh", "succeeded": True, **lease})
+        self.assertTrue(got["isError"])
+        self.assertIn("code", got["structuredContent"])
+        self.assertTrue(got["content"][0]["text"])
+
+    def test_a_question_gives_the_step_back(self):
+        run, lease = self.lease()
+        got = self.call("ask_human", {"question": "Sure?", "options": ["yes", "no"], **lease})
+        self.assertFalse(got["isError"], got)
+        step = self.waits(run)
+        self.assertEqual(step["question"], {"text": "Sure?", "options": ["yes", "no"]})
+
+    def test_without_tasks_nothing_can_be_delegated(self):
+        if "/tasks" in self.ask("GET", "/openapi.json")["paths"]:
+            self.skipTest("this server has tasks")
+        got = self.call("create_subtask", {"prompt": "help", "parent_task_id": "task_1"})
+        self.assertTrue(got["isError"])
+
+
+class LeaseKeys(McpCase):
+    """What an agent is given opens its own lease's doors, and none else, while the lease lasts."""
+
+    def held(self, prompt="stubborn", **given):
+        """A running agent, and its key."""
+        there = self.work / "there"
+        run = self.begin(f"{prompt} {there}", **given)
+        self.until(there.exists)
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                environment = (entry / "environ").read_bytes().split(b"\0") if entry.name.isdigit() else []
+            except OSError:
+                continue
+            if f"PAWL_RUN_ID={run}".encode() in environment:
+                return run, next(v.split(b"=", 1)[1].decode() for v in environment if v.startswith(b"PAWL_LEASE_KEY="))
+        self.fail("there is no such agent")
+
+    def test_propose_and_ask_without_naming_the_lease(self):
+        run, key = self.held()
+        action = {"connector": "mail", "operation": "send", "target": "a@b.c"}
+        allowed = self.call("propose_action", action, key=key)["structuredContent"]
+        self.assertEqual(allowed["decision"], "allow", allowed)
+        done = self.call("record_outcome", {"receipt_id": allowed["receipt_id"], "succeeded": True}, key=key)
+        self.assertFalse(done["isError"], done)
+        self.assertEqual(self.call("get_status", {}, key=key)["structuredContent"]["id"], run)
+        self.assertFalse(self.call("ask_human", {"question": "Go on?"}, key=key)["isError"])
+        self.assertEqual(self.waits(run)["question"]["text"], "Go on?")
+        # The lease is over, and so is its key, for every door.
+        self.assertEqual(self.refused("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, key=key).status, 409)
+        self.assertEqual(self.refused("GET", "/runs/" + run, key=key).status, 409)
+        # The answer resumes the session.
+        self.ask("POST", f"/runs/{run}/answer", {"step": "work", "answer": "work it"})
+        self.assertEqual(self.output(run)["result"], "did: it")
+
+    def test_open_nothing_else(self):
+        run, key = self.held()
+        other, lease = self.lease()
+        for method, path in (("GET", "/runs"), ("GET", "/runs/" + other), ("POST", "/runs"), ("GET", "/keys"), ("POST", "/leases"),
+                             ("POST", f"/runs/{run}/cancel"), ("GET", f"/runs/{run}/steps/work/logs"), ("GET", "/approvals"),
+                             ("POST", f"/leases/{lease['lease_id']}/ask"), ("POST", "/leases/complete")):
+            body = {} if method == "POST" else None
+            self.assertEqual(self.refused(method, path, body, key=key).status, 403, path)
+        # Nor does it speak for another attempt of the same step.
+        refused = self.refused("POST", f"/leases/{run}:work/ask", {"token": 99, "question": "x"}, key=key)
+        self.assertEqual((refused.status, refused.body["code"]), (409, "LEASE_LOST"))
+        # Nothing in it can be changed, and nothing of it is stored.
+        for wrong in (key[:-1] + ("0" if key[-1] != "0" else "1"), key.replace("~work~", "~other~"), key.rpartition("~")[0]):
+            self.assertEqual(self.refused("GET", "/runs/" + run, key=wrong).status, 401)
+        secret = key.rpartition("~")[2].encode()
+        for file in self.data.rglob("*"):
+            if file.is_file():
+                self.assertNotIn(secret, file.read_bytes(), file)
+        self.ask("POST", f"/runs/{run}/cancel", {})
+        self.until(lambda: self.refused("GET", "/runs/" + run, key=key).status == 409)
+
+    def test_an_effect_whose_outcome_an_agent_never_tells_is_in_doubt(self):
+        script = ("import json,os,urllib.request as u\n"
+                  "body={'jsonrpc':'2.0','id':1,'method':'tools/call','params':{'name':'propose_action','arguments':"
+                  "{'connector':'mail','operation':'send','target':'x'}}}\n"
+                  "q=u.Request(os.environ['PAWL_MCP_URL'],json.dumps(body).encode(),{'Authorization':'Bearer '+os.environ['PAWL_LEASE_KEY']})\n"
+                  "u.urlopen(q).read()\n"
+                  "print(json.dumps({'type':'result','result':'done'}))\n")
+        run = self.begin("x", tool="agent.command", command=["python3", "-c", script], step={"retry": {"max_attempts": 1}})
+        done = self.ended(run)
+        self.assertEqual((done["status"], done["error_code"]), ("failed", "EFFECT_UNKNOWN"))
+
+
+class OfficialClients(McpCase):
+    def clients(self, *command, stdin="", **environment):
+        done = subprocess.run([str(HERE / "mcp-clients"), *command], input=stdin, capture_output=True, text=True,
+                              timeout=300, env={**os.environ, **environment})
+        if done.returncode == 77:
+            self.skipTest("npm cannot be reached: " + done.stderr.strip()[-200:])
+        return done
+
+    def check(self, line, era, transport, **environment):
+        run, lease = self.lease()
+        calls = [["propose_action", {"connector": "mail", "operation": "send", "target": "t", **lease}],
+                 ["get_status", {"run_id": run}], ["no_such", {}]]
+        done = self.clients("node", "mcp_client.mjs", line, era, transport, stdin=json.dumps(calls), KEY=self.key, **environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        got = json.loads(done.stdout)
+        self.assertEqual([tool["name"] for tool in got["tools"]], NAMES)
+        self.assertEqual(got["results"][0]["structuredContent"]["decision"], "allow")
+        self.assertEqual(got["results"][1]["structuredContent"]["status"], "running")
+        self.assertEqual(got["results"][2]["error"]["code"], -32602, got["results"][2])
+
+    def stdio(self):
+        return json.dumps([PAWL, "mcp", "--data", str(self.data)])
+
+    def test_v1_over_http(self):
+        self.check("v1", "legacy", self.url + "/mcp")
+
+    def test_v1_over_stdio(self):
+        self.check("v1", "legacy", self.stdio())
+
+    def test_v2_over_http_in_both_eras(self):
+        self.check("v2", "legacy", self.url + "/mcp")
+        self.check("v2", "modern", self.url + "/mcp")
+
+    def test_v2_over_stdio_in_both_eras(self):
+        self.check("v2", "legacy", self.stdio())
+        self.check("v2", "modern", self.stdio())
+
+    def test_the_inspector_over_both_transports(self):
+        run, _ = self.lease()
+        # This version of it knows no headers: a proxy adds the key.
+        proxy = KeyProxy(self.url, self.key)
+        self.addCleanup(proxy.stop)
+        ways = ([proxy.url + "/mcp", "--transport", "http"], ["-e", f"PAWL_DATA={self.data}", PAWL, "mcp"])
+        for way in ways:
+            inspector = ["npx", "--no-install", "mcp-inspector", "--cli", *way]
+            listed = self.clients(*inspector, "--method", "tools/list")
+            self.assertEqual(listed.returncode, 0, listed.stderr)
+            self.assertEqual([tool["name"] for tool in json.loads(listed.stdout)["tools"]], NAMES)
+            called = self.clients(*inspector, "--method", "tools/call", "--tool-name", "get_status", "--tool-arg", "run_id=" + run)
+            self.assertEqual(called.returncode, 0, called.stderr)
+            self.assertEqual(json.loads(called.stdout)["structuredContent"]["status"], "running")
+
+
+class Stdio(McpCase):
+    def test_is_the_same_server_line_by_line(self):
+        lines = [{"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}},
+                 {"jsonrpc": "2.0", "method": "notifications/initialized"},
+                 {"jsonrpc": "2.0", "id": "two", "method": "tools/list"},
+                 {"jsonrpc": "2.0", "id": 3, "method": "server/discover", "params": {"_meta": META}}]
+        done = self.pawl("mcp", input="\n".join(map(json.dumps, lines)) + "\n")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        got = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([answer["id"] for answer in got], [0, "two", 3])
+        self.assertEqual(got[2]["result"]["resultType"], "complete")
+
+    def test_a_server_that_goes_away_is_an_error_and_no_end(self):
+        bridge = subprocess.Popen([PAWL, "mcp", "--data", str(self.data)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(bridge.stdout.close)
+        def say(number):
+            bridge.stdin.write(json.dumps({"jsonrpc": "2.0", "id": number, "method": "ping"}) + "\n")
+            bridge.stdin.flush()
+            return json.loads(bridge.stdout.readline())
+        self.assertIn("result", say(1))
+        self.stop()
+        self.assertEqual(say(2)["error"]["code"], -32000)
+        bridge.stdin.close()
+        self.assertEqual(bridge.wait(TIMEOUT_S), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
