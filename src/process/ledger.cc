@@ -141,31 +141,28 @@ ProcessLedger::Entry ProcessLedger::enter(const ControlLimits& limits) const {
   auto group = ControlGroup::make("pawl-" + mark, limits);
   auto file = folder_ / mark;
   Entry entry(std::move(file), std::move(mark), std::move(group));
-  entry.write();
+  const auto own = stat_of(::getpid());
+  std::ostringstream text;
+  text << boot_id() << ' ' << ::getpid() << ' ' << (own ? own->started : 0);
+  for (const auto& folder : entry.group_.folders()) text << ' ' << folder;
+  text << " |\n";
+  entry.write(text.str());
   return entry;
 }
 
 std::string ProcessLedger::Entry::variable() const { return std::string(mark_variable) + "=" + mark_; }
 
 void ProcessLedger::Entry::began(pid_t pid) {
-  pid_ = pid;
-  if (const auto stat = stat_of(pid)) started_ = stat->started;
-  write();
+  has_begun_ = true;
+  const auto stat = stat_of(pid);
+  write(std::to_string(pid) + " " + std::to_string(stat ? stat->started : 0) + "\n");
 }
 
-void ProcessLedger::Entry::write() const {
-  const auto own = stat_of(::getpid());
-  std::ostringstream text;
-  text << boot_id() << ' ' << ::getpid() << ' ' << (own ? own->started : 0) << ' ' << pid_ << ' ' << started_;
-  for (const auto& folder : group_.folders()) text << ' ' << folder;
-  text << '\n';
-  const auto draft = file_.string() + ".new";
-  {
-    std::ofstream out(draft, std::ios::binary | std::ios::trunc);
-    out << text.str();
-    if (!out.flush()) throw std::system_error(errno, std::generic_category(), "cannot write " + draft);
-  }
-  if (::rename(draft.c_str(), file_.c_str()) != 0)
+// What is there stays: a file that is replaced is written out at once by some file systems, and this one need not outlive
+// the machine.
+void ProcessLedger::Entry::write(const std::string& text) const {
+  const Descriptor file(::open(file_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  if (!file.is_open() || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
     throw std::system_error(errno, std::generic_category(), "cannot write " + file_.string());
 }
 
@@ -174,7 +171,7 @@ ProcessLedger::Entry::~Entry() {
   // A group has them all; only without one is the whole machine looked through.
   if (!group_.folders().empty())
     group_.end();
-  else if (pid_ > 0)
+  else if (has_begun_)
     kill_all({Trace{.mark = mark_, .pid = 0, .started = 0}});
   std::error_code ignored;
   fs::remove(file_, ignored);
@@ -192,12 +189,13 @@ int ProcessLedger::end_leftovers() const {
     pid_t server = 0;
     std::uint64_t server_started = 0;
     Trace trace{.mark = entry.path().stem().string()};
-    text >> its_boot >> server >> server_started >> trace.pid >> trace.started;
+    text >> its_boot >> server >> server_started;
     if (text && its_boot == boot) {
       const auto living = stat_of(server);
       if (living && living->is_alive() && living->started == server_started) continue;  // another pawl on this folder
       std::vector<std::string> groups;
-      for (std::string folder; text >> folder;) groups.push_back(folder);
+      for (std::string folder; text >> folder && folder != "|";) groups.push_back(folder);
+      text >> trace.pid >> trace.started;
       killed += ControlGroup(std::move(groups)).end();
       traces.push_back(std::move(trace));
     }

@@ -1,6 +1,6 @@
 // What this process has started, kept in a folder, so that the next one finds and ends what a sudden death left behind.
 //
-//   <folder>/<mark>    one file a process, there for as long as it is:  server_pid server_start pid start groups...
+//   <folder>/<mark>    one file a process, there for as long as it is:  boot server_pid server_start groups... | pid start
 //
 // The kernel kills a child together with us (ProcessPlan::dies_with_thread), but not what the child has forked. Those
 // are found by what they cannot easily shed: the control group, the process group and session of the child, and a mark
@@ -48,13 +48,12 @@ class ProcessLedger {
     friend class ProcessLedger;
     Entry(std::filesystem::path file, std::string mark, ControlGroup group)
         : file_(std::move(file)), mark_(std::move(mark)), group_(std::move(group)) {}
-    void write() const;
+    void write(const std::string& text) const;
 
     std::filesystem::path file_;
     std::string mark_;
     ControlGroup group_;
-    pid_t pid_ = 0;
-    std::uint64_t started_ = 0;
+    bool has_begun_ = false;
   };
   // Throws std::system_error when the folder cannot be written.
   Entry enter(const ControlLimits& limits) const;

@@ -470,7 +470,6 @@ class Agent final : public Tool {
                   : ControlLimits{});
     auto plan = plan_for(lease, wanted, session, sandboxed, resumes, left, *access, logs, entry);
     if (!plan) return plan.error();
-    session.save(*house_, lease);
     const AgentOrder order{.dialect = dialect_,
                            .plan = std::move(*plan),
                            .input = message_for(wanted, lease, resumes, is_first && wanted.resume),
@@ -486,7 +485,6 @@ class Agent final : public Tool {
     const AgentEnd end = live(order, *house_, wanted.secrets, entry, stop);
     if (end.not_started) return could_not_start(*end.not_started, program);
     learn(session, end, resumes);
-    session.save(*house_, lease);
     const Outcome outcome{.wanted = wanted,
                           .session = session,
                           .end = end,
@@ -497,7 +495,10 @@ class Agent final : public Tool {
     // time-out is the one end of that kind that is reported.
     const auto lived = std::chrono::steady_clock::now() - began;
     const bool timed_out = lease.timeout > Duration::zero() && lived >= lease.timeout;
-    if (end.how == AgentEnd::How::stopped && !timed_out) return stopped();
+    if (end.how == AgentEnd::How::stopped && !timed_out) {
+      session.save(*house_, lease);
+      return stopped();
+    }
     return with_cost(outcome.decide(), session, lease);
   }
 
@@ -585,11 +586,8 @@ class Agent final : public Tool {
 
   // What is reported now, with what was spent by attempts that could not report.
   ToolResult with_cost(ToolResult result, AgentSession session, const Lease& lease) const {
-    Money* cost = nullptr;
-    if (auto* completed = std::get_if<Completed>(&result)) cost = &completed->cost;
-    if (auto* failed = std::get_if<Failed>(&result)) cost = &failed->cost;
-    if (!cost) return result;
-    *cost = std::exchange(session.untold, {});
+    if (auto* completed = std::get_if<Completed>(&result)) completed->cost = std::exchange(session.untold, {});
+    if (auto* failed = std::get_if<Failed>(&result)) failed->cost = std::exchange(session.untold, {});
     session.save(*house_, lease);
     return result;
   }

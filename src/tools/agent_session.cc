@@ -1,6 +1,8 @@
 #include "tools/agent_session.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
@@ -10,6 +12,7 @@
 
 #include "crypto/hmac.h"
 #include "crypto/sha256.h"
+#include "process/descriptor.h"
 
 namespace pawl {
 namespace {
@@ -42,12 +45,16 @@ std::string text_in(const object& in, std::string_view key) {
 
 Money money_in(const object& in, std::string_view key) { return parse_money(text_in(in, key)).value_or(Money{}); }
 
-// Whole or not at all, as far as a file that nobody depends on needs it.
+// In place, in one write of one length: to replace a file by another makes some file systems write it out at once, which
+// takes longer than all else that starting an agent needs. A torn one is no JSON, and counts as none.
 void write_object(const fs::path& path, const object& what) {
-  const auto draft = path.string() + ".new";
-  std::ofstream(draft, std::ios::binary | std::ios::trunc) << boost::json::serialize(what) << '\n';
-  std::error_code ignored;
-  fs::rename(draft, path, ignored);
+  constexpr std::size_t bytes = 512;
+  auto text = boost::json::serialize(what) + "\n";
+  if (text.size() < bytes) text.append(bytes - text.size() - 1, ' ').append("\n");
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file.is_open()) return;
+  [[maybe_unused]] const auto ignored = ::pwrite(file.get(), text.data(), text.size(), 0);
+  if (text.size() > bytes) [[maybe_unused]] const auto cut = ::ftruncate(file.get(), static_cast<off_t>(text.size()));
 }
 
 // A session's name becomes that of a folder.
