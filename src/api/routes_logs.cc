@@ -82,7 +82,7 @@ void get_log(CallPtr call) {
         if (answer_part(c, wish, false)) return;
         const bool waits = c.api.log_waits().add(follow_time, [call, wish](bool is_late) {
           const bool gone = call->request.gone && call->request.gone->load(std::memory_order_relaxed);
-          return gone || answer_part(*call, wish, is_late);
+          return gone || answer_part(*call, wish, is_late || !call->api.ready());
         });
         if (!waits) answer_part(c, wish, true);
       });

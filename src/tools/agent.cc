@@ -454,7 +454,6 @@ class Agent final : public Tool {
 
   ToolResult run(const Lease& lease, Wanted& wanted, bool sandboxed, const fs::path& logs,
                  const std::stop_token& stop) {
-    const auto began = std::chrono::steady_clock::now();
     auto session = AgentSession::load(*house_, lease, wanted.session);
     const bool is_first = !session.has_begun;
     // One that asked has a session, even if this server knows nothing of it.
@@ -491,11 +490,8 @@ class Agent final : public Tool {
                           .logs = logs,
                           .log_name = fs::relative(logs, house_->data).string(),
                           .program = program};
-    // Stopped because its lease is over: nobody listens, and what it has cost is told by the attempt that follows. A
-    // time-out is the one end of that kind that is reported.
-    const auto lived = std::chrono::steady_clock::now() - began;
-    const bool timed_out = lease.timeout > Duration::zero() && lived >= lease.timeout;
-    if (end.how == AgentEnd::How::stopped && !timed_out) {
+    // Its lease is over, be it by a time-out: nobody listens, and what it has cost is told by the attempt that follows.
+    if (end.how == AgentEnd::How::stopped) {
       session.save(*house_, lease);
       return stopped();
     }

@@ -87,7 +87,7 @@ class Answers(OpenApiCase):
         self.called = set()
         for part in (self.publish, self.carry_a_run, self.refuse_and_retry, self.pass_the_gate, self.prove, self.report,
                      self.make_many, self.govern, self.administer, self.know_people, self.tell_others, self.operate,
-                     self.follow):
+                     self.listen_to_agents, self.follow):
             part()
         self.assertEqual(set(self.operations), self.called)
 
@@ -238,6 +238,18 @@ class Answers(OpenApiCase):
         self.call("list_signing_keys", expect=200)
         self.call("rotate_signing_key", expect=201)
         self.call("cancel_run", id=run, expect=200)
+
+    def listen_to_agents(self):
+        step = {"id": "work", "tool": "agent.command", "with": {"prompt": "x", "command": ["sh", "-c", "echo '{\"type\":\"result\"}'"]}}
+        self.call("publish_workflow", {"workflow": "said", "steps": [step]}, name="said", expect=201)
+        run = self.call("create_run", {"workflow": "said"}, expect=201)["id"]
+        part = self.call("get_log", id=run, step="work", query="?follow=true&limit=100", expect=200)
+        self.assertIn("result", part["text"])
+        self.call("get_log", id=run, step="work", query="?stream=neither", expect=400)
+        self.call("get_log", id=run, step="nobody", expect=404)
+        self.call("list_logs", id=run, expect=200)
+        self.call("list_logs", id=NOBODY["RunId"], expect=404)
+        self.call("speak_mcp", self.example("McpMessage"), expect=200)
 
     def report(self):
         run = self.start(provider="external")

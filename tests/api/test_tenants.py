@@ -76,6 +76,9 @@ ROUTES = {
     ("PUT", "/people/{name}"): ADMIN,
     ("DELETE", "/people/{name}"): ADMIN,
     ("GET", "/runs/{id}/evidence"): ALL,
+    ("GET", "/runs/{id}/logs"): ALL,
+    ("GET", "/runs/{id}/steps/{step}/logs"): ALL,
+    ("POST", "/mcp"): ALL,  # its tools are requests to other routes, by the same key
     ("GET", "/checkpoints"): ALL,
     ("POST", "/checkpoints"): OPERATE,
     ("GET", "/checkpoints/consistency"): ALL,

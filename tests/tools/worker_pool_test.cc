@@ -132,6 +132,7 @@ class WorkerPoolTest : public testing::Test {
   static std::string outcome(const StepReport& report) {
     if (std::holds_alternative<Released>(report.outcome)) return "released";
     if (const auto* completed = std::get_if<Completed>(&report.outcome)) return describe(*completed);
+    if (const auto* asked = std::get_if<Asked>(&report.outcome)) return "asked " + asked->question;
     return describe(std::get<Failed>(report.outcome));
   }
 
@@ -298,6 +299,31 @@ TEST_F(WorkerPoolTest, reports_a_time_out_without_a_tool_that_does_not_stop) {
   go.open();
   broker_.wait_for_slots(slots + 1);
   EXPECT_EQ(broker_.reports().size(), 1u) << "its result is dropped";
+}
+
+TEST_F(WorkerPoolTest, hands_on_what_a_tool_asks_a_person) {
+  add("asking", [](const Lease&, Instant, std::stop_token) { return Asked{R"({"text":"sure?"})"}; });
+  start();
+  pool_->grant({lease("asking")});
+  EXPECT_EQ(outcome(broker_.wait_for_reports(1)[0]), R"(asked {"text":"sure?"})");
+}
+
+TEST_F(WorkerPoolTest, reports_what_a_tool_has_cost_that_was_stopped_at_its_time_out) {
+  Signal runs;
+  add("costly", [&](const Lease&, Instant, std::stop_token stop) {
+    runs.open();
+    until_stopped(stop);
+    Failed failed{.error_code = "TOOL_FAILED", .message = "stopped"};
+    failed.cost = Money{7};
+    return failed;
+  });
+  start();
+  pool_->grant({lease("costly")});
+  runs.wait();
+  advance(std::chrono::minutes(10));
+  const auto report = broker_.wait_for_reports(1)[0];
+  EXPECT_EQ(std::get<Failed>(report.outcome).error_code, "TOOL_TIMEOUT");
+  EXPECT_EQ(std::get<Failed>(report.outcome).cost, Money{7});
 }
 
 TEST_F(WorkerPoolTest, drops_the_result_of_a_lease_that_was_revoked) {
