@@ -54,8 +54,8 @@ class AgentCase(unittest.TestCase):
         environment = dict(os.environ, FAKE_AGENT_HOME=str(self.sessions))
         environment.pop("PAWL_SERVER", None)
         self.process = subprocess.Popen(
-            [PAWL, "serve", "--data", str(self.data), "--listen", "127.0.0.1:0", "--claude", str(FAKE), "--sandbox",
-             self.sandbox, *self.settings],
+            [PAWL, "serve", "--data", str(self.data), "--listen", "127.0.0.1:0", "--sandbox", self.sandbox,
+             *(["--claude", str(FAKE)] if "--claude" not in self.settings else []), *self.settings],
             stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
         self.until(lambda: (self.data / "server.json").exists() or self.process.poll() is not None)
         self.url = json.loads((self.data / "server.json").read_text())["url"]

@@ -280,6 +280,31 @@ class OfficialClients(McpCase):
             self.assertEqual(json.loads(called.stdout)["structuredContent"]["status"], "running")
 
 
+class TheRealThing(McpCase):
+    """The Claude Code CLI itself, where $PAWL_TEST_CLAUDE names one. Without an account it gets as far as to say so, which is
+    far enough to see that it takes the flags, reaches the tools with its lease's key, and is understood."""
+    sandbox = "auto"
+
+    def setUp(self):
+        if not os.environ.get("PAWL_TEST_CLAUDE"):
+            self.skipTest("PAWL_TEST_CLAUDE names no Claude Code CLI")
+        super().setUp()
+
+    def test_takes_the_flags_and_finds_the_tools(self):
+        self.stop()
+        self.settings = ["--claude", os.environ["PAWL_TEST_CLAUDE"]]
+        self.start()
+        for mode in ("off", "auto"):
+            run = self.begin("say hi", sandbox={"mode": mode, "network": True}, max_budget_usd="0.10", pass_env=[],
+                             allowed_tools=["Read", "Bash(git *)"], step={"timeout": "60s", "retry": {"max_attempts": 1}})
+            self.ended(run)
+            said = self.log(run)["text"]
+            self.assertRegex(said, r'"mcp_servers":\[\{"name":"pawl","status":"connected"')
+            for name in NAMES:
+                self.assertIn("mcp__pawl__" + name, said)
+            self.assertIn('"type":"result"', said)
+
+
 class Stdio(McpCase):
     def test_is_the_same_server_line_by_line(self):
         lines = [{"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}},

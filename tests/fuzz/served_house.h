@@ -18,6 +18,7 @@
 #include "some_workflow.h"
 #include "store/crash_vfs.h"
 #include "store/sqlite/sqlite_store.h"
+#include "tools/run_logs.h"
 
 namespace pawl::fuzz {
 
@@ -144,7 +145,8 @@ class ServedHouse {
                    .on_commit = {}}),
           notary({runtime, *house.store_, house.clock_,
                   std::filesystem::temp_directory_path() / ("pawl-house-" + std::to_string(::getpid()) + ".json")}),
-          api({runtime, *house.store_, house.keys_, house.directory_, feed, metrics, house.clock_, log, notary, reach}) {
+          api({runtime, *house.store_, house.keys_, house.directory_, feed, metrics, house.clock_, log, notary, reach,
+               logs}) {
       reach.find_tenant = [&house](TenantId id) { return house.directory_.find(id); };
       reach.runtime = &runtime;
     }
@@ -155,6 +157,7 @@ class ServedHouse {
     notify::Reach reach{.find_secret = [](const std::string&, const std::string&) {
       return std::expected<std::string, std::string>(std::unexpected("there are no secrets here"));
     }};
+    RunLogs logs{"/nowhere"};
     Runtime runtime;
     Notary notary;
     api::Api api;
