@@ -294,6 +294,13 @@ void Api::admit(CallPtr call, const Route& route) {
   }
 }
 
+// A lease's key delegates beneath its own task, and nowhere else.
+bool is_beneath(const Request& request, const std::string& task) {
+  const Input input = Input::parse(request);
+  const Json* parent = input.find("parent_task_id");
+  return parent && parent->is_string() && parent->get_string() == task;
+}
+
 // What a lease's key asks for is asked for by a lease that is still held.
 void Api::begin(CallPtr call, const Route& route) {
   if (!call->who.lease) return route.handle(std::move(call));
@@ -302,6 +309,7 @@ void Api::begin(CallPtr call, const Route& route) {
     const bool is_held = engine.lease_context(call->who.tenant, lease.run, lease.step, lease.token).has_value();
     pawl::api::in_background(call, [call, &route, is_held](Call&) {
       if (!is_held) throw lease_is_over();
+      if (route.pattern == "/tasks" && !is_beneath(call->request, call->who.lease->task)) throw not_of_lease();
       route.handle(call);
     });
   });

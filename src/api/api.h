@@ -219,6 +219,10 @@ void answer_page(Call& call, const Items& items, NameOf name_of, IsName is_name,
   call.answer(200, boost::json::object{{"items", std::move(page)}, {"next_cursor", more ? Json(last) : Json(nullptr)}});
 }
 
+// Answers with a part of what this step's program said, as the query asks for it (stream, attempt, after, tail, limit,
+// follow), once it is known that the run is the caller's.
+void answer_log(CallPtr call, RunId run, StepId step);
+
 // Answers with the run, as it is once the command is durable.
 void answer_with_run(CallPtr call, TenantId tenant, RunId run, int status);
 // Decides the command and answers with the run, or with why not.

@@ -1,5 +1,6 @@
 #include "api/log_waits.h"
 
+#include <exception>
 #include <utility>
 
 namespace pawl::api {
@@ -39,7 +40,13 @@ void LogWaits::watch() {
     std::list<Wait> looked_at = std::exchange(waits_, {});
     lock.unlock();
     const auto now = std::chrono::steady_clock::now();
-    std::size_t done = std::erase_if(looked_at, [&](Wait& wait) { return wait.look(now >= wait.until); });
+    const std::size_t done = std::erase_if(looked_at, [&](Wait& wait) {
+      try {
+        return wait.look(now >= wait.until);
+      } catch (const std::exception&) {
+        return true;  // a disk that cannot be read: who waits is answered that nobody answers
+      }
+    });
     lock.lock();
     count_ -= done;
     waits_.splice(waits_.end(), looked_at);

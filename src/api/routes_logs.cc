@@ -28,9 +28,9 @@ std::optional<std::uint64_t> place_in(const Call& call, std::string_view name) {
   return *text == "0" ? 0 : call.query.number(name, 0, INT64_MAX);
 }
 
-Wish read_wish(const Call& call) {
+Wish read_wish(const Call& call, RunId run, StepId step) {
   call.query.only({"stream", "attempt", "after", "tail", "limit", "follow"});
-  Wish wish{.run = run_of(call), .step = {call.path[1]}, .query = {}};
+  Wish wish{.run = run, .step = std::move(step), .query = {}};
   if (const std::string* word = call.query.find("stream")) {
     // What an agent says on stdout is its stream.
     auto stream = *word == "stream" ? std::optional(LogStream::stdout_) : parse_enum<LogStream>(*word);
@@ -72,22 +72,9 @@ bool answer_part(Call& call, const Wish& wish, bool is_late) {
 }
 
 void get_log(CallPtr call) {
-  Wish wish = read_wish(*call);
-  call->api.runtime().post([call, wish](Engine& engine) {
-    // Whose run it is comes first: what concerns others is as if it had never been.
-    engine.inspect(call->who.tenant, wish.run, [call, wish](std::expected<std::shared_ptr<const Run>, Refusal> run) {
-      if (!run) return call->answer(problem_of(run.error()));
-      if (!(*run)->workflow->find(wish.step)) return call->answer(not_found());
-      in_background(call, [wish, call](Call& c) {
-        if (answer_part(c, wish, false)) return;
-        const bool waits = c.api.log_waits().add(follow_time, [call, wish](bool is_late) {
-          const bool gone = call->request.gone && call->request.gone->load(std::memory_order_relaxed);
-          return gone || answer_part(*call, wish, is_late || !call->api.ready());
-        });
-        if (!waits) answer_part(c, wish, true);
-      });
-    });
-  });
+  const RunId run = run_of(*call);
+  StepId step{call->path[1]};
+  answer_log(std::move(call), run, std::move(step));
 }
 
 void list_logs(CallPtr call) {
@@ -109,6 +96,25 @@ void list_logs(CallPtr call) {
 }
 
 }  // namespace
+
+void answer_log(CallPtr call, RunId run_id, StepId step) {
+  Wish wish = read_wish(*call, run_id, std::move(step));
+  call->api.runtime().post([call, wish](Engine& engine) {
+    // Whose run it is comes first: what concerns others is as if it had never been.
+    engine.inspect(call->who.tenant, wish.run, [call, wish](std::expected<std::shared_ptr<const Run>, Refusal> run) {
+      if (!run) return call->answer(problem_of(run.error()));
+      if (!(*run)->workflow->find(wish.step)) return call->answer(not_found());
+      in_background(call, [wish, call](Call& c) {
+        if (answer_part(c, wish, false)) return;
+        const bool waits = c.api.log_waits().add(follow_time, [call, wish](bool is_late) {
+          const bool gone = call->request.gone && call->request.gone->load(std::memory_order_relaxed);
+          return gone || answer_part(*call, wish, is_late || !call->api.ready());
+        });
+        if (!waits) answer_part(c, wish, true);
+      });
+    });
+  });
+}
 
 std::vector<Route> log_routes() {
   return {{Method::get, "/runs/{id}/logs", Access::viewer, list_logs, "Which steps of a run have logs"},

@@ -389,8 +389,12 @@ class Service {
       std::condition_variable_any wake;
       std::unique_lock lock(mutex);
       do {
-        if (const int swept = toolbox_.house->logs.sweep(clock_.now()); swept > 0)
-          log_.info("deleted old logs of agents", {{"runs", swept}});
+        try {
+          if (const int swept = toolbox_.house->logs.sweep(clock_.now()); swept > 0)
+            log_.info("deleted old logs of agents", {{"runs", swept}});
+        } catch (const std::exception& error) {
+          log_.warning("the logs of agents cannot be looked through", {{"reason", error.what()}});
+        }
       } while (!wake.wait_for(lock, stop, log_sweep_interval, [] { return false; }) && !stop.stop_requested());
     });
   }
