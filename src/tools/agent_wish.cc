@@ -1,0 +1,162 @@
+#include "tools/agent_wish.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+
+namespace pawl {
+namespace {
+
+using boost::json::object;
+
+constexpr std::array passed_to_claude{"ANTHROPIC_API_KEY",
+                                      "ANTHROPIC_AUTH_TOKEN",
+                                      "ANTHROPIC_BASE_URL",
+                                      "CLAUDE_CODE_OAUTH_TOKEN",
+                                      "CLAUDE_CONFIG_DIR",
+                                      "HTTPS_PROXY",
+                                      "NO_PROXY"};
+// Of these, what must not stand in a log.
+constexpr std::array secrets_of_claude{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"};
+constexpr std::array permission_modes{"acceptEdits", "auto",   "bypassPermissions", "manual", "dontAsk",
+                                      "plan",        "default"};
+
+constexpr std::string_view continue_prompt =
+    "You were interrupted before you had finished. Continue where you left off. If an action that you proposed was "
+    "held "
+    "back for a decision, propose exactly it again: it has been decided.";
+constexpr std::string_view house_prompt =
+    "You work for pawl, which keeps a record of what you do. When you cannot go on without a person, {}write your "
+    "question "
+    "as JSON, such as {{\"text\": \"...\", \"options\": [\"...\"]}}, to the file that the environment variable "
+    "PAWL_QUESTION_FILE names, and end your turn: you will be resumed with the answer.";
+constexpr std::string_view house_prompt_mcp =
+    "call the tool ask_human of the MCP server pawl, and before any effect outside of your folder call propose_action "
+    "and "
+    "afterwards record_outcome. Without that server, ";
+
+// Text as it is, anything else as JSON.
+std::string as_text(const Json& value) {
+  if (const auto* text = value.if_string()) return std::string(std::string_view(*text));
+  return boost::json::serialize(value);
+}
+
+std::string as_text(const JsonText& json) {
+  const auto parsed = parse_json(json);
+  return parsed ? as_text(*parsed) : json;
+}
+
+// What `env` holds where the template has an expression is a secret.
+void note_secrets(AgentWish& wanted, Arguments& with, const Lease& lease) {
+  if (!lease.shown.empty()) {
+    const auto shown = parse_json(lease.shown);
+    const Json* names = shown && shown->is_object() ? shown->get_object().if_contains("env") : nullptr;
+    for (const auto& [name, value] : with.text_map("env")) {
+      const Json* as_shown = names && names->is_object() ? names->get_object().if_contains(name) : nullptr;
+      if (as_shown && as_shown->is_string() && as_shown->get_string() != value) wanted.secrets.add(name, value);
+    }
+  }
+  for (const char* name : secrets_of_claude)
+    for (const std::string& entry : wanted.environment.entries())
+      if (entry.starts_with(std::string(name) + "=") && entry.size() > std::string_view(name).size() + 1)
+        wanted.secrets.add(name, std::string_view(entry).substr(std::string_view(name).size() + 1));
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const auto& word : words) out += (out.empty() ? "" : ",") + word;
+  return out;
+}
+
+}  // namespace
+
+AgentWish read_agent_wish(Arguments& with, const Lease& lease, const AgentHouse& house, AgentDialect dialect) {
+  const bool is_claude = dialect == AgentDialect::claude;
+  AgentWish wanted;
+  wanted.prompt = with.required_text("prompt");
+  wanted.session = with.text("session_id").value_or("");
+  wanted.resume = with.boolean("resume").value_or(false);
+  if (const Json* answer = with.any("answer")) wanted.answer = as_text(*answer);
+  wanted.budget = with.money("max_budget_usd");
+  wanted.task = with.text("task_id").value_or("");
+  wanted.folder = with.text("folder").value_or("");
+  wanted.model = with.text("model").value_or("");
+  wanted.mcp = with.boolean("mcp");
+  // An agent that cannot reach its model can do nothing; whoever wants that says so.
+  wanted.sandbox = read_sandbox(with, house, SandboxUse::auto_, is_claude);
+  wanted.environment = read_environment(
+      with, is_claude ? std::span<const char* const>(passed_to_claude) : std::span<const char* const>());
+  if (wanted.resume && wanted.session.empty()) with.refuse("session_id", "is required to resume one");
+  if (!wanted.session.empty() && is_claude && !is_uuid(wanted.session)) with.refuse("session_id", "must be a UUID");
+  if (wanted.budget && wanted.budget->micros == 0) with.refuse("max_budget_usd", "must be more than nothing");
+  if (!wanted.folder.empty() && (!wanted.folder.starts_with('/') || has_nul(wanted.folder)))
+    with.refuse("folder", "must be an absolute path");
+  if (has_nul(wanted.model) || has_nul(wanted.task) || has_nul(wanted.session))
+    with.refuse("model", "must not contain NUL, nor task_id or session_id");
+  if (is_claude) {
+    wanted.allowed_tools = with.text_list("allowed_tools");
+    wanted.disallowed_tools = with.text_list("disallowed_tools");
+    wanted.permission_mode = with.text("permission_mode").value_or(wanted.permission_mode);
+    wanted.system_prompt = with.text("append_system_prompt").value_or("");
+    wanted.turns_max = with.count("max_turns");
+    if (std::ranges::find(permission_modes, std::string_view(wanted.permission_mode)) == permission_modes.end())
+      with.refuse("permission_mode", "must be acceptEdits, auto, bypassPermissions, manual, dontAsk or plan");
+  } else {
+    wanted.command = with.text_list("command");
+    if (wanted.command.empty() || wanted.command.front().empty())
+      with.refuse("command", "is required, and must name a program");
+    if (std::ranges::any_of(wanted.command, has_nul)) with.refuse("command", "must not contain NUL");
+  }
+  if (!with.refusal()) note_secrets(wanted, with, lease);
+  return wanted;
+}
+
+std::vector<std::string> claude_command(const AgentHouse& house, const AgentWish& wanted, const AgentSession& session,
+                                        bool resumes, std::optional<Money> budget_left,
+                                        const std::optional<AgentAccess>& access) {
+  std::vector<std::string> argv{house.claude, "-p", "--output-format", "stream-json", "--verbose"};
+  const auto add = [&](std::string_view flag, std::string value) {
+    argv.emplace_back(flag);
+    argv.push_back(std::move(value));
+  };
+  add(resumes ? "--resume" : "--session-id", session.id);
+  if (budget_left) add("--max-budget-usd", print_money(*budget_left));
+  if (!wanted.model.empty()) add("--model", wanted.model);
+  add("--permission-mode", wanted.permission_mode);
+  if (wanted.turns_max) add("--max-turns", std::to_string(*wanted.turns_max));
+  auto allowed = wanted.allowed_tools;
+  object servers;
+  if (access) {
+    allowed.push_back("mcp__pawl");
+    // The key itself stands in the environment only: arguments can be read by everybody on the machine.
+    servers["pawl"] = object{
+        {"type", "http"}, {"url", access->url}, {"headers", object{{"Authorization", "Bearer ${PAWL_LEASE_KEY}"}}}};
+  }
+  if (!allowed.empty()) add("--allowedTools", joined(allowed));
+  if (!wanted.disallowed_tools.empty()) add("--disallowedTools", joined(wanted.disallowed_tools));
+  add("--mcp-config", boost::json::serialize(object{{"mcpServers", std::move(servers)}}));
+  argv.emplace_back("--strict-mcp-config");
+  auto system = fmt::format(fmt::runtime(house_prompt), access ? house_prompt_mcp : std::string_view());
+  if (!wanted.system_prompt.empty()) system += "\n\n" + wanted.system_prompt;
+  add("--append-system-prompt", std::move(system));
+  return argv;
+}
+
+// What the agent is told on stdin.
+std::string message_for(const AgentWish& wanted, const Lease& lease, bool resumes, bool is_first) {
+  const auto answer = !lease.answer.empty() ? std::optional(as_text(lease.answer)) : wanted.answer;
+  if (resumes && answer) return *answer;
+  if (resumes) return is_first ? wanted.prompt : std::string(continue_prompt);
+  auto message = wanted.prompt;
+  // The session that asked is lost: what was asked and answered is told to the new one.
+  if (answer && !lease.question.empty())
+    message += fmt::format("\n\nYou have asked before: {}\nThe answer is: {}", as_text(lease.question), *answer);
+  else if (answer)
+    message += "\n\n" + *answer;
+  return message;
+}
+
+}  // namespace pawl

@@ -1,0 +1,52 @@
+// What an agent's step asks for, and how its program is told: the command line of the Claude Code CLI, and what stands
+// on stdin.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/money.h"
+#include "tools/agent.h"
+#include "tools/agent_session.h"
+#include "tools/agent_stream.h"
+#include "tools/arguments.h"
+#include "tools/confine.h"
+#include "tools/environment.h"
+
+namespace pawl {
+
+struct AgentWish {
+  std::string prompt;
+  std::string session;
+  bool resume = false;
+  std::optional<std::string> answer;
+  std::optional<Money> budget;
+  std::string task;
+  std::string folder;
+  std::string model;
+  std::optional<bool> mcp;
+  SandboxWish sandbox;
+  Environment environment;
+  LogSecrets secrets;
+  // agent.command
+  std::vector<std::string> command;
+  // agent.claude
+  std::vector<std::string> allowed_tools;
+  std::vector<std::string> disallowed_tools;
+  std::string permission_mode = "dontAsk";
+  std::string system_prompt;
+  std::optional<int> turns_max;
+};
+
+// What does not fit is the refusal of the arguments.
+AgentWish read_agent_wish(Arguments& with, const Lease& lease, const AgentHouse& house, AgentDialect dialect);
+
+std::vector<std::string> claude_command(const AgentHouse& house, const AgentWish& wanted, const AgentSession& session,
+                                        bool resumes, std::optional<Money> budget_left,
+                                        const std::optional<AgentAccess>& access);
+
+// `is_first`: nothing was told to this session yet by this step.
+std::string message_for(const AgentWish& wanted, const Lease& lease, bool resumes, bool is_first);
+
+}  // namespace pawl
