@@ -547,9 +547,8 @@ void Engine::report(StepReport& report, Reply<RunAnswer> reply) {
   RunCommand command =
       std::visit([&](auto& outcome) { return command_for(*index, report.token, outcome); }, report.outcome);
   if (!refusal) refusal = decide_and_apply(*resident, command, &report);
-  // An agent that was allowed an effect and left without a word about it. Its worker is in this process, has ended, and
-  // cannot be told: the attempt fails, and the effect is in doubt.
-  if (refusal && refusal->code == RefusalCode::outcome_missing && !reply)
+  // An agent was allowed an effect and has left without a word about it.
+  if (refusal && refusal->code == RefusalCode::outcome_missing && report.is_last)
     refusal = decide_and_apply(
         *resident, FailStep{*index, report.token, "EFFECT_UNKNOWN", std::move(refusal->message), {}, {}, cost}, &report);
   answer_on<RunAnswer>(basis_of(*resident), reply, answer_or(std::move(refusal), *resident), [&] {

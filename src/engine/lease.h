@@ -95,6 +95,9 @@ struct StepReport {
   StepOutcome outcome;
   // Of the call that the outcome follows from, recorded before it.
   std::optional<EffectOutcome> effect = {};
+  // Whoever reports has ended and cannot say more: an effect of which nothing was said is then in doubt, and the attempt
+  // fails. Otherwise the report is refused until its outcome is recorded.
+  bool is_last = false;
 };
 
 // What a worker can say to the engine. Thread-safe; none of these blocks on a commit.

@@ -32,7 +32,8 @@ StepReport report_for(Lease&& lease, StepOutcome outcome, std::optional<EffectOu
           .step = std::move(lease.step),
           .token = lease.token,
           .outcome = std::move(outcome),
-          .effect = std::move(effect)};
+          .effect = std::move(effect),
+          .is_last = true};
 }
 
 Failed timed_out(Duration timeout, Money cost = {}) {
