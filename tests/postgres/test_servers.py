@@ -1,6 +1,8 @@
 """Several real servers on one real PostgreSQL, spoken to over sockets: whatever is asked of one, the others know."""
 import itertools
 import json
+import os
+import pty
 import subprocess
 import threading
 import unittest
@@ -204,7 +206,68 @@ class Apart(Town):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
+class Fairness(Town):
+    SLOW = "workflow: slow\nsteps: [{id: a, tool: transform, with: {input: 1, jq: '[range(150000)] | add'}}]\n"
+
+    def test_a_tenant_with_little_to_do_does_not_wait_for_one_with_much_whatever_servers_they_ask(self):
+        a, b = self.serve("--worker-slots", "2"), self.serve("--worker-slots", "2")
+        self.ask(a, "POST", "/tenants", {"name": "small"})
+        made = self.ask(a, "POST", "/keys", {"name": "theirs", "role": "admin", "tenant": "small"})
+        small = {"Authorization": "Bearer " + made["key"]}
+        for headers in ((), small):
+            self.ask(a, "PUT", "/workflows/slow", self.SLOW.encode(), headers)
+        self.wait_for("the key is known", lambda: self.knows(b, small))
+        self.ask(a, "POST", "/runs/batch", {"items": [{"workflow": "slow"}] * 400})
+        self.ask(b, "POST", "/runs/batch", {"items": [{"workflow": "slow"}] * 10}, small)
+        self.wait_for("the small one's runs end", lambda: len(
+            self.ask(a, "GET", "/runs?status=success", headers=small)["items"]) == 10)
+        left = [self.ask(a, "GET", f"/runs?limit=500&status={status}")["items"] for status in ("created", "running")]
+        self.assertGreater(sum(map(len, left)), 200, "its ten were done among the first of the other's four hundred")
+
+    def knows(self, server, headers):
+        try:
+            return bool(self.ask(server, "GET", "/tenant", headers=headers))
+        except urllib.error.HTTPError:
+            return False
+
+
 class Moving(Town):
+    def test_a_move_that_is_killed_goes_on_where_it_was_and_shows_how_far_it_is(self):
+        server = self.make()
+        server.folder.mkdir()
+        served = subprocess.Popen([PAWL, "serve", "--data", server.folder, "--listen", server.listen], stderr=subprocess.DEVNULL)
+        self.addCleanup(served.kill)
+        self.wait_for("it serves", server.has_started)
+        self.ask(server, "PUT", "/workflows/remote", REMOTE.encode())
+        for _ in range(12):
+            self.ask(server, "POST", "/runs/batch", {"items": [{"workflow": "remote", "input": "x" * 2000}] * 500})
+        served.terminate()
+        served.wait(PATIENCE_S)
+        url = self.cluster.url(self.name)
+        command = [PAWL, "migrate", "--from", f"sqlite:{server.folder}", "--to", url]
+
+        def moved():
+            return int(self.cluster.sql("SELECT count(*) FROM pawl.runs", self.name))
+
+        shown = b""
+        master, slave = pty.openpty()
+        first = subprocess.Popen(command, stderr=slave, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        os.close(slave)
+        while b"%" not in shown or moved() == 0:
+            shown += os.read(master, 4096)
+        first.kill()
+        first.wait()
+        os.close(master)
+        self.assertRegex(shown.decode(), r"\[#* *\] +\d+ %  \d+ of 6000 runs, \d+ events")
+        before = moved()
+        self.assertTrue(0 < before < 6000, before)
+        done = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"{before} runs were there already", done.stdout)
+        self.assertEqual(moved(), 6000)
+        done = subprocess.run([PAWL, "verify", "--store", url], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_a_folder_moves_with_its_runs_chains_and_keys(self):
         folder = self.place / "0"
         folder.mkdir()
