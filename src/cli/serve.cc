@@ -94,13 +94,23 @@ void make_folder(const fs::path& folder) {
     throw Stop(exit_store_failure, fmt::format("cannot make the folder {}: {}", folder.string(), std::strerror(errno)));
 }
 
-std::unique_ptr<Store> open_store(const EffectiveSettings& settings, Log& log) {
+using HeldFolder = std::unique_ptr<sqlite::FolderLock>;
+
+// With a database elsewhere the folder is still one server's: its address and keys lie there.
+HeldFolder hold_folder(const fs::path& folder) try {
+  make_folder(folder);
+  return std::make_unique<sqlite::FolderLock>(folder);
+} catch (const StoreFailure& failure) {
+  throw Stop(is_locked_by_another(folder) ? exit_busy : exit_store_failure, failure.what());
+}
+
+std::unique_ptr<Store> open_store(const EffectiveSettings& settings, Log& log, HeldFolder& held) {
   const std::string& url = settings.values.store;
   if (url.empty()) return open_to_write(settings.folder);
   if (!is_postgres_url(url))
     throw Stop(exit_usage, fmt::format("store: {} is not the address of a database; write postgres://user@host/database",
                                        without_password(url)));
-  make_folder(settings.folder);
+  held = hold_folder(settings.folder);
   try {
     auto store = std::make_unique<PostgresStore>(
         PostgresOptions{.url = url, .report = [&log](const std::string& what) { log.warning(what, {}); }});
@@ -129,7 +139,7 @@ class Service {
   Service(const EffectiveSettings& settings, SecretVariables secrets, Log& log)
       : log_(log),
         toolbox_(toolbox_with(reach_, settings.values, std::move(secrets))),
-        store_(open_store(settings, log)),
+        store_(open_store(settings, log, held_folder_)),
         clock_(*store_),
         keys_(installation_secret(settings.folder)),
         feed_(*store_),
@@ -138,7 +148,7 @@ class Service {
         artifacts_(artifacts_of(settings)),
         keeper_(notary_, *store_, *artifacts_,
                 {.bundles = settings.values.bundles, .interval = settings.values.checkpoint_interval}),
-        keeping_(*store_, keeper_, keeping_options(settings.values)),
+        keeping_(*store_, keeper_, keeping_options()),
         worker_(local_worker(*store_)),
         pool_({.worker = worker_,
                .slots = settings.values.worker_slots,
@@ -201,12 +211,12 @@ class Service {
     boost::json::object found_by{{"url", url_}, {"pid", ::getpid()}};
     // Its certificate is for other names than this address, as a rule; who can read the folder knows it by its key.
     if (!settings.values.tls_cert.empty()) found_by["public_key"] = public_key_pin(settings.values.tls_cert);
+    if (!settings.values.store.empty()) found_by["keeps_elsewhere"] = true;
     write_private_file(settings.folder / "server.json", boost::json::serialize(found_by) + "\n");
   }
 
   // Whoever follows the journal and waits for the engine then waits no more; what is not done is done after the next start.
   void halt() {
-    keeper_.end();
     keeping_.stop();
     runtime_.stop();
     for (Following* each : followings()) each->stop();
@@ -283,10 +293,10 @@ class Service {
   FollowingOptions following_options() {
     return {.report = [this](const std::string& what) { log_.warning(what); }};
   }
-  // It waits for its interval with what it has seen in hand, so it must hold its place for longer.
-  FollowingOptions keeping_options(const ServeSettings& settings) {
+  // To store bundles elsewhere may take its time.
+  FollowingOptions keeping_options() {
     FollowingOptions out = following_options();
-    out.hold = settings.checkpoint_interval + std::chrono::seconds(30);
+    out.hold = std::chrono::seconds(30);
     out.batch_bytes_max = 16 << 20;
     out.report = [this](const std::string& what) {
       if (!stopping_) log_.warning(what, {});
@@ -382,6 +392,7 @@ class Service {
   LogThrottle lost_leases_;
   notify::Reach reach_;
   Toolbox toolbox_;
+  HeldFolder held_folder_;
   std::unique_ptr<Store> store_;
   ServiceClock clock_;
   api::KeyRing keys_;

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -50,6 +51,10 @@ class Follower {
   virtual void see(const JournalEvent& event) = 0;
   // Returns once all that follows from what it has seen is durable. What it throws makes it see the same again, later.
   virtual void settle() = 0;
+  // It may take more before it settles what it has seen, until this moment.
+  virtual std::chrono::steady_clock::time_point settles_at() const { return {}; }
+  // Another server goes on with it: what was seen here and is not settled is nothing any more.
+  virtual void forget() {}
   // These frames are not kept any more. It may make up for them from the tables, before settle() returns.
   virtual void missed(Position /*first*/, Position /*last*/) {}
 };
@@ -87,7 +92,7 @@ class Following {
   Position end() const { return end_.load(std::memory_order_relaxed); }
 
  private:
-  enum class Progress { caught_up, behind, elsewhere };
+  enum class Progress { caught_up, behind, waiting, elsewhere };
 
   void work();
   Progress go_on();
@@ -111,7 +116,8 @@ class Following {
   bool may_have_grown_ = true;
   bool ending_ = false;
 
-  std::map<TenantId, std::uint64_t> known_;  // the thread's own: how far each tenant's stream was when it was learned
+  std::optional<Position> seen_;             // the thread's own: not settled yet
+  std::map<TenantId, std::uint64_t> known_;  // likewise: how far each tenant's stream was when it was learned
   std::thread thread_;
 };
 

@@ -7,15 +7,18 @@ import json
 import os
 import pathlib
 import re
-import secrets
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 import urllib.parse
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "postgres"))
+from database import new_database  # noqa: E402
 
 PAWL = os.environ.get("PAWL") or str(pathlib.Path(__file__).parents[2] / "build/release/pawl")
 # Sanitized builds on a busy machine take their time.
@@ -199,17 +202,6 @@ class Feed:
 
     def close(self):
         self.sock.close()
-
-
-def new_database():
-    """The address of an empty one, beside a PostgreSQL that tests/postgres/cluster started; None when there is none."""
-    if "PAWL_PG_PORT" not in os.environ:
-        return None
-    name = f"api_{os.getpid()}_{secrets.token_hex(4)}"
-    host, port = os.environ["PAWL_PG_HOST"], os.environ["PAWL_PG_PORT"]
-    subprocess.run(["psql", "-X", "-q", "-h", host, "-p", port, "-U", "postgres", "-c",
-                    f"CREATE DATABASE {name} OWNER pawl", "postgres"], check=True, stdin=subprocess.DEVNULL)
-    return f"postgres://pawl@127.0.0.1:{port}/{name}"
 
 
 class Server:

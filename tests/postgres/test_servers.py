@@ -4,12 +4,17 @@ import json
 import os
 import pty
 import subprocess
+import sys
 import threading
 import unittest
 import urllib.error
 import urllib.parse
 import urllib.request
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "notify"))
+sys.path.insert(1, str(Path(__file__).parents[1] / "cli"))
+from notice_case import Receiver  # noqa: E402
 from town import GATE, LOCAL, PATIENCE_S, PAWL, REMOTE, Server, Town
 
 
@@ -204,6 +209,33 @@ class Apart(Town):
         self.wait_for("all end", lambda: all(self.status(a, run) == "success" for run in runs))
         done = subprocess.run([PAWL, "verify", "--store", self.cluster.url(self.name)], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+class Notices(Town):
+    def test_webhooks_go_on_when_the_server_that_sent_them_is_gone(self):
+        receiver = Receiver(lambda request: (200, {}, ""))
+        self.addCleanup(receiver.close)
+        (self.place / "secrets" / "default").mkdir(parents=True)
+        (self.place / "secrets" / "default" / "HOOK").write_text("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
+        flags = ("--http-allow", "127.0.0.1", "--secrets-folder", str(self.place / "secrets"))
+        servers = [self.serve(*flags) for _ in range(3)]
+        self.ask(servers[0], "PUT", "/workflows/local", LOCAL.encode())
+        self.ask(servers[0], "PUT", "/webhooks/ended", {"url": receiver.url, "secret": "HOOK", "events": ["run.succeeded"]})
+        runs = []
+        # Each is killed in turn, so whoever sends is among them.
+        for server in servers[:2]:
+            runs += [self.ask(server, "POST", "/runs", {"workflow": "local"})["id"] for _ in range(20)]
+            server.kill()
+        runs += [self.ask(servers[2], "POST", "/runs", {"workflow": "local"})["id"] for _ in range(20)]
+        told = {}
+
+        def all_told():
+            for request in receiver.all():
+                told.setdefault(json.loads(request["body"])["subject"], set()).add(request["headers"]["webhook-id"])
+            return set(runs) <= set(told)
+
+        self.wait_for("every run's end was told", all_told)
+        self.assertEqual({run: len(told[run]) for run in runs}, dict.fromkeys(runs, 1), "each under one id, however often")
 
 
 class Fairness(Town):
