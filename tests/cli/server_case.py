@@ -33,11 +33,10 @@ print(json.dumps({"twice": 2 * n, "run": os.environ["PAWL_RUN_ID"], "key": os.en
 
 
 class ServerCase(PawlCase):
-    def setUp(self):
-        super().setUp()
-        self.store = new_database()
+    store = None  # beside a PostgreSQL: the database that its server keeps its runs in
 
     def serve(self, *flags):
+        self.store = self.store or new_database()
         store = ("--store", self.store) if self.store else ()
         server = self.start("serve", "--listen", "127.0.0.1:0", *store, *flags)
         self.wait_until((self.data / "server.json").exists, "the server")
