@@ -55,7 +55,7 @@ std::string join(const std::vector<std::string_view>& words) {
 Decision refuse_audited(const Run& run, Instant now, std::string_view requested, RefusalCode code, const Actor& by,
                         std::string message) {
   std::string state(to_string(run.task->state));
-  return {{{now, TransitionRefused{std::string(requested), state, std::string(to_string(code)), by}}},
+  return {{{now, TransitionRefused{std::string(requested), state, std::string(to_string(code)), by, true}}},
           Refusal{code, std::move(message)}};
 }
 
@@ -338,6 +338,8 @@ void follow_blocked(TaskDraft& draft, const FollowTask& around) {
 
 Decision decide_task(const Run& run, const FollowTask& around, Instant now, const TaskDraws&) {
   TaskDraft draft(run, now);
+  const TaskExecution* latest = run.task->latest();
+  if (around.run && (!latest || latest->run != around.run->id)) return std::move(draft).done();  // it is of an earlier one
   switch (draft.state()) {
     case TaskState::queued:
       follow_queued(draft, around);

@@ -200,6 +200,7 @@ struct TransitionRefused {
   std::string state;      // what it met
   std::string code;
   Actor by;
+  bool of_task = false;
 };
 
 using RunPayload = std::variant<RunCreated, RunMoved, StepMoved, StepClaimed, StepCompleted, StepFailed, StepAsked,

@@ -251,8 +251,9 @@ RunPayload read_payload(const ObjectReader& in) {
   if (type == "action.denied") return ActionDenied{in.step(), read_proposal(in), read_grounds(in)};
   if (type == "action.found")
     return ActionFound{in.step(), read_proposal(in), in.id<ReceiptId>("receipt"), in.id<RunId>("run")};
-  if (type == "transition.refused")
-    return TransitionRefused{in.text("requested"), in.text("state"), in.text("code"), Actor{in.text_or_empty("by")}};
+  if (type == "transition.refused" || type == "task.refused")
+    return TransitionRefused{in.text("requested"), in.text("state"), in.text("code"), Actor{in.text_or_empty("by")},
+                             type == "task.refused"};
   throw BadEvent{"unknown type \"" + type + "\""};
 }
 

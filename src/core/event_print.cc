@@ -430,7 +430,9 @@ struct TypeOf {
     return event.dropped ? "task.subtask_dropped" : "task.subtask_added";
   }
   std::string_view operator()(const TaskDeleted&) const { return "task.deleted"; }
-  std::string_view operator()(const TransitionRefused&) const { return "transition.refused"; }
+  std::string_view operator()(const TransitionRefused& event) const {
+    return event.of_task ? "task.refused" : "transition.refused";
+  }
 };
 
 }  // namespace

@@ -18,7 +18,8 @@ constexpr std::array other_run_events{
     std::string_view("receipt.intended"),  std::string_view("receipt.repeated"),   std::string_view("action.denied"),
     std::string_view("action.found"),      std::string_view("transition.refused"),
     std::string_view("task.created"),      std::string_view("task.asked"),         std::string_view("task.question_closed"),
-    std::string_view("task.subtask_added"), std::string_view("task.subtask_dropped"), std::string_view("task.deleted")};
+    std::string_view("task.subtask_added"), std::string_view("task.subtask_dropped"), std::string_view("task.deleted"),
+    std::string_view("task.refused")};
 
 bool is_url(std::string_view url) {
   bool has_scheme = url.starts_with("https://") || url.starts_with("http://");

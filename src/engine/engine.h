@@ -98,10 +98,11 @@ struct NewTask {
 
 // Where a task stands once it has followed the world around it.
 struct TaskStanding {
-  bool exists = false;
+  bool exists = false;  // and is not deleted
   // Something around it is being written at this moment, or it has to be looked at once more: ask again.
   bool is_unsettled = false;
   TaskState state = TaskState::pending;
+  TaskPriority priority = TaskPriority::normal;
   std::optional<TaskId> parent;
   std::vector<TaskId> waits_for;  // while it is queued: those it depends on that are not completed
 };

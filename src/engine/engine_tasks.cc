@@ -113,7 +113,11 @@ std::optional<RunId> Engine::create_task(NewTask request, Reply<RunAnswer> reply
   if (!is_repeat)
     if (auto problem = task_problem(request))
       return answer_with<RunAnswer>(reply, std::unexpected(std::move(*problem))), std::nullopt;
-  return create_run(std::move(stream), std::move(reply));
+  auto made = create_run(std::move(stream), std::move(reply));
+  // In the same turn: whoever is told of a subtask can rely on its parent waiting for it.
+  if (made && request.spec.parent && !is_repeat)
+    command_task(request.tenant, *request.spec.parent, AddSubtask{task_of_stream(*made)}, {});
+  return made;
 }
 
 // ---- Asking
@@ -251,12 +255,14 @@ NewRun Engine::carrying_run(const Run& stream) const {
 void Engine::follow_task(TenantId tenant, TaskId id, Reply<TaskStanding> reply) {
   Resident* resident = find_verified(tenant, stream_of(id));
   if (!resident || !resident->run.task) return answer_with<TaskStanding>(reply, TaskStanding{});
-  TaskStanding standing{.exists = true};
+  TaskStanding standing;
   Resident* run = nullptr;
   auto around = look_around_task(*resident, run);
   if (around && !resident->run.task->deleted) decide_and_apply(*resident, *around);
   const Task& task = *resident->run.task;
+  standing.exists = !task.deleted;
   standing.state = task.state;
+  standing.priority = task.spec.priority;
   standing.parent = task.spec.parent;
   TaskErrand errand = around ? errand_of(resident->run, *around) : TaskErrand::none;
   standing.is_unsettled = !around || (shared_ && errand != TaskErrand::none && is_undurable(*resident));

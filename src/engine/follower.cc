@@ -105,8 +105,13 @@ void Following::see_frame(const KeptFrame& frame) {
 
 Following::Progress Following::go_on() {
   auto held = store_.follow(name_, options_.hold);
-  if (!held) return Progress::elsewhere;
+  if (!held) {
+    held_at_.reset();
+    return Progress::elsewhere;
+  }
   Position position = *held;
+  if (held_at_ != position) follower_.took_over();
+  held_at_ = position;
   Position end = find_end();
   end_ = end;
   bool wants_any = false;
@@ -136,6 +141,7 @@ Following::Progress Following::go_on() {
   if (position > before) {
     if (wants_any) follower_.settle();
     store_.followed(name_, position);
+    held_at_ = position;
   }
   position_ = position;
   return position < end ? Progress::behind : Progress::caught_up;

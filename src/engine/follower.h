@@ -50,6 +50,9 @@ class Follower {
   virtual void see(const JournalEvent& event) = 0;
   // Returns once all that follows from what it has seen is durable. What it throws makes it see the same again, later.
   virtual void settle() = 0;
+  // Its place is this server's now: at the start, and when another server had it in between. What it remembers of what it
+  // saw may be behind.
+  virtual void took_over() {}
   // These frames are not kept any more. It may make up for them from the tables, before settle() returns.
   virtual void missed(Position /*first*/, Position /*last*/) {}
 };
@@ -111,6 +114,7 @@ class Following {
   bool may_have_grown_ = true;
   bool ending_ = false;
 
+  std::optional<Position> held_at_;  // the thread's own: where it left its place, while that is this server's
   std::map<TenantId, std::uint64_t> known_;  // the thread's own: how far each tenant's stream was when it was learned
   std::thread thread_;
 };

@@ -278,7 +278,7 @@ TEST(Task, every_request_moves_it_as_the_document_says_and_is_refused_everywhere
       EXPECT_EQ(std::ranges::find(possible, request.name) != possible.end(), to != request.leads_to.end());
       if (!refusal) continue;
       EXPECT_EQ(refusal->code, RefusalCode::task_transition);
-      EXPECT_EQ(story.types.back(), "transition.refused");
+      EXPECT_EQ(story.types.back(), "task.refused");
       for (std::string_view word : possible) EXPECT_NE(refusal->message.find(word), std::string::npos) << refusal->message;
     }
 }
