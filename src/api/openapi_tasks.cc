@@ -21,7 +21,7 @@ std::vector<Field> summary_fields() {
           {"priority", "TaskPriority", "Of several that can begin at the same moment, which is first."},
           {"tags", "[text]", ""},
           {"question", "json", "What it asks while it is BLOCKED; null when it asks nothing."},
-          {"run_id", "RunId?", "The run of its latest execution."},
+          {"run_id", "RunId?", "Of its latest execution: named when it is queued, made when all it depends on is COMPLETED."},
           {"error_code", "text?", "Of its diagnostic."},
           {"cost_usd", "Money", "Of all executions."},
           {"created_at", "Time", ""},
@@ -137,7 +137,7 @@ std::vector<RouteDoc> task_route_docs() {
       request("/tasks/{id}/cancel", "cancel_task",
               "From PENDING and QUEUED at once. Of a task that is RUNNING the run is canceled, and the task follows; when it "
               "is done at that very moment, it stays done.",
-              {{"CancelRequest"}}),
+              {{"Reason"}}),
       request("/tasks/{id}/accept", "accept_task", "From READY: it is COMPLETED."),
       request("/tasks/{id}/reject", "reject_task", "From READY: it is PENDING again, and an agent that is run again is told why.",
               {{"TaskRejection"}}),
