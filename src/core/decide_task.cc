@@ -272,7 +272,7 @@ void follow_end(TaskDraft& draft, const FollowTask& around) {
   }
   if (task.is_subtask())
     moved.trigger = TaskTrigger::complete;
-  else if (!around.subtasks.empty())
+  else if (!task.subtasks.empty())
     moved.trigger = TaskTrigger::await_subtasks;
   draft.move(std::move(moved));
   if (draft.state() == TaskState::blocked) follow_subtasks(draft, around);

@@ -223,8 +223,8 @@ std::optional<FollowTask> Engine::look_around_task(Resident& resident, Resident*
   };
   bool is_unmade = task->state == TaskState::queued && !run;
   if (is_unmade && !add(task->spec.depends_on, out.dependencies)) return std::nullopt;
-  bool awaits = task->state == TaskState::running || task->state == TaskState::blocked;
-  if (awaits && !add(task->subtasks, out.subtasks)) return std::nullopt;
+  // Also of one that is queued: its run may be over before anybody saw it running.
+  if (run && !is_over && !add(task->subtasks, out.subtasks)) return std::nullopt;
   if (is_unmade) {
     WorkflowName carrier = carrying_workflow(task->spec);
     if (!workflows_.latest(tenant, carrier) && shared_) learn_workflows(tenant);

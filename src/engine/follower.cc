@@ -155,11 +155,11 @@ void Following::work() {
     {
       std::unique_lock lock(mutex_);
       // Whose follower it is, or is not, is looked at now and then only.
-      bool waits_for_time = failed || progress == Progress::elsewhere || (!shared_ && wanted_.empty());
+      bool waits_for_time = failed || progress == Progress::elsewhere;
       auto until = soon(shared_ && !waits_for_time ? options_.look_period : options_.pause);
       changed_.wait_until(lock, until, [&] {
         if (ending_) return true;
-        if (waits_for_time) return false;
+        if (waits_for_time || (!shared_ && wanted_.empty())) return false;
         return progress == Progress::behind || (shared_ ? may_have_grown_ : last_ > position_);
       });
       if (ending_) break;

@@ -468,6 +468,13 @@ TEST(Task, a_failed_subtask_does_not_strand_its_parent) {
   EXPECT_EQ(parent.types.back(), "task.question_closed");
 }
 
+TEST(Task, one_that_was_done_before_anybody_saw_it_running_waits_for_its_subtasks_too) {
+  Story parent = into(TaskState::queued);
+  parent.add_subtask(1);
+  parent.end(RunStatus::success);
+  EXPECT_EQ(parent.state(), TaskState::blocked);
+}
+
 TEST(Task, what_cannot_be_tried_again_is_dropped_or_cancelled) {
   Story parent = into(TaskState::running);
   parent.add_subtask(1);
