@@ -68,6 +68,7 @@ struct Route {
 // Every route of this server, by resource; routes_*.cc each bring theirs.
 std::vector<Route> all_routes();
 std::vector<Route> run_routes();
+std::vector<Route> task_routes();
 std::vector<Route> workflow_routes();
 std::vector<Route> policy_routes();
 std::vector<Route> webhook_routes();

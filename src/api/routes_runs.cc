@@ -43,8 +43,8 @@ NewRun read_new_run(const Input& input, const Principal& who, bool in_batch) {
   if (input.has("workspace")) out.workspace = WorkspaceName{input.name("workspace")};
   out.trigger_type = input.text_or("trigger_type", "api", 64);
   out.trigger_ref = input.text_or("trigger_ref", "", 512);
-  if (out.trigger_type == "retry" || out.trigger_type == "cli")
-    input.refuse("trigger_type", "cannot be retry or cli: those are pawl's own");
+  if (out.trigger_type == "retry" || out.trigger_type == "cli" || out.trigger_type == task_trigger)
+    input.refuse("trigger_type", "cannot be retry, cli or task: those are pawl's own");
   out.budget = input.money("budget_usd");
   out.timeout = input.positive_duration("timeout");
   auto provider = input.word<Provider>("provider").value_or(Provider::native);

@@ -25,6 +25,7 @@
 #include "crypto/certificate.h"
 #include "crypto/hmac.h"
 #include "engine/server.h"
+#include "engine/task_follower.h"
 #include "evidence/evidence_follower.h"
 #include "http/server.h"
 #include "notify/slack.h"
@@ -221,7 +222,9 @@ class Service {
     runtime_.stop();
     for (Following* each : followings()) each->stop();
   }
-  std::array<Following*, 3> followings() { return {&keeping_, &webhook_following_, &slack_following_}; }
+  std::array<Following*, 4> followings() {
+    return {&keeping_, &webhook_following_, &slack_following_, &task_following_};
+  }
 
   // What the parts that tell others of events work with.
   void reach_out(const ServeSettings& settings) {
@@ -409,6 +412,8 @@ class Service {
   notify::SlackFollower slack_{reach_};
   Following webhook_following_{*store_, webhooks_, following_options()};
   Following slack_following_{*store_, slack_, following_options()};
+  TaskFollower tasks_{runtime_, *store_};
+  Following task_following_{*store_, tasks_, following_options()};
   WorkerName worker_;
   PolicyGate gate_{runtime_};
   WorkerPool pool_;

@@ -107,10 +107,13 @@ void Following::see_frame(const KeptFrame& frame) {
 Following::Progress Following::go_on() {
   auto held = store_.follow(name_, options_.hold);
   if (!held) {
-    if (std::exchange(seen_, {})) follower_.forget();
+    held_at_.reset();
+    seen_.reset();
     return Progress::elsewhere;
   }
   const Position before = *held;
+  if (held_at_ != before) follower_.took_over();
+  held_at_ = before;
   Position position = std::max(before, std::exchange(seen_, {}).value_or(0));
   Position end = find_end();
   end_ = end;
@@ -145,6 +148,7 @@ Following::Progress Following::go_on() {
     }
     if (wants_any) follower_.settle();
     store_.followed(name_, position);
+    held_at_ = position;
   }
   return position < end ? Progress::behind : Progress::caught_up;
 }
@@ -157,12 +161,12 @@ void Following::work() {
     {
       std::unique_lock lock(mutex_);
       // Whose follower it is, or is not, is looked at now and then only.
-      bool waits_for_time = failed || progress == Progress::elsewhere || (!shared_ && wanted_.empty());
+      bool waits_for_time = failed || progress == Progress::elsewhere;
       auto until = soon(shared_ && !waits_for_time ? options_.look_period : options_.pause);
       if (progress == Progress::waiting) until = std::min(until, follower_.settles_at());
       changed_.wait_until(lock, until, [&] {
         if (ending_) return true;
-        if (waits_for_time) return false;
+        if (waits_for_time || (!shared_ && wanted_.empty())) return false;
         return progress == Progress::behind || (shared_ ? may_have_grown_ : last_ > position_);
       });
       if (ending_) break;

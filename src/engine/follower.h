@@ -53,8 +53,9 @@ class Follower {
   virtual void settle() = 0;
   // It may take more before it settles what it has seen, until this moment.
   virtual std::chrono::steady_clock::time_point settles_at() const { return {}; }
-  // Another server goes on with it: what was seen here and is not settled is nothing any more.
-  virtual void forget() {}
+  // Its place is this server's now: at the start, and when another server had it in between. What it remembers of what it
+  // saw may be behind, and is seen again unless it was settled.
+  virtual void took_over() {}
   // These frames are not kept any more. It may make up for them from the tables, before settle() returns.
   virtual void missed(Position /*first*/, Position /*last*/) {}
 };
@@ -116,8 +117,10 @@ class Following {
   bool may_have_grown_ = true;
   bool ending_ = false;
 
-  std::optional<Position> seen_;             // the thread's own: not settled yet
-  std::map<TenantId, std::uint64_t> known_;  // likewise: how far each tenant's stream was when it was learned
+  // The thread's own.
+  std::optional<Position> held_at_;          // where it left its place, while that is this server's
+  std::optional<Position> seen_;             // beyond that: not settled yet
+  std::map<TenantId, std::uint64_t> known_;  // how far each tenant's stream was when it was learned
   std::thread thread_;
 };
 

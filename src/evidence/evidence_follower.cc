@@ -41,7 +41,7 @@ std::chrono::steady_clock::time_point EvidenceFollower::settles_at() const {
   return is_full ? std::chrono::steady_clock::time_point{} : next_;
 }
 
-void EvidenceFollower::forget() {
+void EvidenceFollower::took_over() {
   pending_.clear();
   missed_ = false;
 }

@@ -37,7 +37,7 @@ class EvidenceFollower final : public Follower {
   void see(const JournalEvent& event) override;
   void settle() override;
   std::chrono::steady_clock::time_point settles_at() const override;
-  void forget() override;
+  void took_over() override;
   void missed(Position first, Position last) override;
 
  private:
