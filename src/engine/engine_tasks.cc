@@ -22,6 +22,7 @@ namespace {
 const Actor house{"engine"};
 // A graph that is larger than this is not walked through in the middle of a request.
 constexpr std::size_t tasks_walked_max = 10'000;
+constexpr std::size_t completed_tasks_max = 100'000;
 
 // A UUID version 4: what agents name their sessions by.
 std::string make_session(Random& random) {
@@ -195,11 +196,17 @@ void Engine::inspect_task(TenantId tenant, TaskId task, Reply<std::shared_ptr<co
 // ---- Following
 
 std::optional<Relative> Engine::relative(TenantId tenant, TaskId task) {
+  if (completed_tasks_.contains(task)) return Relative{task, TaskState::completed, {}};
   Resident* resident = find_verified(tenant, stream_of(task));
   if (!resident || !resident->run.task) return Relative{task, std::nullopt, {}};
   if (shared_ && is_undurable(*resident)) return std::nullopt;
   const Task& found = *resident->run.task;
-  return Relative{task, found.deleted ? std::nullopt : std::optional(found.state), found.spec.title};
+  bool is_completed = found.state == TaskState::completed;  // and stays so for those who waited for it, deleted or not
+  if (is_completed && !is_undurable(*resident)) {
+    if (completed_tasks_.size() >= completed_tasks_max) completed_tasks_.clear();
+    completed_tasks_.insert(task);
+  }
+  return Relative{task, found.deleted && !is_completed ? std::nullopt : std::optional(found.state), found.spec.title};
 }
 
 std::optional<FollowTask> Engine::look_around_task(Resident& resident, Resident*& run) {

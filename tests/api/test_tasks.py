@@ -1,5 +1,6 @@
 """Tasks over HTTP: each row of the transition table, the invariants, the side effects and the known limitations of the
 document that defines them, with workflows whose steps the test does itself as a remote worker."""
+import os
 import random
 import threading
 import time
@@ -700,6 +701,35 @@ class Races(TaskCase):
 
 
 class Many(TaskCase):
+    def test_a_thousand_with_five_thousand_edges_are_scheduled_without_polling(self):
+        self.publish("workflow: quick\nsteps: [{id: only, tool: noop}]")
+        chosen = random.Random(5)
+        parent = self.add(title="all of it")["id"]
+        tasks, edges = [], 0
+        for number in range(1000):
+            # Towards 5,000: the first ones have fewer to choose from.
+            depends_on = chosen.sample(tasks, min(len(tasks), 4 + (number % 8 < 4) + (number % 2) + (number % 8 == 0) - (number % 16 == 3)))
+            edges += len(depends_on)
+            tasks.append(self.add(title=f"t{number}", workflow="quick", parent_task_id=parent, depends_on=depends_on)["id"])
+        self.assertGreaterEqual(edges, 4900)
+        for task in reversed(tasks):  # whoever is waited for comes last
+            self.run_it(task)
+        begin = time.monotonic()
+        self.until(lambda: self.ok(self.admin.get("/tasks", state="QUEUED", limit=1)).json["items"], lambda items: not items, "all began")
+        self.until(lambda: len(self.ok(self.admin.get("/tasks", state="COMPLETED", limit=200)).json["items"]), lambda n: n == 200, "done")
+        took = time.monotonic() - begin
+        for task in tasks:
+            self.assertEqual(self.task(task)["state"], "COMPLETED")
+        print(f" {edges} edges, {took:.1f} s after the last was queued", end="", flush=True)
+        # Now nothing changes, and so nothing is done.
+        before = self.cpu_seconds()
+        time.sleep(2)
+        self.assertLess(self.cpu_seconds() - before, 0.2)
+
+    def cpu_seconds(self):
+        fields = open(f"/proc/{self.server.process.pid}/stat").read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def test_a_graph_of_tasks_is_carried_out_in_order(self):
         chosen = random.Random(11)
         tasks, edges = [], {}
