@@ -1,6 +1,7 @@
 """Tasks over HTTP: each row of the transition table, the invariants, the side effects and the known limitations of the
 document that defines them, with workflows whose steps the test does itself as a remote worker."""
 import os
+import pathlib
 import random
 import threading
 import time
@@ -727,7 +728,7 @@ class Many(TaskCase):
         self.assertLess(self.cpu_seconds() - before, 0.2)
 
     def cpu_seconds(self):
-        fields = open(f"/proc/{self.server.process.pid}/stat").read().rpartition(")")[2].split()
+        fields = pathlib.Path(f"/proc/{self.server.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def test_a_graph_of_tasks_is_carried_out_in_order(self):
