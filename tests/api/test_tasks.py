@@ -493,6 +493,8 @@ class Requests(TaskCase):
         task = self.add()["id"]
         run = task.replace("task_", "run_")
         self.refused(self.admin.get(f"/runs/{run}"), 404, "NOT_FOUND")
+        for rest in ("/events", "/evidence?partial=true", "?at=1"):
+            self.refused(self.admin.get(f"/runs/{run}{rest}"), 404, "NOT_FOUND")
         self.refused(self.admin.post(f"/runs/{run}/cancel"), 404, "NOT_FOUND")
         self.refused(self.admin.post(f"/runs/{run}/retry"), 404, "NOT_FOUND")
         self.refused(self.admin.post(f"/runs/{run}/status", {"status": "running"}), 404, "NOT_FOUND")
@@ -553,6 +555,22 @@ class Requests(TaskCase):
             self.refused(who.post(f"/tasks/{task}/accept"), 403, "FORBIDDEN")
         self.refused(approver.post("/tasks", {"title": "t", "workflow": "work"}), 403, "FORBIDDEN")
         self.ok(approver.post(f"/tasks/{task}/accept"))
+
+
+class Streams(TaskCase):
+    def test_every_transition_and_every_refusal_is_in_the_stream(self):
+        task, lease = self.bring("RUNNING")
+        self.refused(self.ask(task, "accept"), 409, "INVALID_TASK_TRANSITION")
+        self.complete(lease)
+        self.state(task, "READY")
+        items = self.ok(self.admin.get(f"/api/tasks/{task}/events")).json["items"]
+        self.assertEqual([item["event"]["type"] for item in items],
+                         ["task.created", "task.queued", "task.started", "task.refused", "task.finished"])
+        self.assertEqual([item["seq"] for item in items], [1, 2, 3, 4, 5])
+        run = lease["run_id"].replace("run_", "task_")
+        self.refused(self.admin.get(f"/tasks/{run}/events"), 404, "NOT_FOUND")
+        self.ok(self.admin.delete(f"/tasks/{task}"))
+        self.refused(self.admin.get(f"/tasks/{task}/events"), 404, "NOT_FOUND")
 
 
 class Feeds(TaskCase):
