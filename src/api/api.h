@@ -212,6 +212,9 @@ void answer_page(Call& call, const Items& items, NameOf name_of, IsName is_name,
 
 // Answers with the run, as it is once the command is durable.
 void answer_with_run(CallPtr call, TenantId tenant, RunId run, int status);
+// A page of the stream's events. Of a run only or of a task only: either is no stream of the other kind.
+enum class StreamKind { run, task };
+void answer_with_events(CallPtr call, RunId stream, StreamKind kind);
 // Decides the command and answers with the run, or with why not.
 void command_run(CallPtr call, RunId run, RunCommand command);
 

@@ -21,7 +21,8 @@ std::vector<Field> summary_fields() {
           {"priority", "TaskPriority", "Of several that can begin at the same moment, which is first."},
           {"tags", "[text]", ""},
           {"question", "json", "What it asks while it is BLOCKED; null when it asks nothing."},
-          {"run_id", "RunId?", "Of its latest execution: named when it is queued, made when all it depends on is COMPLETED."},
+          {"run_id", "RunId?",
+           "Of its latest execution: named when it is queued, made when all it depends on is COMPLETED."},
           {"error_code", "text?", "Of its diagnostic."},
           {"cost_usd", "Money", "Of all executions."},
           {"created_at", "Time", ""},
@@ -31,25 +32,27 @@ std::vector<Field> summary_fields() {
 
 std::vector<Field> task_fields() {
   std::vector<Field> out = summary_fields();
-  std::vector<Field> more{{"prompt", "text?", "An agent's."},
-                          {"settings", "json", "An agent's: model, command, folder, mcp, sandbox; null when none is set."},
-                          {"input", "json", "A workflow's."},
-                          {"max_budget_usd", "Money?", ""},
-                          {"timeout", "Duration?", "Of each of its runs."},
-                          {"answer", "json", "The latest."},
-                          {"rejection_comment", "text?", "Of the latest rejection."},
-                          {"session_id", "text?", "Of its latest execution; a new one may resume it."},
-                          {"dropped", "[TaskId]", "Subtasks that it does not wait for any more."},
-                          {"executions", "[TaskExecution]", "Oldest first."},
-                          {"runs", "[RunId]", "Oldest first."},
-                          {"created_by", "Actor", ""},
-                          {"diagnostic", "Diagnostic?", "Why it failed, timed out or exceeded its budget."},
-                          {"seq", "1..", "Events in its stream."}};
+  std::vector<Field> more{
+      {"prompt", "text?", "An agent's."},
+      {"settings", "json", "An agent's: model, command, folder, mcp, sandbox; null when none is set."},
+      {"input", "json", "A workflow's."},
+      {"max_budget_usd", "Money?", ""},
+      {"timeout", "Duration?", "Of each of its runs."},
+      {"answer", "json", "The latest."},
+      {"rejection_comment", "text?", "Of the latest rejection."},
+      {"session_id", "text?", "Of its latest execution; a new one may resume it."},
+      {"dropped", "[TaskId]", "Subtasks that it does not wait for any more."},
+      {"executions", "[TaskExecution]", "Oldest first."},
+      {"runs", "[RunId]", "Oldest first."},
+      {"created_by", "Actor", ""},
+      {"diagnostic", "Diagnostic?", "Why it failed, timed out or exceeded its budget."},
+      {"seq", "1..", "Events in its stream."}};
   out.insert(out.end(), more.begin(), more.end());
   return out;
 }
 
-RouteDoc request(std::string_view pattern, std::string_view operation, std::string_view says, std::vector<Body> bodies = {}) {
+RouteDoc request(std::string_view pattern, std::string_view operation, std::string_view says,
+                 std::vector<Body> bodies = {}) {
   return {.method = post,
           .pattern = pattern,
           .operation_id = operation,
@@ -86,11 +89,12 @@ constexpr std::string_view task_example = R"({
 }  // namespace
 
 std::vector<RouteDoc> task_route_docs() {
-  RouteDoc answer = request("/tasks/{id}/answer", "answer_task",
-                            "The run that asked goes on with the answer, as a new execution in the same session; where it has "
-                            "ended meanwhile, a new run does. When pawl itself asks about a subtask that failed, the answer "
-                            "is `retry`, `drop` or `cancel`.",
-                            {{"TaskAnswer"}});
+  RouteDoc answer =
+      request("/tasks/{id}/answer", "answer_task",
+              "The run that asked goes on with the answer, as a new execution in the same session; where it has "
+              "ended meanwhile, a new run does. When pawl itself asks about a subtask that failed, the answer "
+              "is `retry`, `drop` or `cancel`.",
+              {{"TaskAnswer"}});
   answer.body_required = true;
   answer.problems = {"NOT_FOUND", "INVALID_TASK_TRANSITION", "NOTHING_WAITING", "INPUT_TOO_LARGE"};
   return {
@@ -102,9 +106,12 @@ std::vector<RouteDoc> task_route_docs() {
        .headers = {{"Idempotency-Key", "text/255", "Makes a repeat of this request safe."}},
        .bodies = {{"NewTask"}},
        .answers = {{201, "The new task.", {{"Task"}}, {"Location"}},
-                   {200, "The one that an earlier request with this key made.", {{"Task"}}, {"Location", "Idempotency-Replayed"}}},
-       .problems = {"UNKNOWN_WORKFLOW", "UNKNOWN_TASK", "TASK_CYCLE", "INVALID_TASK_TRANSITION", "IDEMPOTENCY_KEY_REUSED",
-                    "INPUT_TOO_LARGE"}},
+                   {200,
+                    "The one that an earlier request with this key made.",
+                    {{"Task"}},
+                    {"Location", "Idempotency-Replayed"}}},
+       .problems = {"UNKNOWN_WORKFLOW", "UNKNOWN_TASK", "TASK_CYCLE", "INVALID_TASK_TRANSITION",
+                    "IDEMPOTENCY_KEY_REUSED", "INPUT_TOO_LARGE"}},
       {.method = get,
        .pattern = "/tasks",
        .operation_id = "list_tasks",
@@ -125,6 +132,19 @@ std::vector<RouteDoc> task_route_docs() {
        .path = {task_id},
        .answers = {{200, "The task.", {{"Task"}}}},
        .problems = {"NOT_FOUND"}},
+      {.method = get,
+       .pattern = "/tasks/{id}/events",
+       .operation_id = "list_task_events",
+       .tag = "tasks",
+       .says = "Every transition, by whom, and every request that was refused.",
+       .path = {task_id},
+       .query = {{"after", "count", "Only events behind this one."},
+                 {"cursor", "1..", "The next_cursor of the page before; instead of `after`."},
+                 {"limit", "1..10000", "How many at most; 1000 unless told."},
+                 {"at", "1..", "Only events up to this one."},
+                 {"vocabulary", "Vocabulary", "Taken, and of no consequence here."}},
+       .answers = {{200, "A page of events.", {{"RunEventPage"}}}},
+       .problems = {"NOT_FOUND"}},
       {.method = delete_,
        .pattern = "/tasks/{id}",
        .operation_id = "delete_task",
@@ -135,12 +155,13 @@ std::vector<RouteDoc> task_route_docs() {
        .problems = {"NOT_FOUND", "TASK_ACTIVE"}},
       request("/tasks/{id}/run", "run_task", "From PENDING, and from FAILED: as a new run."),
       request("/tasks/{id}/cancel", "cancel_task",
-              "From PENDING and QUEUED at once. Of a task that is RUNNING the run is canceled, and the task follows; when it "
+              "From PENDING and QUEUED at once. Of a task that is RUNNING the run is canceled, and the task follows; "
+              "when it "
               "is done at that very moment, it stays done.",
               {{"Reason"}}),
       request("/tasks/{id}/accept", "accept_task", "From READY: it is COMPLETED."),
-      request("/tasks/{id}/reject", "reject_task", "From READY: it is PENDING again, and an agent that is run again is told why.",
-              {{"TaskRejection"}}),
+      request("/tasks/{id}/reject", "reject_task",
+              "From READY: it is PENDING again, and an agent that is run again is told why.", {{"TaskRejection"}}),
       request("/tasks/{id}/resume", "resume_task", "From TIMED_OUT: as a new run that goes on with the session."),
       std::move(answer),
   };
@@ -150,7 +171,9 @@ std::vector<ObjectDoc> task_answers() {
   return {
       {"Task", "What somebody asked for, and what became of it.", task_fields()},
       {"TaskSummary", "A task in a list.", summary_fields()},
-      {"TaskPage", "", {{"items", "[TaskSummary]", "Newest first."}, {"next_cursor", "TaskId?", "Null on the last page."}}},
+      {"TaskPage",
+       "",
+       {{"items", "[TaskSummary]", "Newest first."}, {"next_cursor", "TaskId?", "Null on the last page."}}},
       {"TaskExecution",
        "One try, or what followed an answer.",
        {{"number", "1..", ""},
@@ -195,7 +218,8 @@ std::vector<ObjectDoc> task_requests() {
 
 std::vector<ExampleDoc> task_examples() {
   return {
-      {"NewTask", R"({"title": "Tidy the changelog", "prompt": "Tidy CHANGELOG.md.", "folder": "/srv/site", "max_budget_usd": "2.50", "timeout": "15m", "tags": ["docs"]})"},
+      {"NewTask",
+       R"({"title": "Tidy the changelog", "prompt": "Tidy CHANGELOG.md.", "folder": "/srv/site", "max_budget_usd": "2.50", "timeout": "15m", "tags": ["docs"]})"},
       {"Task", task_example},
       {"TaskPage", R"({"items": [], "next_cursor": null})"},
       {"TaskRejection", R"({"comment": "The dates are missing."})"},

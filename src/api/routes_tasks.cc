@@ -26,15 +26,18 @@ TaskId task_of(const Call& call) {
 
 // ---- Creating
 
-std::vector<std::string> read_texts(const Input& input, std::string_view key, std::size_t count_max, std::size_t chars_max) {
+std::vector<std::string> read_texts(const Input& input, std::string_view key, std::size_t count_max,
+                                    std::size_t chars_max) {
   std::vector<std::string> out;
   const Json* list = input.find(key);
   if (!list) return out;
   if (!list->is_array()) input.refuse(key, "must be a list of strings");
   if (list->get_array().size() > count_max) input.refuse(key, "has more than " + std::to_string(count_max) + " items");
   for (const Json& item : list->get_array()) {
-    if (!item.is_string() || item.get_string().empty()) input.refuse(key, "must be a list of strings that say something");
-    if (item.get_string().size() > chars_max) input.refuse(key, "has an item of more than " + std::to_string(chars_max) + " bytes");
+    if (!item.is_string() || item.get_string().empty())
+      input.refuse(key, "must be a list of strings that say something");
+    if (item.get_string().size() > chars_max)
+      input.refuse(key, "has an item of more than " + std::to_string(chars_max) + " bytes");
     std::string text(item.get_string());
     if (std::ranges::find(out, text) == out.end()) out.push_back(std::move(text));
   }
@@ -55,13 +58,18 @@ JsonText read_settings(const Input& input) {
   };
   auto is_text = [](const Json& value) { return value.is_string() && !value.get_string().empty(); };
   take("model", is_text, "a string");
-  take("command", [](const Json& value) {
-    auto fits = [](const Json& each) { return each.is_string(); };
-    return value.is_array() && !value.get_array().empty() && std::ranges::all_of(value.get_array(), fits);
-  }, "a list of strings: a program and its arguments");
+  take(
+      "command",
+      [](const Json& value) {
+        auto fits = [](const Json& each) { return each.is_string(); };
+        return value.is_array() && !value.get_array().empty() && std::ranges::all_of(value.get_array(), fits);
+      },
+      "a list of strings: a program and its arguments");
   take("folder", is_text, "a string");
-  take("mcp", [](const Json& value) { return value.is_bool(); }, "true or false");
-  take("sandbox", [](const Json& value) { return value.is_object(); }, "an object");
+  take(
+      "mcp", [](const Json& value) { return value.is_bool(); }, "true or false");
+  take(
+      "sandbox", [](const Json& value) { return value.is_object(); }, "an object");
   return out.empty() ? JsonText() : canonical(out);
 }
 
@@ -115,13 +123,14 @@ Problem creation_problem(const Refusal& refusal, const TaskSpec& spec) {
 // With the task as it is once all of it is durable.
 void answer_with_task(CallPtr call, TaskId id, int status, Headers headers = {}) {
   call->api.runtime().post([call, id, status, headers = std::move(headers)](Engine& engine) mutable {
-    engine.inspect_task(call->who.tenant, id,
-                        [call, status, headers = std::move(headers)](std::expected<RunPointer, Refusal> run) mutable {
-                          if (!run) return call->answer(problem_of(run.error()));
-                          call->api.background().post([call, status, headers = std::move(headers), run = *run]() mutable {
-                            call->answer(status, task_object(*run), std::move(headers));
-                          });
-                        });
+    engine.inspect_task(
+        call->who.tenant, id,
+        [call, status, headers = std::move(headers)](std::expected<RunPointer, Refusal> run) mutable {
+          if (!run) return call->answer(problem_of(run.error()));
+          call->api.background().post([call, status, headers = std::move(headers), run = *run]() mutable {
+            call->answer(status, task_object(*run), std::move(headers));
+          });
+        });
   });
 }
 
@@ -161,10 +170,12 @@ void create_task(CallPtr call) {
   call->api.runtime().post([call, task = std::move(task)](Engine& engine) mutable {
     TaskAgent agent = task.spec.agent;
     if (engine.can_make_tasks(task.tenant, agent)) return make_task(engine, call, std::move(task));
-    engine.prepare_tasks(task.tenant, agent, [call, task = std::move(task)](std::expected<WorkflowRef, Refusal> done) mutable {
-      if (!done) return call->answer(problem_of(done.error()));
-      call->api.runtime().post([call, task = std::move(task)](Engine& again) mutable { make_task(again, call, std::move(task)); });
-    });
+    engine.prepare_tasks(
+        task.tenant, agent, [call, task = std::move(task)](std::expected<WorkflowRef, Refusal> done) mutable {
+          if (!done) return call->answer(problem_of(done.error()));
+          call->api.runtime().post(
+              [call, task = std::move(task)](Engine& again) mutable { make_task(again, call, std::move(task)); });
+        });
   });
 }
 
@@ -279,8 +290,7 @@ void list_tasks(CallPtr call) {
   wanted.limit = call->query.number("limit", page_usual, page_max);
   wanted.before = call->query.cursor<TaskId>();
   const auto* parent = call->query.find("parent");
-  if (!parent)
-    return with_fresh_tables(call, std::nullopt, [wanted](Call& c) { list_all(c, wanted); });
+  if (!parent) return with_fresh_tables(call, std::nullopt, [wanted](Call& c) { list_all(c, wanted); });
   auto id = TaskId::parse(*parent);
   if (!id) refuse_input("parent", "It must be a task's id, like " + TaskId{}.str() + ".");
   call->api.runtime().post([call, wanted, id = *id](Engine& engine) {
@@ -288,6 +298,16 @@ void list_tasks(CallPtr call) {
       if (!run) return call->answer(problem_of(run.error()));
       with_fresh_tables(call, std::nullopt,
                         [wanted, ids = (*run)->task->subtasks](Call& c) { list_subtasks(c, wanted, ids); });
+    });
+  });
+}
+
+void get_events(CallPtr call) {
+  TaskId id = task_of(*call);
+  call->api.runtime().post([call, id](Engine& engine) {
+    engine.inspect_task(call->who.tenant, id, [call, id](std::expected<RunPointer, Refusal> run) {
+      if (!run) return call->answer(problem_of(run.error()));
+      in_background(call, [call, id](Call&) { answer_with_events(call, stream_of(id), StreamKind::task); });
     });
   });
 }
@@ -366,6 +386,7 @@ std::vector<Route> task_routes() {
       {post, "/tasks", operator_, create_task, "Ask for something to be done"},
       {get, "/tasks", viewer, list_tasks, "List tasks, newest first"},
       {get, "/tasks/{id}", viewer, get_task, "A task with its executions"},
+      {get, "/tasks/{id}/events", viewer, get_events, "A task's stream of events"},
       {delete_, "/tasks/{id}", operator_, delete_task, "Delete a task that is neither queued nor running"},
       {post, "/tasks/{id}/run", operator_, run_task, "Have it done, or tried again after it failed"},
       {post, "/tasks/{id}/cancel", operator_, cancel_task, "End a task"},

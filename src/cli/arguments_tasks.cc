@@ -24,7 +24,8 @@ DeclaredVerb declare_task(CLI::App& app) {
       "docs/tasks.md tells the whole story.");
   add_action(*verb, options->what, "list, add, show, run, cancel, accept, reject, resume, answer, delete or board");
   verb->add_option("TASK", options->task, "a task's id, or the end of it; for add its title");
-  verb->add_option("TEXT", options->text, "for add the prompt, for answer the answer, for reject and cancel why; - is stdin");
+  verb->add_option("TEXT", options->text,
+                   "for add the prompt, for answer the answer, for reject and cancel why; - is stdin");
   verb->add_option("--workflow", options->workflow, "add: a published workflow carries it out")->type_name("WORKFLOW");
   verb->add_option("--input", options->input, "add: the workflow's input, as JSON")->type_name("JSON");
   verb->add_option("--agent", options->agent, "add: claude, or command [claude]")
@@ -37,8 +38,10 @@ DeclaredVerb declare_task(CLI::App& app) {
   verb->add_option("--folder", options->folder, "add: where the agent works")->type_name("DIR");
   verb->add_flag("--mcp", options->mcp, "add: give the agent pawl's tools");
   verb->add_option("--sandbox", options->sandbox, "add: what the agent may reach, as JSON")->type_name("JSON");
-  verb->add_option("--parent", options->parent, "add: as a subtask of this one; list: only its subtasks")->type_name("TASK");
-  verb->add_option("--depends-on", options->depends_on, "add: begins when this one is COMPLETED; may be given several times")
+  verb->add_option("--parent", options->parent, "add: as a subtask of this one; list: only its subtasks")
+      ->type_name("TASK");
+  verb->add_option("--depends-on", options->depends_on,
+                   "add: begins when this one is COMPLETED; may be given several times")
       ->type_name("TASK")
       ->allow_extra_args(false);
   verb->add_option("--budget", options->budget, "add: what it may cost, in USD")->type_name("USD");

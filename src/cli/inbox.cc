@@ -40,8 +40,8 @@ void add_tasks(const Remote& remote, array& items) {
       if (std::string_view(state) == "READY")
         add(items, "review", id, title, text_of(task, "updated_at"), fmt::format("pawl task accept {}", id));
       else if (asks)
-        add(items, "question", id, fmt::format("{}: {}", title, words_of(task.at("question"))), text_of(task, "updated_at"),
-            fmt::format("pawl task answer {} TEXT", id));
+        add(items, "question", id, fmt::format("{}: {}", title, words_of(task.at("question"))),
+            text_of(task, "updated_at"), fmt::format("pawl task answer {} TEXT", id));
     }
   }
 }
@@ -65,7 +65,8 @@ void add_runs(const Remote& remote, array& items) {
     for (const Json& step : run.at("steps").as_array())
       if (text_of(step, "status") == "waiting_input")
         add(items, "question", text_of(run, "id"),
-            fmt::format("{}, step {}: {}", text_of(run, "workflow"), text_of(step, "id"), words_of(step.at("question"))),
+            fmt::format("{}, step {}: {}", text_of(run, "workflow"), text_of(step, "id"),
+                        words_of(step.at("question"))),
             text_of(step, "started_at"), fmt::format("pawl show {}", text_of(run, "id")));
   }
 }

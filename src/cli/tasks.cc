@@ -58,7 +58,8 @@ object new_task(const Remote& remote, const TaskOptions& options) {
   };
   std::string prompt = text_or_stdin(options.text);
   if (options.workflow.empty() && prompt.empty())
-    throw Stop(exit_usage, "say what the agent is to do (pawl task add TITLE PROMPT), or name a workflow (--workflow NAME)");
+    throw Stop(exit_usage,
+               "say what the agent is to do (pawl task add TITLE PROMPT), or name a workflow (--workflow NAME)");
   put("prompt", prompt);
   put("workflow", options.workflow);
   if (!options.input.empty()) out["input"] = json_of(options.input, "--input");
@@ -144,7 +145,8 @@ std::string list_path(const Remote& remote, const TaskOptions& options) {
 
 void list_tasks(const Remote& remote, const TaskOptions& options) {
   Json page = remote.get_all(list_path(remote, options));
-  print_table(options.json ? page : with_cells(std::move(page)), options.json, {"id", "state", "title", "tags", "updated_at"},
+  print_table(options.json ? page : with_cells(std::move(page)), options.json,
+              {"id", "state", "title", "tags", "updated_at"},
               "no tasks; ask for something with: pawl task add TITLE PROMPT");
 }
 
@@ -152,7 +154,8 @@ void list_tasks(const Remote& remote, const TaskOptions& options) {
 void print_board(const Remote& remote, const TaskOptions& options) {
   Json page = remote.get_all(list_path(remote, options));
   using enum TaskState;
-  constexpr std::array order{blocked, ready, running, queued, pending, failed, timed_out, budget_exceeded, cancelled, completed};
+  constexpr std::array order{blocked, ready,     running,         queued,    pending,
+                             failed,  timed_out, budget_exceeded, cancelled, completed};
   object columns;
   for (TaskState state : order) columns[to_string(state)] = array{};
   for (Json& task : page.at("items").as_array())

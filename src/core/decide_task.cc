@@ -63,8 +63,8 @@ Decision refuse_audited(const Run& run, Instant now, std::string_view requested,
 Decision refuse_move(const Run& run, Instant now, std::string_view requested, const Actor& by) {
   TaskState state = run.task->state;
   auto possible = possible_requests(state);
-  std::string message = "the task is " + std::string(to_string(state)) + ": it cannot " + std::string(requested) + "; " +
-                        (possible.empty() ? "nothing can be asked of it now" : "possible is " + join(possible));
+  std::string message = "the task is " + std::string(to_string(state)) + ": it cannot " + std::string(requested) +
+                        "; " + (possible.empty() ? "nothing can be asked of it now" : "possible is " + join(possible));
   return refuse_audited(run, now, requested, RefusalCode::task_transition, by, std::move(message));
 }
 
@@ -236,10 +236,11 @@ JsonText question_about(const Relative& subtask) {
   choices.emplace_back("drop");
   choices.emplace_back("cancel");
   std::string state(to_string(*subtask.state));
-  return canonical(object{{"question", "The subtask \"" + subtask.title + "\" is " + state + ". What shall become of it?"},
-                          {"subtask", subtask.id.str()},
-                          {"state", state},
-                          {"choices", std::move(choices)}});
+  return canonical(
+      object{{"question", "The subtask \"" + subtask.title + "\" is " + state + ". What shall become of it?"},
+             {"subtask", subtask.id.str()},
+             {"state", state},
+             {"choices", std::move(choices)}});
 }
 
 void follow_subtasks(TaskDraft& draft, const FollowTask& around) {
@@ -252,9 +253,8 @@ void follow_subtasks(TaskDraft& draft, const FollowTask& around) {
     if (stands) return;
     draft.emit(TaskAsked{{}, task.asked_about});
   }
-  auto failed = std::ranges::find_if(around.subtasks, [&](const Relative& each) {
-    return !is_settled(task, each) && has_failed(*each.state);
-  });
+  auto failed = std::ranges::find_if(
+      around.subtasks, [&](const Relative& each) { return !is_settled(task, each) && has_failed(*each.state); });
   if (failed != around.subtasks.end())
     draft.emit(TaskAsked{question_about(*failed), failed->id});
   else if (std::ranges::all_of(around.subtasks, [&](const Relative& each) { return is_settled(task, each); }))
@@ -312,9 +312,9 @@ void follow_queued(TaskDraft& draft, const FollowTask& around) {
   for (const Relative& each : around.dependencies) {
     if (each.state && !has_failed(*each.state)) continue;
     std::string state = each.state ? "is " + std::string(to_string(*each.state)) : std::string("is gone");
-    return fail_unstarted(draft, "DEPENDENCY_FAILED",
-                          "it depends on " + each.id.str() +
-                              (each.title.empty() ? "" : " (" + each.title + ")") + ", which " + state);
+    return fail_unstarted(
+        draft, "DEPENDENCY_FAILED",
+        "it depends on " + each.id.str() + (each.title.empty() ? "" : " (" + each.title + ")") + ", which " + state);
   }
   if (!around.obstacle.empty()) fail_unstarted(draft, "TASK_NOT_STARTED", around.obstacle);
 }
@@ -339,7 +339,8 @@ void follow_blocked(TaskDraft& draft, const FollowTask& around) {
 Decision decide_task(const Run& run, const FollowTask& around, Instant now, const TaskDraws&) {
   TaskDraft draft(run, now);
   const TaskExecution* latest = run.task->latest();
-  if (around.run && (!latest || latest->run != around.run->id)) return std::move(draft).done();  // it is of an earlier one
+  if (around.run && (!latest || latest->run != around.run->id))
+    return std::move(draft).done();  // it is of an earlier one
   switch (draft.state()) {
     case TaskState::queued:
       follow_queued(draft, around);

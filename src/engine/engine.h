@@ -31,6 +31,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <variant>
 #include <vector>
 
@@ -641,6 +642,9 @@ class Engine {
   EngineStats stats_;
   LeaseLost lease_lost_;
   bool winding_down_ = false;
+
+  // Tasks that were seen to be completed, which is for ever: a parent of many need not fetch them all for each that ends.
+  std::unordered_set<TaskId> completed_tasks_;
 
   // With several servers.
   Incarnation incarnations_ = 0;

@@ -1,9 +1,9 @@
 // Engine, the part for tasks.
 //
 // A task is decided on like a run: its stream is in the working set, its events are in the turn's frame. What it does
-// because of its run, its subtasks or those it depends on, it does in follow_task(), which looks at all of them and takes
-// the task to where they have it. TaskFollower (task_follower.h) calls that whenever the journal says that one of them
-// moved, so a task gets there whatever crashes in between, and whoever asks twice changes nothing.
+// because of its run, its subtasks or those it depends on, it does in follow_task(), which looks at all of them and
+// takes the task to where they have it. TaskFollower (task_follower.h) calls that whenever the journal says that one of
+// them moved, so a task gets there whatever crashes in between, and whoever asks twice changes nothing.
 //
 // With several servers each stream of a commit may be left out. A task therefore never follows what is not durable, and
 // nothing is done for a task before the event that wants it is.
@@ -22,6 +22,7 @@ namespace {
 const Actor house{"engine"};
 // A graph that is larger than this is not walked through in the middle of a request.
 constexpr std::size_t tasks_walked_max = 10'000;
+constexpr std::size_t completed_tasks_max = 100'000;
 
 // A UUID version 4: what agents name their sessions by.
 std::string make_session(Random& random) {
@@ -108,8 +109,9 @@ std::optional<RunId> Engine::create_task(NewTask request, Reply<RunAnswer> reply
   stream.idempotency = request.idempotency;
   stream.is_house = true;
   // Whoever asks again is told what became of it, whatever has become of its parent.
-  bool is_repeat = request.idempotency && find_request(request.tenant, idempotency_request_key(request.idempotency->scope,
-                                                                                               request.idempotency->key));
+  bool is_repeat =
+      request.idempotency &&
+      find_request(request.tenant, idempotency_request_key(request.idempotency->scope, request.idempotency->key));
   if (!is_repeat)
     if (auto problem = task_problem(request))
       return answer_with<RunAnswer>(reply, std::unexpected(std::move(*problem))), std::nullopt;
@@ -183,7 +185,8 @@ void Engine::command_task(TenantId tenant, TaskId task, const TaskCommand& comma
     if (other) decide_and_apply(*other, CancelRun{cancel->by, cancel->reason}, nullptr);
   }
   answer_on<RunAnswer>(basis_of(*resident, other), reply, answer_or(std::move(refusal), *resident), [&] {
-    return [=](Engine& engine, Reply<RunAnswer> again) { engine.command_task(tenant, task, command, std::move(again)); };
+    return
+        [=](Engine& engine, Reply<RunAnswer> again) { engine.command_task(tenant, task, command, std::move(again)); };
   });
 }
 
@@ -195,11 +198,17 @@ void Engine::inspect_task(TenantId tenant, TaskId task, Reply<std::shared_ptr<co
 // ---- Following
 
 std::optional<Relative> Engine::relative(TenantId tenant, TaskId task) {
+  if (completed_tasks_.contains(task)) return Relative{task, TaskState::completed, {}};
   Resident* resident = find_verified(tenant, stream_of(task));
   if (!resident || !resident->run.task) return Relative{task, std::nullopt, {}};
   if (shared_ && is_undurable(*resident)) return std::nullopt;
   const Task& found = *resident->run.task;
-  return Relative{task, found.deleted ? std::nullopt : std::optional(found.state), found.spec.title};
+  bool is_completed = found.state == TaskState::completed;  // and stays so for those who waited for it, deleted or not
+  if (is_completed && !is_undurable(*resident)) {
+    if (completed_tasks_.size() >= completed_tasks_max) completed_tasks_.clear();
+    completed_tasks_.insert(task);
+  }
+  return Relative{task, found.deleted && !is_completed ? std::nullopt : std::optional(found.state), found.spec.title};
 }
 
 std::optional<FollowTask> Engine::look_around_task(Resident& resident, Resident*& run) {
@@ -290,7 +299,8 @@ void Engine::follow_task(TenantId tenant, TaskId id, Reply<TaskStanding> reply) 
       break;
     }
     case TaskErrand::cancel_run:
-      decide_and_apply(*run, CancelRun{house, task.deleted ? "its task was deleted" : "its task was cancelled"}, nullptr);
+      decide_and_apply(*run, CancelRun{house, task.deleted ? "its task was deleted" : "its task was cancelled"},
+                       nullptr);
       break;
   }
   answer_on<TaskStanding>(basis_of(*resident, run), reply, standing, [&] {

@@ -187,19 +187,21 @@ void TaskFollower::note_waiting(const Key& task, const TaskStanding& standing) {
 std::vector<std::pair<TaskFollower::Key, TaskStanding>> TaskFollower::follow(std::vector<Key> tasks) {
   std::vector<std::pair<Key, TaskStanding>> out;
   while (!tasks.empty()) {
-    std::vector<Key> some(tasks.begin(), tasks.begin() + static_cast<std::ptrdiff_t>(std::min(tasks.size(), followed_at_once_max)));
+    std::vector<Key> some(tasks.begin(),
+                          tasks.begin() + static_cast<std::ptrdiff_t>(std::min(tasks.size(), followed_at_once_max)));
     std::vector<Key> left(tasks.begin() + static_cast<std::ptrdiff_t>(some.size()), tasks.end());
     Countdown countdown;
     auto standings = std::make_shared<std::vector<TaskStanding>>(some.size());
     for (std::size_t i = 0; i < some.size(); ++i)
       runtime_.post(
           [key = some[i], i, standings, token = countdown.token()](Engine& engine) mutable {
-            engine.follow_task(key.first, key.second,
-                               [i, standings, token = std::move(token)](std::expected<TaskStanding, Refusal> found) mutable {
-                                 token.end(found ? "" : found.error().message, [&] {
-                                   if (found) (*standings)[i] = *found;
-                                 });
-                               });
+            engine.follow_task(
+                key.first, key.second,
+                [i, standings, token = std::move(token)](std::expected<TaskStanding, Refusal> found) mutable {
+                  token.end(found ? "" : found.error().message, [&] {
+                    if (found) (*standings)[i] = *found;
+                  });
+                });
           },
           StreamKey::of(some[i].first, stream_of(some[i].second)));
     countdown.wait();

@@ -24,8 +24,8 @@ HouseWorkflow agent_workflow(TaskAgent agent) {
                        "    lease: 60s\n"
                        "    retry: {max_attempts: 1}\n"
                        "    with:\n";
-  for (std::string_view key : {"prompt", "session_id", "resume", "answer", "max_budget_usd", "task_id", "folder", "model",
-                               "command", "mcp", "sandbox"})
+  for (std::string_view key : {"prompt", "session_id", "resume", "answer", "max_budget_usd", "task_id", "folder",
+                               "model", "command", "mcp", "sandbox"})
     source += "      " + std::string(key) + ": \"${{ input." + std::string(key) + " }}\"\n";
   return {{"pawl.agent." + word}, std::move(source)};
 }

@@ -347,6 +347,8 @@ class Answers(OpenApiCase):
         self.task_in(task, "READY")
         self.call("accept_task", id=task, expect=200)
         self.call("accept_task", id=task, expect=409)
+        self.call("list_task_events", id=task, query="?limit=3", expect=200)
+        self.call("list_task_events", id=NOBODY["TaskId"], expect=404)
         late = self.call("create_task", {**wanted, "timeout": "50ms"}, expect=201)["id"]
         self.call("run_task", id=late, expect=200)
         self.take_agent()

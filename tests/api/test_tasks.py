@@ -1,5 +1,7 @@
 """Tasks over HTTP: each row of the transition table, the invariants, the side effects and the known limitations of the
 document that defines them, with workflows whose steps the test does itself as a remote worker."""
+import os
+import pathlib
 import random
 import threading
 import time
@@ -491,6 +493,8 @@ class Requests(TaskCase):
         task = self.add()["id"]
         run = task.replace("task_", "run_")
         self.refused(self.admin.get(f"/runs/{run}"), 404, "NOT_FOUND")
+        for rest in ("/events", "/evidence?partial=true", "?at=1"):
+            self.refused(self.admin.get(f"/runs/{run}{rest}"), 404, "NOT_FOUND")
         self.refused(self.admin.post(f"/runs/{run}/cancel"), 404, "NOT_FOUND")
         self.refused(self.admin.post(f"/runs/{run}/retry"), 404, "NOT_FOUND")
         self.refused(self.admin.post(f"/runs/{run}/status", {"status": "running"}), 404, "NOT_FOUND")
@@ -551,6 +555,22 @@ class Requests(TaskCase):
             self.refused(who.post(f"/tasks/{task}/accept"), 403, "FORBIDDEN")
         self.refused(approver.post("/tasks", {"title": "t", "workflow": "work"}), 403, "FORBIDDEN")
         self.ok(approver.post(f"/tasks/{task}/accept"))
+
+
+class Streams(TaskCase):
+    def test_every_transition_and_every_refusal_is_in_the_stream(self):
+        task, lease = self.bring("RUNNING")
+        self.refused(self.ask(task, "accept"), 409, "INVALID_TASK_TRANSITION")
+        self.complete(lease)
+        self.state(task, "READY")
+        items = self.ok(self.admin.get(f"/api/tasks/{task}/events")).json["items"]
+        self.assertEqual([item["event"]["type"] for item in items],
+                         ["task.created", "task.queued", "task.started", "task.refused", "task.finished"])
+        self.assertEqual([item["seq"] for item in items], [1, 2, 3, 4, 5])
+        run = lease["run_id"].replace("run_", "task_")
+        self.refused(self.admin.get(f"/tasks/{run}/events"), 404, "NOT_FOUND")
+        self.ok(self.admin.delete(f"/tasks/{task}"))
+        self.refused(self.admin.get(f"/tasks/{task}/events"), 404, "NOT_FOUND")
 
 
 class Feeds(TaskCase):
@@ -700,6 +720,35 @@ class Races(TaskCase):
 
 
 class Many(TaskCase):
+    def test_a_thousand_with_five_thousand_edges_are_scheduled_without_polling(self):
+        self.publish("workflow: quick\nsteps: [{id: only, tool: noop}]")
+        chosen = random.Random(5)
+        parent = self.add(title="all of it")["id"]
+        tasks, edges = [], 0
+        for number in range(1000):
+            # Towards 5,000: the first ones have fewer to choose from.
+            depends_on = chosen.sample(tasks, min(len(tasks), 4 + (number % 8 < 4) + (number % 2) + (number % 8 == 0) - (number % 16 == 3)))
+            edges += len(depends_on)
+            tasks.append(self.add(title=f"t{number}", workflow="quick", parent_task_id=parent, depends_on=depends_on)["id"])
+        self.assertGreaterEqual(edges, 4900)
+        for task in reversed(tasks):  # whoever is waited for comes last
+            self.run_it(task)
+        begin = time.monotonic()
+        self.until(lambda: self.ok(self.admin.get("/tasks", state="QUEUED", limit=1)).json["items"], lambda items: not items, "all began")
+        self.until(lambda: len(self.ok(self.admin.get("/tasks", state="COMPLETED", limit=200)).json["items"]), lambda n: n == 200, "done")
+        took = time.monotonic() - begin
+        for task in tasks:
+            self.assertEqual(self.task(task)["state"], "COMPLETED")
+        print(f" {edges} edges, {took:.1f} s after the last was queued", end="", flush=True)
+        # Now nothing changes, and so nothing is done.
+        before = self.cpu_seconds()
+        time.sleep(2)
+        self.assertLess(self.cpu_seconds() - before, 0.2)
+
+    def cpu_seconds(self):
+        fields = pathlib.Path(f"/proc/{self.server.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def test_a_graph_of_tasks_is_carried_out_in_order(self):
         chosen = random.Random(11)
         tasks, edges = [], {}

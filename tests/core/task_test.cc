@@ -1,4 +1,5 @@
-// The task's table row by row, as the document that defines it has it, and what must hold of the moves beyond the table.
+// The task's table row by row, as the document that defines it has it, and what must hold of the moves beyond the
+// table.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -18,12 +19,12 @@ struct Row {
 
 // Copied from the document, in its order; two rows lead from RUNNING to BLOCKED.
 constexpr std::array rows{
-    Row{"PENDING", "QUEUED"},     Row{"PENDING", "CANCELLED"}, Row{"QUEUED", "RUNNING"},
-    Row{"QUEUED", "CANCELLED"},   Row{"RUNNING", "READY"},     Row{"RUNNING", "BLOCKED"},
-    Row{"RUNNING", "COMPLETED"},  Row{"RUNNING", "FAILED"},    Row{"RUNNING", "TIMED_OUT"},
-    Row{"RUNNING", "CANCELLED"},  Row{"RUNNING", "BUDGET_EXCEEDED"}, Row{"RUNNING", "BLOCKED"},
-    Row{"READY", "COMPLETED"},    Row{"READY", "PENDING"},     Row{"FAILED", "QUEUED"},
-    Row{"TIMED_OUT", "QUEUED"},   Row{"BLOCKED", "QUEUED"},    Row{"BLOCKED", "READY"},
+    Row{"PENDING", "QUEUED"},    Row{"PENDING", "CANCELLED"},       Row{"QUEUED", "RUNNING"},
+    Row{"QUEUED", "CANCELLED"},  Row{"RUNNING", "READY"},           Row{"RUNNING", "BLOCKED"},
+    Row{"RUNNING", "COMPLETED"}, Row{"RUNNING", "FAILED"},          Row{"RUNNING", "TIMED_OUT"},
+    Row{"RUNNING", "CANCELLED"}, Row{"RUNNING", "BUDGET_EXCEEDED"}, Row{"RUNNING", "BLOCKED"},
+    Row{"READY", "COMPLETED"},   Row{"READY", "PENDING"},           Row{"FAILED", "QUEUED"},
+    Row{"TIMED_OUT", "QUEUED"},  Row{"BLOCKED", "QUEUED"},          Row{"BLOCKED", "READY"},
 };
 
 constexpr Instant start{1'763'000'000'000};
@@ -123,7 +124,8 @@ class Story {
   }
   void end(RunStatus status, std::string_view code = "TOOL_FAILED") {
     carried_->status = status;
-    if (ended_badly(status)) carried_->diagnostic = std::make_shared<const Diagnostic>(diagnose(code, "it broke", now_));
+    if (ended_badly(status))
+      carried_->diagnostic = std::make_shared<const Diagnostic>(diagnose(code, "it broke", now_));
     follow();
   }
   void add_subtask(std::uint64_t number) {
@@ -279,7 +281,8 @@ TEST(Task, every_request_moves_it_as_the_document_says_and_is_refused_everywhere
       if (!refusal) continue;
       EXPECT_EQ(refusal->code, RefusalCode::task_transition);
       EXPECT_EQ(story.types.back(), "task.refused");
-      for (std::string_view word : possible) EXPECT_NE(refusal->message.find(word), std::string::npos) << refusal->message;
+      for (std::string_view word : possible)
+        EXPECT_NE(refusal->message.find(word), std::string::npos) << refusal->message;
     }
 }
 
@@ -303,7 +306,8 @@ TEST(Task, all_rows_of_the_table_are_taken_by_what_people_and_runs_do) {
   parent.around.subtasks[0].state = TaskState::completed;
   parent.follow();
   note(parent);
-  for (const auto& row : task_table) EXPECT_TRUE(seen.contains({row.from, row.to})) << to_string(row.from) << " " << to_string(row.to);
+  for (const auto& row : task_table)
+    EXPECT_TRUE(seen.contains({row.from, row.to})) << to_string(row.from) << " " << to_string(row.to);
   for (const auto& [from, to] : seen) {
     auto is_row = [&](const auto& row) { return row.from == from && row.to == to; };
     EXPECT_TRUE(std::ranges::any_of(task_table, is_row));
@@ -411,7 +415,8 @@ TEST(Task, follows_what_its_run_came_to) {
 TEST(Task, waits_for_what_it_depends_on_and_fails_with_it) {
   Story story;
   EXPECT_FALSE(story.ask(RunTask{ada}));
-  story.around.dependencies = {{TaskId{{5, 1}}, TaskState::completed, "one"}, {TaskId{{5, 2}}, TaskState::running, "two"}};
+  story.around.dependencies = {{TaskId{{5, 1}}, TaskState::completed, "one"},
+                               {TaskId{{5, 2}}, TaskState::running, "two"}};
   EXPECT_EQ(errand_of(story.run(), story.around), TaskErrand::none);
   EXPECT_FALSE(story.ask(story.around));
   EXPECT_EQ(story.state(), TaskState::queued);

@@ -12,7 +12,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr const char* work = "workflow: w\nsteps: [{id: a, tool: work, lease: 60s, timeout: 1h, retry: {max_attempts: 1}}]";
+constexpr const char* work =
+    "workflow: w\nsteps: [{id: a, tool: work, lease: 60s, timeout: 1h, retry: {max_attempts: 1}}]";
 const Actor ada{"person:ada"};
 
 NewTask some_task(TenantId tenant, const std::string& title = "Sweep") {
@@ -24,7 +25,9 @@ NewTask some_task(TenantId tenant, const std::string& title = "Sweep") {
   return out;
 }
 
-StepReport completion(const Lease& lease) { return {lease.tenant, lease.run, lease.step, lease.token, Completed{"{}", {}}}; }
+StepReport completion(const Lease& lease) {
+  return {lease.tenant, lease.run, lease.step, lease.token, Completed{"{}", {}}};
+}
 
 // Several servers, at whose requests the dice decide who commits first.
 class Square {
@@ -188,8 +191,12 @@ TEST(Tasks, an_answer_and_a_time_out_at_once_have_one_outcome) {
     ASSERT_EQ(square.state(task), TaskState::blocked);
     // One server sees that its time is over, the other is told the answer; the dice say when.
     switch (square.dice.below(3)) {
-      case 0: square.town.clock.pass(seconds(98)); break;
-      case 1: square.town.clock.pass(seconds(100)); break;
+      case 0:
+        square.town.clock.pass(seconds(98));
+        break;
+      case 1:
+        square.town.clock.pass(seconds(100));
+        break;
       case 2:
         square.town.clock.pass(seconds(105));
         square.town.at(0).turn();
@@ -215,7 +222,8 @@ TEST(Tasks, an_answer_and_a_time_out_at_once_have_one_outcome) {
     ++(same_run ? gone_on : anew);
     // The run that asked went on, or ran out of time with the answer in hand; or a new one was made for it.
     TaskState state = stream.task->state;
-    EXPECT_TRUE(state == TaskState::queued || state == TaskState::running || (same_run && state == TaskState::timed_out))
+    EXPECT_TRUE(state == TaskState::queued || state == TaskState::running ||
+                (same_run && state == TaskState::timed_out))
         << to_string(state);
     square.town.check();
   }
@@ -240,11 +248,21 @@ TEST(Tasks, random_histories_on_several_servers_follow_their_runs) {
       TaskId task = tasks[square.dice.below(tasks.size())];
       Server& server = square.any();
       switch (square.dice.below(10)) {
-        case 0: square.ask(server, task, RunTask{ada}); break;
-        case 1: square.ask(server, task, AcceptTask{ada}); break;
-        case 2: square.ask(server, task, RejectTask{ada, ""}); break;
-        case 3: if (square.dice.below(4) == 0) square.ask(server, task, CancelTask{ada, ""}); break;
-        case 4: square.ask(server, task, AnswerTask{ada, "\"x\""}); break;
+        case 0:
+          square.ask(server, task, RunTask{ada});
+          break;
+        case 1:
+          square.ask(server, task, AcceptTask{ada});
+          break;
+        case 2:
+          square.ask(server, task, RejectTask{ada, ""});
+          break;
+        case 3:
+          if (square.dice.below(4) == 0) square.ask(server, task, CancelTask{ada, ""});
+          break;
+        case 4:
+          square.ask(server, task, AnswerTask{ada, "\"x\""});
+          break;
         case 5:
           server.task([&](Engine& engine) { engine.follow_task(square.town.tenant, task, {}); });
           break;
@@ -255,17 +273,20 @@ TEST(Tasks, random_histories_on_several_servers_follow_their_runs) {
           if (!server.worker.leases.empty()) {
             Lease lease = server.worker.take();
             if (square.dice.below(3) == 0) {
-              server.task([&](Engine& engine) {
-                engine.ask(lease.tenant, lease.run, lease.step, lease.token, "\"?\"", {});
-              });
+              server.task(
+                  [&](Engine& engine) { engine.ask(lease.tenant, lease.run, lease.step, lease.token, "\"?\"", {}); });
             } else {
               StepReport report = completion(lease);
               server.task([&](Engine& engine) { engine.report(report); });
             }
           }
           break;
-        case 9: if (square.dice.below(8) == 0) square.ask(server, task, DeleteTask{ada}); break;
-        case 8: square.town.clock.pass(milliseconds(200)); break;
+        case 9:
+          if (square.dice.below(8) == 0) square.ask(server, task, DeleteTask{ada});
+          break;
+        case 8:
+          square.town.clock.pass(milliseconds(200));
+          break;
       }
       if (square.dice.below(3) == 0) server.decide();
       if (square.dice.below(3) == 0) square.any().commit();
@@ -288,7 +309,9 @@ TEST(Tasks, random_histories_on_several_servers_follow_their_runs) {
         EXPECT_TRUE(found.deleted || std::ranges::any_of(found.subtasks, is_open)) << "nothing it could wait for";
         continue;
       }
-      if (!found.latest() || !square.town.database.runs.contains(StreamKey::of(square.town.tenant, found.latest()->run))) continue;
+      if (!found.latest() ||
+          !square.town.database.runs.contains(StreamKey::of(square.town.tenant, found.latest()->run)))
+        continue;
       RunStatus run = square.town.row(found.latest()->run).status;
       SCOPED_TRACE(std::string(to_string(found.state)) + ", its run " + std::string(to_string(run)));
       if (found.state == TaskState::running) {
