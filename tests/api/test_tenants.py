@@ -18,6 +18,7 @@ NO_RUN = "run_01kaw3v9m8f2hr4x6q0t7c5ezy"
 NO_APPROVAL = "apr_01kaw3v9m8f2hr4x6q0t7c5ezy"
 NO_KEY = "key_01kaw3v9m8f2hr4x6q0t7c5ezy"
 NO_RECEIPT = "rcp_01kaw3v9m8f2hr4x6q0t7c5ezy"
+NO_TASK = "tsk_01kaw3v9m8f2hr4x6q0t7c5ezy"
 
 # Every route, and who may use it. None: it is open to whoever asks.
 ROUTES = {
@@ -81,6 +82,17 @@ ROUTES = {
     ("GET", "/checkpoints/consistency"): ALL,
     ("GET", "/signing-keys"): ALL,
     ("POST", "/signing-keys/rotate"): ADMIN,
+    ("POST", "/tasks"): OPERATE,
+    ("GET", "/tasks"): ALL,
+    ("GET", "/tasks/{id}"): ALL,
+    ("GET", "/tasks/{id}/events"): ALL,
+    ("DELETE", "/tasks/{id}"): OPERATE,
+    ("POST", "/tasks/{id}/run"): OPERATE,
+    ("POST", "/tasks/{id}/cancel"): OPERATE,
+    ("POST", "/tasks/{id}/accept"): DECIDE,
+    ("POST", "/tasks/{id}/reject"): DECIDE,
+    ("POST", "/tasks/{id}/resume"): OPERATE,
+    ("POST", "/tasks/{id}/answer"): DECIDE,
     ("GET", "/webhooks"): ALL,
     ("GET", "/webhooks/{name}"): ALL,
     ("PUT", "/webhooks/{name}"): ADMIN,
@@ -99,7 +111,7 @@ SIGNED = {("POST", "/slack/actions")}
 def example(pattern):
     """A path that fits the pattern and names nothing that is there."""
     ids = {"runs": NO_RUN, "approvals": NO_APPROVAL, "keys": NO_KEY, "workflows": "nope", "workspaces": "nope",
-           "receipts": NO_RECEIPT, "leases": NO_RUN + ":nope"}
+           "receipts": NO_RECEIPT, "tasks": NO_TASK, "leases": NO_RUN + ":nope"}
     return re.sub(r"\{\w+\}", ids.get(pattern.split("/")[1], "nope"), pattern)
 
 
