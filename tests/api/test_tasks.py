@@ -713,7 +713,9 @@ class Races(TaskCase):
             if asked.status == 409:  # the machine is so busy that its time was over before it could ask
                 continue
             self.ok(asked)
-            self.until(lambda: self.task(task), lambda t: t["question"], "the question")
+            seen = self.until(lambda: self.task(task), lambda t: t["question"] or t["state"] == "TIMED_OUT", "the question")
+            if seen["state"] == "TIMED_OUT":  # before anybody saw the question
+                continue
             time.sleep(0.02 * number)
             self.ok(self.ask(task, "answer", answer="now"))
             # Either the run that asked goes on, or it was over: then a new one has its session; or it timed out with the answer.
