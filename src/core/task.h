@@ -1,8 +1,9 @@
 // A task: what a person asks for. Runs carry it out; people answer its questions and review what came of it.
 //
 // A task has a stream of its own. To the store, and in the engine's memory, that stream is one of a run of the workflow
-// pawl.task that has no steps: it begins with the same event, whose input is what was asked for, and is folded, committed,
-// checked for conflicts, shown in the feed and verified like any other. What is different about it is in Run::task.
+// pawl.task that has no steps: it begins with the same event, whose input is what was asked for, and is folded,
+// committed, checked for conflicts, shown in the feed and verified like any other. What is different about it is in
+// Run::task.
 #pragma once
 
 #include <cstdint>
@@ -73,7 +74,7 @@ WorkflowName carrying_workflow(const TaskSpec& spec);
 struct TaskExecution {
   int number = 1;
   RunId run;
-  std::string session;  // chosen before it begins, so that what was begun can be found again
+  std::string session;   // chosen before it begins, so that what was begun can be found again
   bool resumes = false;  // goes on with the session of an earlier one
   JsonText message;      // what the agent is told beside its prompt: an answer, or that it ran out of time
   Instant queued_at;
@@ -93,7 +94,7 @@ struct Task {
   TaskState state = TaskState::pending;
   std::vector<TaskExecution> executions;  // oldest first
   JsonText question;                      // open; empty when none is
-  StepId asked_by;                        // the step of the run that asked, and the lease it asked under: which question
+  StepId asked_by;  // the step of the run that asked, and the lease it asked under: which question
   std::uint64_t asked_under = 0;
   std::optional<TaskId> asked_about;  // a subtask that failed: pawl itself asks
   JsonText answer;                    // the latest

@@ -1,8 +1,8 @@
 // The task: ten states, exactly eighteen transitions. Nothing else may change a task's state.
 //
-// A move that the table does not have is a path of its rows, appended in one commit (see decide_task.cc): a dependency that
-// failed = start, fail; a run that was over before anybody saw it running = start and then what it came to; `cancel` as
-// the answer to a question = answer, cancel.
+// A move that the table does not have is a path of its rows, appended in one commit (see decide_task.cc): a dependency
+// that failed = start, fail; a run that was over before anybody saw it running = start and then what it came to;
+// `cancel` as the answer to a question = answer, cancel.
 #pragma once
 
 #include "core/lifecycle.h"
@@ -41,19 +41,19 @@ enum class TaskTrigger {
 };
 
 template <>
-inline constexpr std::array enum_names<TaskState>{
-    std::string_view("PENDING"), std::string_view("QUEUED"),    std::string_view("RUNNING"),
-    std::string_view("READY"),   std::string_view("COMPLETED"), std::string_view("FAILED"),
-    std::string_view("TIMED_OUT"), std::string_view("CANCELLED"), std::string_view("BUDGET_EXCEEDED"),
-    std::string_view("BLOCKED")};
+inline constexpr std::array enum_names<TaskState>{std::string_view("PENDING"),         std::string_view("QUEUED"),
+                                                  std::string_view("RUNNING"),         std::string_view("READY"),
+                                                  std::string_view("COMPLETED"),       std::string_view("FAILED"),
+                                                  std::string_view("TIMED_OUT"),       std::string_view("CANCELLED"),
+                                                  std::string_view("BUDGET_EXCEEDED"), std::string_view("BLOCKED")};
 
 template <>
 inline constexpr std::array enum_names<TaskTrigger>{
-    std::string_view("queue"),    std::string_view("start"),         std::string_view("finish"),
+    std::string_view("queue"),          std::string_view("start"),    std::string_view("finish"),
     std::string_view("await_subtasks"), std::string_view("complete"), std::string_view("fail"),
-    std::string_view("time_out"), std::string_view("cancel"),        std::string_view("exceed_budget"),
-    std::string_view("block"),    std::string_view("accept"),        std::string_view("reject"),
-    std::string_view("retry"),    std::string_view("resume"),        std::string_view("answer"),
+    std::string_view("time_out"),       std::string_view("cancel"),   std::string_view("exceed_budget"),
+    std::string_view("block"),          std::string_view("accept"),   std::string_view("reject"),
+    std::string_view("retry"),          std::string_view("resume"),   std::string_view("answer"),
     std::string_view("unblock")};
 
 inline constexpr auto task_table = [] {

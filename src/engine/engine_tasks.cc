@@ -108,10 +108,13 @@ std::optional<RunId> Engine::create_task(NewTask request, Reply<RunAnswer> reply
   stream.by = request.by;
   stream.idempotency = request.idempotency;
   stream.is_house = true;
+  stream.id = ids_.make<RunId>(clock_.now());  // the same when it has to be decided again: its parent is told of it
   // Whoever asks again is told what became of it, whatever has become of its parent.
-  bool is_repeat =
-      request.idempotency &&
-      find_request(request.tenant, idempotency_request_key(request.idempotency->scope, request.idempotency->key));
+  bool is_repeat = false;
+  if (const auto& wanted = request.idempotency) {
+    std::string key = idempotency_request_key(wanted->scope, wanted->key);
+    is_repeat = find_request(request.tenant, key) || (shared_ && store_.find_request(request.tenant, key));
+  }
   if (!is_repeat)
     if (auto problem = task_problem(request))
       return answer_with<RunAnswer>(reply, std::unexpected(std::move(*problem))), std::nullopt;

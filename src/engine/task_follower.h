@@ -1,8 +1,9 @@
 // Tasks follow what their runs, subtasks and dependencies do.
 //
-// Whatever the journal says of a task, or of a run that carries one, makes that task be looked at (Engine::follow_task),
-// then its parent and those that depend on it. Looking changes nothing when there is nothing to follow, so it does not
-// matter that an event may come twice, or that several of them are seen at once. Nobody looks when nothing happened.
+// Whatever the journal says of a task, or of a run that carries one, makes that task be looked at
+// (Engine::follow_task), then its parent and those that depend on it. Looking changes nothing when there is nothing to
+// follow, so it does not matter that an event may come twice, or that several of them are seen at once. Nobody looks
+// when nothing happened.
 //
 // Who waits for whom is kept in memory: it is found again in the tables when this server begins, or takes over.
 #pragma once
@@ -47,9 +48,9 @@ class TaskFollower final : public Follower {
 
   Runtime& runtime_;
   Store& store_;
-  std::set<Key> touched_;                       // seen since they were last looked at
-  std::vector<std::pair<Key, TaskId>> added_;   // parents and their new subtasks
-  std::set<TenantId> known_;                    // whose waiting tasks are known
+  std::set<Key> touched_;                      // seen since they were last looked at
+  std::vector<std::pair<Key, TaskId>> added_;  // parents and their new subtasks
+  std::set<TenantId> known_;                   // whose waiting tasks are known
   std::set<TenantId> seen_;
   // Queued tasks, and those they depend on that are not completed.
   struct Waiting {

@@ -18,7 +18,7 @@ NO_RUN = "run_01kaw3v9m8f2hr4x6q0t7c5ezy"
 NO_APPROVAL = "apr_01kaw3v9m8f2hr4x6q0t7c5ezy"
 NO_KEY = "key_01kaw3v9m8f2hr4x6q0t7c5ezy"
 NO_RECEIPT = "rcp_01kaw3v9m8f2hr4x6q0t7c5ezy"
-NO_TASK = "tsk_01kaw3v9m8f2hr4x6q0t7c5ezy"
+NO_TASK = "task_01kaw3v9m8f2hr4x6q0t7c5ezy"
 
 # Every route, and who may use it. None: it is open to whoever asks.
 ROUTES = {

@@ -125,8 +125,8 @@ class Town {
   }
   std::string describe(RunId run) {
     const auto& stored = database.runs.at(StreamKey::of(tenant, run));
-    std::string out = run.str() + " now " + std::to_string(clock.now().ms) + " due " + std::to_string(stored.row.due_at.ms) +
-                      " ready " + std::to_string(stored.ready.size()) + "\n";
+    std::string out = run.str() + " now " + std::to_string(clock.now().ms) + " due " +
+                      std::to_string(stored.row.due_at.ms) + " ready " + std::to_string(stored.ready.size()) + "\n";
     out += database.lines.at(StreamKey::of(tenant, run));
     pawl::Run state = fold(run);
     for (StepIndex i = 0; i < state.steps.size(); ++i)

@@ -3,6 +3,7 @@ import itertools
 import json
 import os
 import pty
+import random
 import subprocess
 import sys
 import threading
@@ -137,6 +138,39 @@ class Together(Town):
                         ended.add(message["run_id"])
         for run, numbers in seen.items():
             self.assertEqual(numbers, list(range(1, len(numbers) + 1)), run)
+
+    def test_tasks_go_on_at_whichever_server_is_left(self):
+        """Whatever one does is news to the others, and whoever follows them for all may be the one that dies."""
+        servers = [self.serve() for _ in range(3)]
+        dice = random.Random(3)
+        self.ask(servers[0], "PUT", "/workflows/remote", REMOTE.replace("{id: b,", "{id: c,").encode())
+        self.ask(servers[0], "PUT", "/workflows/local", LOCAL.encode())
+        parent = self.ask(dice.choice(servers), "POST", "/tasks", {"title": "all", "workflow": "remote"})["id"]
+        tasks = []
+        for number in range(40):
+            body = {"title": f"t{number}", "workflow": "local", "parent_task_id": parent,
+                    "depends_on": dice.sample(tasks, min(len(tasks), 3))}
+            tasks.append(self.ask(dice.choice(servers), "POST", "/tasks", body)["id"])
+        seen = self.ask(servers[1], "GET", f"/tasks/{parent}")
+        self.assertEqual(sorted(seen["subtasks"]), sorted(tasks), "whoever was told of a subtask, its parent waits for it")
+        self.ask(dice.choice(servers), "POST", f"/tasks/{parent}/run")
+        for _ in range(2):
+            lease = self.ask(dice.choice(servers), "POST", "/leases", {"worker": "w", "tools": ["test.work"], "wait": "20s"})["leases"][0]
+            item = {"lease_id": lease["lease_id"], "token": lease["token"]}
+            self.ask(dice.choice(servers), "POST", "/leases/complete", {"items": [item]})
+
+        def state(task, server=None):
+            return self.ask(server or dice.choice(servers), "GET", f"/tasks/{task}")["state"]
+
+        self.wait_for("the parent waits", lambda: state(parent) == "BLOCKED")
+        for number, task in enumerate(reversed(tasks)):
+            self.ask(dice.choice(servers), "POST", f"/tasks/{task}/run")
+            if number in (15, 30):
+                servers.pop(dice.randrange(len(servers))).kill()
+        self.wait_for("all are done", lambda: all(state(task) == "COMPLETED" for task in tasks))
+        self.wait_for("and so is their parent", lambda: state(parent) == "READY")
+        runs = [run for task in tasks for run in self.ask(servers[0], "GET", f"/tasks/{task}")["runs"]]
+        self.assertEqual(len(set(runs)), len(tasks), "each was done once")
 
     def test_it_works_through_a_pooler(self):
         pooled = self.cluster.pooled_url(self.name)
