@@ -11,13 +11,6 @@ namespace {
 using boost::json::array;
 using boost::json::object;
 
-Json value_of(const JsonText& text) {
-  if (text.empty()) return nullptr;
-  auto value = parse_json(text);
-  return value ? std::move(*value) : Json(text);
-}
-
-Json time_of(Instant at) { return at.ms == 0 ? Json(nullptr) : Json(print_time(at)); }
 Json text_or_null(std::string_view text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 array ids_of(const std::vector<TaskId>& ids) {
