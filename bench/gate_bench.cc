@@ -4,6 +4,7 @@
 
 #include <array>
 #include <condition_variable>
+#include <deque>
 #include <filesystem>
 #include <mutex>
 #include <thread>
@@ -24,6 +25,7 @@ using namespace pawl::bench;
 namespace fs = std::filesystem;
 
 constexpr int in_flight = 8192;
+constexpr std::size_t handful = 256;
 
 // What such policies look like: most rules are about other connectors, and the last allows.
 std::string policy_of_rules(int rules) {
@@ -69,6 +71,7 @@ class Worker final : public LeaseSink {
   void revoke(RunId, const StepId&, std::uint64_t) override {}
 
  private:
+  // A handful at a time, so that nothing waits for the last of many.
   void work() {
     std::vector<Lease> leases;
     std::vector<StepReport> reports;
@@ -77,7 +80,8 @@ class Worker final : public LeaseSink {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [&] { return is_stopping_ || !granted_.empty() || !allowed_.empty(); });
         if (is_stopping_) return;
-        leases.swap(granted_);
+        for (; !granted_.empty() && leases.size() < handful; granted_.pop_front())
+          leases.push_back(std::move(granted_.front()));
         reports.swap(allowed_);
       }
       for (Lease& lease : leases)
@@ -125,7 +129,7 @@ class Worker final : public LeaseSink {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool is_stopping_ = false;
-  std::vector<Lease> granted_;
+  std::deque<Lease> granted_;
   std::vector<StepReport> allowed_;
   std::thread thread_;
 };

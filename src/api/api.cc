@@ -144,7 +144,7 @@ std::vector<Route> all_routes() {
   std::vector<Route> all;
   for (auto part : {run_routes(), workflow_routes(), policy_routes(), approval_routes(), lease_routes(), action_routes(),
                     receipt_routes(), people_routes(), tenant_routes(), webhook_routes(), slack_routes(), feed_routes(),
-                    operation_routes(), evidence_routes(), log_routes(), mcp_routes()})
+                    operation_routes(), evidence_routes(), task_routes(), log_routes(), mcp_routes()})
     std::ranges::move(part, std::back_inserter(all));
   return all;
 }
@@ -388,6 +388,7 @@ namespace {
 Reply<std::shared_ptr<const Run>> reply_with_run(CallPtr call, int status) {
   return [call, status](std::expected<std::shared_ptr<const Run>, Refusal> run) {
     if (!run) return call->answer(problem_of(run.error()));
+    if ((*run)->task) return call->answer(not_found());  // a task is no run, whatever its stream looks like
     call->api.background().post([call, status, run = std::move(*run)] {
       call->answer(status, run_object(*run, call->vocabulary()));
     });

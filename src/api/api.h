@@ -70,6 +70,7 @@ struct Route {
 // Every route of this server, by resource; routes_*.cc each bring theirs.
 std::vector<Route> all_routes();
 std::vector<Route> run_routes();
+std::vector<Route> task_routes();
 std::vector<Route> workflow_routes();
 std::vector<Route> policy_routes();
 std::vector<Route> webhook_routes();
@@ -225,6 +226,9 @@ void answer_log(CallPtr call, RunId run, StepId step);
 
 // Answers with the run, as it is once the command is durable.
 void answer_with_run(CallPtr call, TenantId tenant, RunId run, int status);
+// A page of the stream's events. Of a run only or of a task only: either is no stream of the other kind.
+enum class StreamKind { run, task };
+void answer_with_events(CallPtr call, RunId stream, StreamKind kind);
 // Decides the command and answers with the run, or with why not.
 void command_run(CallPtr call, RunId run, RunCommand command);
 

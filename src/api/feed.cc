@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/event.h"
+
 namespace pawl::api {
 namespace {
 
@@ -17,6 +19,21 @@ constexpr std::size_t shared_message_bytes = 1 << 10;
 // A smaller frame goes to a client in one piece or two; a larger one would be read anew for each piece.
 constexpr std::size_t cached_frame_bytes = 64 << 10;
 constexpr std::size_t shared_messages_first = 1024;
+
+// Of an event of a task: what those who watch tasks call it. Empty for one that they do not care about.
+std::optional<std::string_view> task_message(std::string_view line) {
+  constexpr std::string_view key = "\"type\":\"task.";
+  auto at = line.rfind(key);
+  if (at == line.npos) return std::nullopt;
+  at += key.size() - std::string_view("task.").size();
+  std::string_view type = line.substr(at, line.find('"', at) - at);
+  if (type == "task.asked") return "task_question";
+  for (const auto& row : task_table) {
+    bool is_news = row.to != TaskState::pending && row.to != TaskState::queued && row.to != TaskState::running;
+    if (is_news && event_name(row.trigger) == type) return "task_completed";
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -167,7 +184,12 @@ Feed::MessagePtr Feed::message_of(FeedPosition at, const StreamPart& part, std::
   message->id = at.str();
   message->data.reserve(line.size() + 128);
   message->data = "{\"position\":\"" + message->id + "\",";
-  if (!part.key.is_tenant()) message->data += "\"run_id\":\"" + RunId{part.key.stream}.str() + "\",";
+  if (auto task = task_message(line)) {
+    if (!task->empty()) message->data += "\"type\":\"" + std::string(*task) + "\",";
+    message->data += "\"task_id\":\"" + TaskId{part.key.stream}.str() + "\",";
+  } else if (!part.key.is_tenant()) {
+    message->data += "\"run_id\":\"" + RunId{part.key.stream}.str() + "\",";
+  }
   message->data += "\"seq\":" + std::to_string(seq) + ",\"event\":";
   message->data += line;
   message->data += '}';

@@ -514,6 +514,12 @@ std::vector<ProblemDoc> problem_docs() {
        problem_of({RefusalCode::ambiguous_approval,
                    "several approvals are open: name one (apr_01m7hm5kk9e00atssh0jsk99j4, ...)"})},
       {"RUN_ENDED", problem_of({RefusalCode::run_ended, "the run has ended: success"})},
+      {"INVALID_TASK_TRANSITION",
+       problem_of({RefusalCode::task_transition, "the task is READY: it cannot run; possible is accept, reject or delete"})},
+      {"TASK_ACTIVE", problem_of({RefusalCode::task_active, "the task is RUNNING; cancel it first"})},
+      {"TASK_CYCLE", problem_of({RefusalCode::task_cycle, "it would wait for its parent, which waits for it"})},
+      {"UNKNOWN_TASK",
+       {422, "UNKNOWN_TASK", "it depends on task_01m7hm5kk9e00a16va1g5nvbxh, and there is no such task", "/depends_on", {}}},
       {"RUN_NOT_ENDED", problem_of({RefusalCode::run_not_ended, "the run is still running"})},
       {"NOT_EXTERNAL", problem_of({RefusalCode::not_external,
                                    "this run is carried by pawl itself; nobody else may report its status"})},
@@ -566,7 +572,7 @@ std::vector<ProblemDoc> problem_docs() {
 object examples() {
   object out;
   for (const auto& docs : {run_examples(), answer_examples(), request_examples(), governance_examples(),
-                           notice_examples(), evidence_examples(), agent_examples()})
+                           notice_examples(), evidence_examples(), task_examples(), agent_examples()})
     for (const ExampleDoc& doc : docs) {
       auto value = parse_json(doc.text);
       invariant(value.has_value(), "an example in openapi_examples.cc is not JSON");

@@ -126,7 +126,9 @@ std::vector<ObjectDoc> run_objects() {
       {"FeedMessage",
        "The data of one message of the feed.",
        {{"position", "Position", "For `?after=` or Last-Event-ID, to go on behind this message."},
-        {"run_id?", "RunId", "Absent when it happened to the tenant itself, which only admins see."},
+        {"type?", "text", "Of a task's event: `task_completed` when it is done, blocked, or over, `task_question` when it asks."},
+        {"run_id?", "RunId", "Absent when it happened to a task, or to the tenant itself, which only admins see."},
+        {"task_id?", "TaskId", "The task that it happened to."},
         {"seq", "count", ""},
         {"event", "Event", ""}}},
   };

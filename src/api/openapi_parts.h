@@ -105,6 +105,12 @@ std::vector<ObjectDoc> notice_answers();
 std::vector<ObjectDoc> notice_requests();
 std::vector<ExampleDoc> notice_examples();
 
+// The part of tasks.
+std::vector<RouteDoc> task_route_docs();
+std::vector<ObjectDoc> task_answers();
+std::vector<ObjectDoc> task_requests();
+std::vector<ExampleDoc> task_examples();
+
 // The schema of one such word.
 boost::json::object schema_of(std::string_view type);
 // components/schemas and components/examples, by name.

@@ -433,7 +433,7 @@ std::vector<RouteDoc> operations() {
        .operation_id = "follow_events",
        .tag = "feed",
        .says =
-           "Every event of the tenant's runs, in order and without gaps; for admins also those of the tenant itself. "
+           "Every event of the tenant's runs and tasks, in order and without gaps; for admins also those of the tenant itself. "
            "Server-sent events, or WebSocket text messages when the client asks for an upgrade (the key goes in the "
            "Authorization header there too). First comes the position at which it begins, and now and then, while "
            "there "
@@ -445,6 +445,7 @@ std::vector<RouteDoc> operations() {
            "1013 (1012 when the server stops), names the last position it was sent.",
        .query = {{"after", "text", "Go on behind this position; 0 for all that is kept. From now on unless told."},
                  {"run", "RunId", "Only this run's events."},
+                 {"task", "TaskId", "Only this task's events."},
                  vocabulary},
        .headers = {{"Last-Event-ID", "text",
                     "As `after`, which goes before it; browsers send it when they reconnect."}},
@@ -483,6 +484,7 @@ std::vector<RouteDoc> operations() {
 
 std::vector<TagDoc> tag_docs() {
   return {{"runs", "Start runs, look at them, decide what they wait for."},
+          {"tasks", "What people ask for: subtasks, questions, review."},
           {"workflows", "Publish definitions. Every version stays."},
           {"policy", "What actions may become of, and who is asked."},
           {"approvals", "The inbox of those who decide."},
@@ -502,7 +504,7 @@ std::vector<TagDoc> tag_docs() {
 std::vector<RouteDoc> route_docs() {
   std::vector<RouteDoc> all;
   for (auto part : {runs(), workflows(), policies(), approvals(), leases(), governance_routes(), notice_routes(), tenants(),
-                    keys(), operations(), evidence_route_docs(), agent_route_docs()})
+                    keys(), operations(), evidence_route_docs(), task_route_docs(), agent_route_docs()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }

@@ -59,6 +59,8 @@ object event_type_schema() {
   append_event_names<ApprovalTrigger>(names);
   names += ", action.denied, action.found, receipt.intended, receipt.repeated";
   append_event_names<ReceiptTrigger>(names);
+  names += ", task.created, task.asked, task.question_closed, task.subtask_added, task.subtask_dropped, task.deleted, task.refused";
+  append_event_names<TaskTrigger>(names);
   return {{"type", "string"},
           {"description", "What kind of event: " + names +
                               ", transition.refused; of the tenant itself tenant.*, workspace.*, workflow.*, policy.* and key.*. "
@@ -82,6 +84,9 @@ void add_words(object& out) {
   out["Severity"] = words_schema(enum_names<Severity>, "");
   out["Provider"] = words_schema(enum_names<Provider>, "");
   out["NewRunProvider"] = words_schema(std::array{to_string(Provider::native), to_string(Provider::external)}, "");
+  out["TaskState"] = words_schema(enum_names<TaskState>, "Where a task stands; docs/lifecycles.md has the transitions.");
+  out["TaskPriority"] = words_schema(enum_names<TaskPriority>, "");
+  out["NewTaskAgent"] = words_schema(std::array{to_string(TaskAgent::claude), to_string(TaskAgent::command)}, "");
   out["Role"] = words_schema(enum_names<Role>, "");
   out["Vocabulary"] = words_schema(enum_names<Vocabulary>, "");
   out["EventType"] = event_type_schema();
@@ -97,6 +102,7 @@ void add_words(object& out) {
 
 void add_texts(object& out) {
   out["RunId"] = id_schema(RunId{}, "A run's id.");
+  out["TaskId"] = id_schema(TaskId{}, "A task's id.");
   out["ApprovalId"] = id_schema(ApprovalId{}, "An approval's id.");
   out["TenantId"] = id_schema(TenantId{}, "A tenant's id.");
   out["ReceiptId"] = id_schema(ReceiptId{}, "A receipt's id.");
@@ -193,6 +199,8 @@ object schemas() {
   for (const ObjectDoc& doc : agent_objects()) out[doc.name] = object_schema(doc, Unknown::allowed);
   for (const ObjectDoc& doc : agent_requests()) out[doc.name] = object_schema(doc, Unknown::allowed);
   for (const ObjectDoc& doc : notice_answers()) out[doc.name] = object_schema(doc, Unknown::allowed);
+  for (const ObjectDoc& doc : task_answers()) out[doc.name] = object_schema(doc, Unknown::allowed);
+  for (const ObjectDoc& doc : task_requests()) out[doc.name] = object_schema(doc, Unknown::refused);
   for (const ObjectDoc& doc : request_objects()) out[doc.name] = object_schema(doc, Unknown::refused);
   for (const ObjectDoc& doc : notice_requests()) out[doc.name] = object_schema(doc, Unknown::refused);
   out["Event"].as_object()["additionalProperties"] = true;  // said aloud: every type has fields of its own

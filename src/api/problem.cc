@@ -58,6 +58,9 @@ int status_of(RefusalCode code) {
     case RefusalCode::effect_in_progress:
     case RefusalCode::effect_in_doubt:
     case RefusalCode::not_reversible:
+    case RefusalCode::task_transition:
+    case RefusalCode::task_active:
+    case RefusalCode::task_cycle:
       return 409;
     case RefusalCode::policy_changed:
       return 503;

@@ -48,6 +48,8 @@ inline constexpr std::array problem_codes{
     ProblemCode{"UNKNOWN_TENANT", 422, "There is no tenant of this name.", "Make it first: `POST /tenants`."},
     ProblemCode{"UNKNOWN_WORKFLOW", 422, "There is no such workflow, or not that version of it.",
                 "Publish it first: `PUT /workflows/{name}`."},
+    ProblemCode{"UNKNOWN_TASK", 422, "A task names another one, as its parent or in `depends_on`, that is not there.",
+                "Make that one first; the detail names it."},
     ProblemCode{"INVALID_WORKFLOW", 422, "The definition does not validate.",
                 "Correct it; the detail names the place."},
     ProblemCode{"INVALID_POLICY", 422, "The policy does not validate, or one of its conditions does not compile.",

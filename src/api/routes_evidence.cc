@@ -20,7 +20,7 @@ void get_evidence(CallPtr call) {
   RunId id = run_of(*call);
   with_fresh_tables(call, id, [id, is_partial](Call& c) {
     auto row = c.api.store().load(c.who.tenant, id);
-    if (!row) throw not_found();
+    if (!row || row->workflow.text == task_workflow_name) throw not_found();
     if (!is_partial && !is_terminal(row->status))
       throw problem_of(Refusal{RefusalCode::run_not_ended,
                                "the run has not ended; ?partial=true gives what there is so far"});

@@ -4,12 +4,18 @@ namespace pawl::api {
 namespace {
 
 void follow(CallPtr call) {
-  call->query.only({"after", "run", "vocabulary"});
+  call->query.only({"after", "run", "task", "vocabulary"});
   call->vocabulary();
   FeedFilter filter{call->who.tenant, std::nullopt, call->who.role == Role::admin};
   if (const auto* run = call->query.find("run")) {
     filter.run = RunId::parse(*run);
     if (!filter.run) refuse_input("run", "It must be a run's id, like " + RunId{}.str() + ".");
+  }
+  if (const auto* task = call->query.find("task")) {
+    auto id = TaskId::parse(*task);
+    if (!id) refuse_input("task", "It must be a task's id, like " + TaskId{}.str() + ".");
+    if (filter.run) refuse_input("task", "Follow a run, or a task.");
+    filter.run = stream_of(*id);
   }
   // A browser that reconnects says where it was in this header.
   std::string after(call->request.header("last-event-id"));

@@ -43,8 +43,8 @@ NewRun read_new_run(const Input& input, const Principal& who, bool in_batch) {
   if (input.has("workspace")) out.workspace = WorkspaceName{input.name("workspace")};
   out.trigger_type = input.text_or("trigger_type", "api", 64);
   out.trigger_ref = input.text_or("trigger_ref", "", 512);
-  if (out.trigger_type == "retry" || out.trigger_type == "cli")
-    input.refuse("trigger_type", "cannot be retry or cli: those are pawl's own");
+  if (out.trigger_type == "retry" || out.trigger_type == "cli" || out.trigger_type == task_trigger)
+    input.refuse("trigger_type", "cannot be retry, cli or task: those are pawl's own");
   out.budget = input.money("budget_usd");
   out.timeout = input.positive_duration("timeout");
   auto provider = input.word<Provider>("provider").value_or(Provider::native);
@@ -164,6 +164,7 @@ void get_run(CallPtr call) {
     engine.flush(call->who.tenant, id, [call, id, at, present](std::expected<RunAnswer, Refusal> done) {
       if (!done) return call->answer(problem_of(done.error()));
       in_background(call, [id, at, present](Call& c) {
+        if ((*present)->task) throw not_found();
         WholeStream stream = read_stream(c.api.store(), StreamKey::of(c.who.tenant, id));
         if (at > stream.lines.size())
           refuse_input("at", "This run has events 1 to " + std::to_string(stream.lines.size()) + ".");
@@ -180,30 +181,8 @@ void get_run(CallPtr call) {
 }
 
 void get_events(CallPtr call) {
-  call->query.only({"after", "cursor", "limit", "at", "vocabulary"});
-  call->vocabulary();
   RunId id = run_of(*call);
-  if (call->query.find("after") && call->query.find("cursor")) refuse_input("cursor", "Say where to begin once: cursor, or after.");
-  std::uint64_t after = call->query.find("after") && *call->query.find("after") == "0"
-                            ? 0
-                            : call->query.number("after", call->query.number("cursor", 0, UINT64_MAX / 2), UINT64_MAX / 2);
-  std::uint64_t limit = call->query.number("limit", 1000, 10'000);
-  std::uint64_t at = call->query.number("at", UINT64_MAX / 2, UINT64_MAX / 2);
-  with_fresh_tables(call, id, [=](Call& c) {
-    WholeStream stream = read_stream(c.api.store(), StreamKey::of(c.who.tenant, id));
-    array items;
-    std::uint64_t last = std::min<std::uint64_t>(stream.lines.size(), at);
-    std::uint64_t seq = after;
-    std::size_t bytes = 0;
-    for (; seq < last && items.size() < limit && bytes < events_bytes_max; ++seq) {
-      const StreamLine& line = stream.lines[seq];
-      bytes += line.text.size();
-      auto event = parse_json(line.text);
-      items.push_back(object{{"seq", line.seq}, {"hash", line.hash.hex()}, {"event", event ? *event : Json(line.text)}});
-    }
-    c.answer(200, object{{"items", std::move(items)},
-                         {"next_cursor", seq < last ? Json(std::to_string(seq)) : Json(nullptr)}});
-  });
+  answer_with_events(std::move(call), id, StreamKind::run);
 }
 
 struct Wanted {
@@ -401,6 +380,35 @@ void report_status(CallPtr call) {
 }
 
 }  // namespace
+
+void answer_with_events(CallPtr call, RunId id, StreamKind kind) {
+  call->query.only({"after", "cursor", "limit", "at", "vocabulary"});
+  call->vocabulary();
+  if (call->query.find("after") && call->query.find("cursor")) refuse_input("cursor", "Say where to begin once: cursor, or after.");
+  std::uint64_t after = call->query.find("after") && *call->query.find("after") == "0"
+                            ? 0
+                            : call->query.number("after", call->query.number("cursor", 0, UINT64_MAX / 2), UINT64_MAX / 2);
+  std::uint64_t limit = call->query.number("limit", 1000, 10'000);
+  std::uint64_t at = call->query.number("at", UINT64_MAX / 2, UINT64_MAX / 2);
+  with_fresh_tables(call, id, [=](Call& c) {
+    WholeStream stream = read_stream(c.api.store(), StreamKey::of(c.who.tenant, id));
+    // Canonical JSON: this stands in no string.
+    bool is_task = !stream.lines.empty() && stream.lines[0].text.find("\"type\":\"task.created\"") != std::string::npos;
+    if (is_task != (kind == StreamKind::task)) throw not_found();
+    array items;
+    std::uint64_t last = std::min<std::uint64_t>(stream.lines.size(), at);
+    std::uint64_t seq = after;
+    std::size_t bytes = 0;
+    for (; seq < last && items.size() < limit && bytes < events_bytes_max; ++seq) {
+      const StreamLine& line = stream.lines[seq];
+      bytes += line.text.size();
+      auto event = parse_json(line.text);
+      items.push_back(object{{"seq", line.seq}, {"hash", line.hash.hex()}, {"event", event ? *event : Json(line.text)}});
+    }
+    c.answer(200, object{{"items", std::move(items)},
+                         {"next_cursor", seq < last ? Json(std::to_string(seq)) : Json(nullptr)}});
+  });
+}
 
 std::vector<Route> run_routes() {
   using enum Method;

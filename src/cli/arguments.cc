@@ -123,6 +123,7 @@ class VerbTable {
     add_mcp();
     add_workflows();
     add_policy();
+    for (DeclaredVerb& verb : declare_task_verbs(app_)) verbs_.push_back(std::move(verb));
     for (DeclaredVerb& verb : declare_governance_verbs(app_)) verbs_.push_back(std::move(verb));
     for (DeclaredVerb& verb : declare_notice_verbs(app_)) verbs_.push_back(std::move(verb));
     add_keys();

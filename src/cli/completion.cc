@@ -16,6 +16,9 @@
 #include "cli/recorded_run.h"
 #include "cli/run_rows.h"
 #include "cli/verbs.h"
+#include "cli/remote.h"
+#include "cli/text.h"
+#include "core/task.h"
 #include "core/tenant.h"
 
 namespace pawl {
@@ -130,6 +133,8 @@ class Completion {
         Row{"WHAT", &Completion::offer_graphs},
         Row{"KEY", &Completion::offer_keys},
         Row{"ACTION", &Completion::offer_actions},
+        Row{"TASK", &Completion::offer_tasks},
+        Row{"STATE", &Completion::offer_words<TaskState>},
         Row{"STATUS", &Completion::offer_words<RunStatus>},
         Row{"VOCABULARY", &Completion::offer_words<Vocabulary>},
         Row{"FORMAT", &Completion::offer_words<DiagramFormat>},
@@ -149,6 +154,7 @@ class Completion {
     offer("exit-codes", "what each exit code means");
   }
   void offer_actions() const {
+    if (verb_->name == "task") return offer_words<TaskAction>();
     if (verb_->name == "policy") return offer_words<PolicyAction>();
     if (verb_->name == "people") return offer_words<PeopleAction>();
     if (verb_->name == "webhooks") return offer_words<WebhooksAction>();
@@ -184,6 +190,16 @@ class Completion {
     rows.answer_within(time_max);
     for (const RunRow& row : rows.newest(std::nullopt, runs_max))
       if (is_fitting(row.status)) offer(row.id.str(), fmt::format("{} {}", to_string(row.status), row.workflow.text));
+  }
+
+  void offer_tasks() const {
+    auto remote = Remote::find(value("--server"), folder());
+    if (!remote) return;
+    remote->answer_within(time_max);
+    Json page = remote->get(fmt::format("/tasks?limit={}", std::min<std::size_t>(runs_max, 200)));
+    for (const Json& task : page.at("items").as_array())
+      offer(task.at("id").as_string(), fmt::format("{} {}", std::string_view(task.at("state").as_string()),
+                                                   printable(task.at("title").as_string())));
   }
 
   void offer_workflows() const {

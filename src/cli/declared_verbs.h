@@ -22,5 +22,7 @@ std::vector<DeclaredVerb> declare_verbs(CLI::App& app);
 std::vector<DeclaredVerb> declare_governance_verbs(CLI::App& app);
 // Of these, those that say who outside is told of what happens.
 std::vector<DeclaredVerb> declare_notice_verbs(CLI::App& app);
+// Of these, those of what people ask for.
+std::vector<DeclaredVerb> declare_task_verbs(CLI::App& app);
 
 }  // namespace pawl

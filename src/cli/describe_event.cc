@@ -112,6 +112,21 @@ class EventReader {
     return {event.step.text, "effect found", fmt::format("it has happened already: {} of {}", event.receipt.str(), event.run.str()),
             Ink::green};
   }
+  EventWords operator()(const TaskMoved& event) const {
+    std::string more = event.diagnostic
+                           ? fmt::format("{}: {}", event.diagnostic->error_code, printable(event.diagnostic->message))
+                           : joined(by(event.by), printable(event.message));
+    if (event.run) more = joined(std::move(more), event.run->str());
+    return task(std::string(to_string(run_.task->state)), joined(std::move(more), cost_words(event.cost)));
+  }
+  EventWords operator()(const TaskAsked& event) const {
+    if (event.question.empty()) return task("question closed", joined(by(event.by), printable(event.answer)));
+    return task("question", printable(event.question));
+  }
+  EventWords operator()(const TaskSubtask& event) const {
+    return task(event.dropped ? "subtask dropped" : "subtask added", joined(event.subtask.str(), by(event.by)));
+  }
+  EventWords operator()(const TaskDeleted& event) const { return task("deleted", by(event.by)); }
   EventWords operator()(const TransitionRefused& event) const {
     return {"run", "refused",
             joined(fmt::format("{} while {}: {}", event.requested, event.state, event.code), by(event.by)),
@@ -122,6 +137,9 @@ class EventReader {
   EventWords step(const StepId& id, std::string more) const {
     StepStatus status = run_.steps[*run_.workflow->find(id)].status;
     return {id.text, std::string(step_word(vocabulary_, status)), std::move(more), ink_of(status)};
+  }
+  EventWords task(std::string what, std::string more) const {
+    return {"task", std::move(what), std::move(more), pawl::ink_of(run_.status)};
   }
   static std::string action_words(const Action& action) {
     return printable(fmt::format("{} {} on {}", action.connector, action.operation, action.target));

@@ -36,6 +36,7 @@ std::string first_line(const std::filesystem::path& path) {
 struct Address {
   std::string url;
   std::string public_key;  // of a server with TLS
+  bool keeps_elsewhere = false;  // in a database: what the folder holds is not what the server has
 };
 
 // Empty when no server has this folder just now. One that was killed leaves its address behind: the lock tells.
@@ -47,8 +48,10 @@ Address address_of_server_in(const std::filesystem::path& folder) {
   const Json* pid = said->get_object().if_contains("pid");
   if (!url || !url->is_string() || !pid || boost::json::serialize(*pid) != first_line(folder / "lock")) return {};
   const Json* public_key = said->get_object().if_contains("public_key");
+  const Json* elsewhere = said->get_object().if_contains("keeps_elsewhere");
   return {std::string(url->get_string()),
-          public_key && public_key->is_string() ? std::string(public_key->get_string()) : ""};
+          public_key && public_key->is_string() ? std::string(public_key->get_string()) : "",
+          elsewhere && elsewhere->is_bool() && elsewhere->get_bool()};
 }
 
 // One request; libcurl's own objects end with it.
@@ -227,9 +230,9 @@ std::optional<Remote> Remote::find(const std::string& server_flag, const std::fi
 
 void Remote::look_again() {
   if (!by_folder_) return;
-  if (auto [url, public_key] = address_of_server_in(folder_); !url.empty()) {
-    url_ = std::move(url);
-    public_key_ = std::move(public_key);
+  if (Address found = address_of_server_in(folder_); !found.url.empty()) {
+    url_ = std::move(found.url);
+    public_key_ = std::move(found.public_key);
   }
 }
 
@@ -244,7 +247,8 @@ Location Remote::location() const {
 }
 
 std::optional<Remote> Remote::find_named(const std::string& server_flag, const std::filesystem::path& folder) {
-  return server_flag.empty() && environment("PAWL_SERVER").empty() ? std::nullopt : find(server_flag, folder);
+  bool is_named = !server_flag.empty() || !environment("PAWL_SERVER").empty();
+  return is_named || address_of_server_in(folder).keeps_elsewhere ? find(server_flag, folder) : std::nullopt;
 }
 
 Remote Remote::require(const std::string& server_flag, const std::filesystem::path& folder) {

@@ -27,6 +27,7 @@
 #include "crypto/certificate.h"
 #include "crypto/hmac.h"
 #include "engine/server.h"
+#include "engine/task_follower.h"
 #include "evidence/evidence_follower.h"
 #include "http/server.h"
 #include "notify/slack.h"
@@ -97,13 +98,23 @@ void make_folder(const fs::path& folder) {
     throw Stop(exit_store_failure, fmt::format("cannot make the folder {}: {}", folder.string(), std::strerror(errno)));
 }
 
-std::unique_ptr<Store> open_store(const EffectiveSettings& settings, Log& log) {
+using HeldFolder = std::unique_ptr<sqlite::FolderLock>;
+
+// With a database elsewhere the folder is still one server's: its address and keys lie there.
+HeldFolder hold_folder(const fs::path& folder) try {
+  make_folder(folder);
+  return std::make_unique<sqlite::FolderLock>(folder);
+} catch (const StoreFailure& failure) {
+  throw Stop(is_locked_by_another(folder) ? exit_busy : exit_store_failure, failure.what());
+}
+
+std::unique_ptr<Store> open_store(const EffectiveSettings& settings, Log& log, HeldFolder& held) {
   const std::string& url = settings.values.store;
   if (url.empty()) return open_to_write(settings.folder);
   if (!is_postgres_url(url))
     throw Stop(exit_usage, fmt::format("store: {} is not the address of a database; write postgres://user@host/database",
                                        without_password(url)));
-  make_folder(settings.folder);
+  held = hold_folder(settings.folder);
   try {
     auto store = std::make_unique<PostgresStore>(
         PostgresOptions{.url = url, .report = [&log](const std::string& what) { log.warning(what, {}); }});
@@ -132,7 +143,7 @@ class Service {
   Service(const EffectiveSettings& settings, SecretVariables secrets, Log& log)
       : log_(log),
         toolbox_(toolbox_with(reach_, settings, std::move(secrets))),
-        store_(open_store(settings, log)),
+        store_(open_store(settings, log, held_folder_)),
         clock_(*store_),
         keys_(installation_secret(settings.folder)),
         feed_(*store_),
@@ -141,7 +152,7 @@ class Service {
         artifacts_(artifacts_of(settings)),
         keeper_(notary_, *store_, *artifacts_,
                 {.bundles = settings.values.bundles, .interval = settings.values.checkpoint_interval}),
-        keeping_(*store_, keeper_, keeping_options(settings.values)),
+        keeping_(*store_, keeper_, keeping_options()),
         worker_(local_worker(*store_)),
         pool_({.worker = worker_,
                .slots = settings.values.worker_slots,
@@ -210,17 +221,19 @@ class Service {
     boost::json::object found_by{{"url", url_}, {"pid", ::getpid()}};
     // Its certificate is for other names than this address, as a rule; who can read the folder knows it by its key.
     if (!settings.values.tls_cert.empty()) found_by["public_key"] = public_key_pin(settings.values.tls_cert);
+    if (!settings.values.store.empty()) found_by["keeps_elsewhere"] = true;
     write_private_file(settings.folder / "server.json", boost::json::serialize(found_by) + "\n");
   }
 
   // Whoever follows the journal and waits for the engine then waits no more; what is not done is done after the next start.
   void halt() {
-    keeper_.end();
     keeping_.stop();
     runtime_.stop();
     for (Following* each : followings()) each->stop();
   }
-  std::array<Following*, 3> followings() { return {&keeping_, &webhook_following_, &slack_following_}; }
+  std::array<Following*, 4> followings() {
+    return {&keeping_, &webhook_following_, &slack_following_, &task_following_};
+  }
 
   // What the parts that tell others of events work with.
   void reach_out(const ServeSettings& settings) {
@@ -292,10 +305,10 @@ class Service {
   FollowingOptions following_options() {
     return {.report = [this](const std::string& what) { log_.warning(what); }};
   }
-  // It waits for its interval with what it has seen in hand, so it must hold its place for longer.
-  FollowingOptions keeping_options(const ServeSettings& settings) {
+  // To store bundles elsewhere may take its time.
+  FollowingOptions keeping_options() {
     FollowingOptions out = following_options();
-    out.hold = settings.checkpoint_interval + std::chrono::seconds(30);
+    out.hold = std::chrono::seconds(30);
     out.batch_bytes_max = 16 << 20;
     out.report = [this](const std::string& what) {
       if (!stopping_) log_.warning(what, {});
@@ -410,6 +423,7 @@ class Service {
   LogThrottle lost_leases_;
   notify::Reach reach_;
   Toolbox toolbox_;
+  HeldFolder held_folder_;
   std::unique_ptr<Store> store_;
   ServiceClock clock_;
   api::KeyRing keys_;
@@ -426,6 +440,8 @@ class Service {
   notify::SlackFollower slack_{reach_};
   Following webhook_following_{*store_, webhooks_, following_options()};
   Following slack_following_{*store_, slack_, following_options()};
+  TaskFollower tasks_{runtime_, *store_};
+  Following task_following_{*store_, tasks_, following_options()};
   WorkerName worker_;
   PolicyGate gate_{runtime_};
   WorkerPool pool_;

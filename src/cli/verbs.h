@@ -356,4 +356,48 @@ struct VersionOptions {
 };
 ExitCode print_version(const VersionOptions& options);
 
+enum class TaskAction { list, add, show, run, cancel, accept, reject, resume, answer, delete_, board };
+template <>
+inline constexpr std::array enum_names<TaskAction>{
+    std::string_view("list"),   std::string_view("add"),    std::string_view("show"),   std::string_view("run"),
+    std::string_view("cancel"), std::string_view("accept"), std::string_view("reject"), std::string_view("resume"),
+    std::string_view("answer"), std::string_view("delete"), std::string_view("board")};
+
+struct TaskOptions {
+  TaskAction what = TaskAction::list;
+  std::string data;
+  std::string server;
+  bool json = false;
+  std::string task;  // or, for add, its title
+  std::string text;  // a prompt, an answer, a comment, a reason
+  std::string value;  // an answer that is not text: JSON
+  // add
+  std::string workflow;
+  std::string input;
+  std::string agent;
+  std::string model;
+  std::vector<std::string> command;
+  std::string folder;
+  bool mcp = false;
+  std::string sandbox;
+  std::string parent;
+  std::vector<std::string> depends_on;
+  std::string budget;
+  std::string timeout;
+  std::string priority;
+  std::vector<std::string> tags;  // also a filter of lists
+  std::string workspace;
+  bool run = false;
+  // list
+  std::string state;
+};
+ExitCode manage_tasks(const TaskOptions& options);
+
+struct InboxOptions {
+  std::string data;
+  std::string server;
+  bool json = false;
+};
+ExitCode show_inbox(const InboxOptions& options);
+
 }  // namespace pawl

@@ -35,6 +35,9 @@ enum class RefusalCode {
   effect_in_doubt,     // nobody knows whether it happened: a person is asked
   policy_changed,      // the verdict is of an older policy: evaluate again
   not_reversible,      // nothing would undo it
+  task_transition,     // the task's state has no such way out
+  task_active,         // a task that is queued or running cannot be deleted
+  task_cycle,          // it would wait for itself
   invalid              // the request itself is wrong; the message says where
 };
 
@@ -50,6 +53,8 @@ inline constexpr std::array enum_names<RefusalCode>{
     std::string_view("UNKNOWN_RECEIPT"),    std::string_view("OUTCOME_MISSING"),
     std::string_view("EFFECT_IN_PROGRESS"), std::string_view("EFFECT_IN_DOUBT"),
     std::string_view("POLICY_CHANGED"),     std::string_view("NOT_REVERSIBLE"),
+    std::string_view("INVALID_TASK_TRANSITION"), std::string_view("TASK_ACTIVE"),
+    std::string_view("TASK_CYCLE"),
     std::string_view("INVALID_REQUEST")};
 
 struct Refusal {

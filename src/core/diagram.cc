@@ -6,6 +6,7 @@
 #include "core/receipt_lifecycle.h"
 #include "core/run_lifecycle.h"
 #include "core/step_lifecycle.h"
+#include "core/task_lifecycle.h"
 
 namespace pawl {
 namespace {
@@ -42,6 +43,8 @@ Graph graph_named(LifecycleName name) {
       return graph_of(name, ApprovalStatus::requested, approval_table);
     case LifecycleName::receipt:
       return graph_of(name, ReceiptStatus::intended, receipt_table);
+    case LifecycleName::task:
+      return graph_of(name, TaskState::pending, task_table);
   }
   return {};
 }

@@ -9,12 +9,13 @@
 
 namespace pawl {
 
-enum class LifecycleName { run, step, approval, receipt };
+enum class LifecycleName { run, step, approval, receipt, task };
 enum class DiagramFormat { mermaid, dot };
 
 template <>
 inline constexpr std::array enum_names<LifecycleName>{std::string_view("run"), std::string_view("step"),
-                                                      std::string_view("approval"), std::string_view("receipt")};
+                                                      std::string_view("approval"), std::string_view("receipt"),
+                                                      std::string_view("task")};
 
 template <>
 inline constexpr std::array enum_names<DiagramFormat>{std::string_view("mermaid"), std::string_view("dot")};

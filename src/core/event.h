@@ -158,17 +158,55 @@ struct ActionFound {
   RunId run;  // whose receipt it is
 };
 
+// The task's own move. What it carries depends on the trigger.
+struct TaskMoved {
+  TaskTrigger trigger;
+  Actor by;             // whoever asked for it; empty for the engine itself
+  std::string message;  // a comment, a reason; JSON when it is for the agent: an answer, or that it ran out of time
+  // queue, retry, resume, answer: the execution that begins. None when nothing is to be executed.
+  std::optional<RunId> run = {};
+  std::string session = {};
+  bool resumes = false;
+  // block: which step of the run waits for an answer, and under which lease it asked.
+  StepId step = {};
+  std::uint64_t token = 0;
+  // The end of an execution.
+  Money cost = {};
+  std::shared_ptr<const Diagnostic> diagnostic = {};  // fail, time_out, exceed_budget: always
+};
+
+// The task has a question for a person; or, with an empty one, has it no longer.
+struct TaskAsked {
+  JsonText question;
+  std::optional<TaskId> about;  // the subtask that failed, when pawl itself asks
+  Actor by = {};                // who made it go away
+  std::string answer = {};      // and how
+};
+
+struct TaskSubtask {
+  TaskId subtask;
+  bool dropped = false;  // not waited for any more; otherwise it is new
+  Actor by = {};
+};
+
+// Its stream stays; to everybody who asks for it, it is gone.
+struct TaskDeleted {
+  Actor by;
+};
+
 // A request that did not fit. Audited, harmless.
 struct TransitionRefused {
   std::string requested;  // the trigger or command
   std::string state;      // what it met
   std::string code;
   Actor by;
+  bool of_task = false;
 };
 
 using RunPayload = std::variant<RunCreated, RunMoved, StepMoved, StepClaimed, StepCompleted, StepFailed, StepAsked,
                                 StepAnswered, ApprovalRequested, ApprovalVoted, ApprovalMoved, ReceiptIntended,
-                                ReceiptRepeated, ReceiptMoved, ActionDenied, ActionFound, TransitionRefused>;
+                                ReceiptRepeated, ReceiptMoved, ActionDenied, ActionFound, TaskMoved, TaskAsked, TaskSubtask,
+                                TaskDeleted, TransitionRefused>;
 
 struct RunEvent {
   Instant at;
@@ -181,6 +219,7 @@ std::string_view event_name(RunTrigger trigger);
 std::string_view event_name(StepTrigger trigger);
 std::string_view event_name(ApprovalTrigger trigger);
 std::string_view event_name(ReceiptTrigger trigger);
+std::string_view event_name(TaskTrigger trigger);
 
 void append_event(std::string& out, const RunEvent& event);
 std::expected<RunEvent, std::string> parse_run_event(std::string_view text);

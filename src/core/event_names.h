@@ -38,9 +38,18 @@ inline constexpr std::array approval_event_names{
 inline constexpr std::array receipt_event_names{std::string_view("receipt.succeeded"), std::string_view("receipt.failed"),
                                                 std::string_view("receipt.doubted"), std::string_view("receipt.reversed")};
 
+inline constexpr std::array task_event_names{
+    std::string_view("task.queued"),    std::string_view("task.started"),  std::string_view("task.finished"),
+    std::string_view("task.subtasks_awaited"), std::string_view("task.completed"), std::string_view("task.failed"),
+    std::string_view("task.timed_out"), std::string_view("task.cancelled"), std::string_view("task.budget_exceeded"),
+    std::string_view("task.blocked"),   std::string_view("task.accepted"), std::string_view("task.rejected"),
+    std::string_view("task.retried"),   std::string_view("task.resumed"),  std::string_view("task.answered"),
+    std::string_view("task.unblocked")};
+
 static_assert(run_event_names.size() == enum_count<RunTrigger>);
 static_assert(step_event_names.size() == enum_count<StepTrigger>);
 static_assert(approval_event_names.size() == enum_count<ApprovalTrigger>);
+static_assert(task_event_names.size() == enum_count<TaskTrigger>);
 static_assert(receipt_event_names.size() == enum_count<ReceiptTrigger>);
 
 }  // namespace pawl

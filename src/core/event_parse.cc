@@ -195,6 +195,18 @@ RunPayload read_step(const ObjectReader& in, StepTrigger trigger) {
   throw BadEvent{"unknown step trigger"};
 }
 
+RunPayload read_task(const ObjectReader& in, TaskTrigger trigger) {
+  TaskMoved out{.trigger = trigger, .by = Actor{in.text_or_empty("by")}, .message = in.text_or_empty("message")};
+  out.run = in.optional_id<RunId>("run");
+  out.session = in.text_or_empty("session");
+  out.resumes = in.flag("resumes");
+  if (in.has("step")) out.step = in.step();
+  if (in.has("token")) out.token = static_cast<std::uint64_t>(in.number("token"));
+  out.cost = in.money("cost_usd");
+  out.diagnostic = in.diagnostic("diagnostic");
+  return out;
+}
+
 RunPayload read_payload(const ObjectReader& in) {
   std::string type = in.text("type");
   if (auto trigger = trigger_named<StepTrigger>(step_event_names, type)) return read_step(in, *trigger);
@@ -204,7 +216,16 @@ RunPayload read_payload(const ObjectReader& in) {
     return ApprovalMoved{in.id<ApprovalId>("approval"), *trigger, Actor{in.text_or_empty("by")},
                          in.text_or_empty("reason"), Actor{in.text_or_empty("via")}};
   if (auto trigger = trigger_named<ReceiptTrigger>(receipt_event_names, type)) return read_receipt(in, *trigger);
-  if (type == "run.created") return read_created(in);
+  if (auto trigger = trigger_named<TaskTrigger>(task_event_names, type)) return read_task(in, *trigger);
+  if (type == "run.created" || type == "task.created") return read_created(in);
+  if (type == "task.asked")
+    return TaskAsked{in.text("question"), in.optional_id<TaskId>("about"), Actor{in.text_or_empty("by")},
+                     in.text_or_empty("answer")};
+  if (type == "task.question_closed")
+    return TaskAsked{{}, in.optional_id<TaskId>("about"), Actor{in.text_or_empty("by")}, in.text_or_empty("answer")};
+  if (type == "task.subtask_added" || type == "task.subtask_dropped")
+    return TaskSubtask{in.id<TaskId>("subtask"), type == "task.subtask_dropped", Actor{in.text_or_empty("by")}};
+  if (type == "task.deleted") return TaskDeleted{Actor{in.text_or_empty("by")}};
   if (type == "approval.requested") {
     ApprovalTerms terms;
     terms.tier = in.word<Tier>("tier");
@@ -230,8 +251,9 @@ RunPayload read_payload(const ObjectReader& in) {
   if (type == "action.denied") return ActionDenied{in.step(), read_proposal(in), read_grounds(in)};
   if (type == "action.found")
     return ActionFound{in.step(), read_proposal(in), in.id<ReceiptId>("receipt"), in.id<RunId>("run")};
-  if (type == "transition.refused")
-    return TransitionRefused{in.text("requested"), in.text("state"), in.text("code"), Actor{in.text_or_empty("by")}};
+  if (type == "transition.refused" || type == "task.refused")
+    return TransitionRefused{in.text("requested"), in.text("state"), in.text("code"), Actor{in.text_or_empty("by")},
+                             type == "task.refused"};
   throw BadEvent{"unknown type \"" + type + "\""};
 }
 

@@ -319,6 +319,42 @@ class EventWriter {
     end();
   }
 
+  void operator()(const TaskMoved& event) {
+    object_.number("at", at_.ms);
+    object_.text_unless_empty("by", event.by.text);
+    object_.money_unless_zero("cost_usd", event.cost);
+    if (event.diagnostic) object_.diagnostic("diagnostic", *event.diagnostic);
+    object_.text_unless_empty("message", event.message);
+    if (event.resumes) object_.flag("resumes", true);
+    if (event.run) object_.word("run", event.run->str());
+    object_.text_unless_empty("session", event.session);
+    object_.text_unless_empty("step", event.step.text);
+    if (event.token != 0) object_.number("token", static_cast<std::int64_t>(event.token));
+    end();
+  }
+
+  void operator()(const TaskAsked& event) {
+    if (event.about) object_.word("about", event.about->str());
+    object_.text_unless_empty("answer", event.answer);
+    object_.number("at", at_.ms);
+    object_.text_unless_empty("by", event.by.text);
+    if (!event.question.empty()) object_.json("question", event.question);
+    end();
+  }
+
+  void operator()(const TaskSubtask& event) {
+    object_.number("at", at_.ms);
+    object_.text_unless_empty("by", event.by.text);
+    object_.word("subtask", event.subtask.str());
+    end();
+  }
+
+  void operator()(const TaskDeleted& event) {
+    object_.number("at", at_.ms);
+    object_.text_unless_empty("by", event.by.text);
+    end();
+  }
+
   void operator()(const TransitionRefused& event) {
     object_.number("at", at_.ms);
     object_.text_unless_empty("by", event.by.text);
@@ -368,7 +404,9 @@ class EventWriter {
 };
 
 struct TypeOf {
-  std::string_view operator()(const RunCreated&) const { return "run.created"; }
+  std::string_view operator()(const RunCreated& event) const {
+    return event.workflow.text == task_workflow_name ? "task.created" : "run.created";
+  }
   std::string_view operator()(const RunMoved& event) const { return event_name(event.trigger); }
   std::string_view operator()(const StepMoved& event) const { return event_name(event.trigger); }
   std::string_view operator()(const StepClaimed& event) const { return event_name(event.trigger); }
@@ -384,7 +422,17 @@ struct TypeOf {
   std::string_view operator()(const ReceiptMoved& event) const { return event_name(event.trigger); }
   std::string_view operator()(const ActionDenied&) const { return "action.denied"; }
   std::string_view operator()(const ActionFound&) const { return "action.found"; }
-  std::string_view operator()(const TransitionRefused&) const { return "transition.refused"; }
+  std::string_view operator()(const TaskMoved& event) const { return event_name(event.trigger); }
+  std::string_view operator()(const TaskAsked& event) const {
+    return event.question.empty() ? "task.question_closed" : "task.asked";
+  }
+  std::string_view operator()(const TaskSubtask& event) const {
+    return event.dropped ? "task.subtask_dropped" : "task.subtask_added";
+  }
+  std::string_view operator()(const TaskDeleted&) const { return "task.deleted"; }
+  std::string_view operator()(const TransitionRefused& event) const {
+    return event.of_task ? "task.refused" : "transition.refused";
+  }
 };
 
 }  // namespace
@@ -393,6 +441,7 @@ std::string_view event_name(RunTrigger trigger) { return run_event_names[static_
 std::string_view event_name(StepTrigger trigger) { return step_event_names[static_cast<std::size_t>(trigger)]; }
 std::string_view event_name(ApprovalTrigger trigger) { return approval_event_names[static_cast<std::size_t>(trigger)]; }
 std::string_view event_name(ReceiptTrigger trigger) { return receipt_event_names[static_cast<std::size_t>(trigger)]; }
+std::string_view event_name(TaskTrigger trigger) { return task_event_names[static_cast<std::size_t>(trigger)]; }
 std::string_view type_of(const RunPayload& payload) { return std::visit(TypeOf{}, payload); }
 
 void append_event(std::string& out, const RunEvent& event) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/decide.h"
+#include "core/evolve_task.h"
 #include "core/invariant.h"
 
 namespace pawl {
@@ -28,6 +29,7 @@ class Fold {
     run_.budget = event.budget;
     run_.timeout = event.timeout;
     run_.created_at = at_;
+    if (run_.workflow->name.text == task_workflow_name) return begin_task(run_, at_);
     if (event.provider == Provider::native) run_.steps.resize(run_.workflow->steps.size());
     return {};
   }
@@ -258,6 +260,10 @@ class Fold {
 
   Checked operator()(const ActionDenied& event) { return checked(running_step(event.step)); }
   Checked operator()(const ActionFound& event) { return checked(running_step(event.step)); }
+  Checked operator()(const TaskMoved& event) { return evolve_task(run_, event, at_); }
+  Checked operator()(const TaskAsked& event) { return evolve_task(run_, event, at_); }
+  Checked operator()(const TaskSubtask& event) { return evolve_task(run_, event, at_); }
+  Checked operator()(const TaskDeleted& event) { return evolve_task(run_, event, at_); }
   Checked operator()(const TransitionRefused&) { return {}; }
 
  private:
@@ -331,8 +337,9 @@ class Fold {
 
 Checked evolve_checked(Run& run, const RunEvent& event) {
   if (run.seq == 0 && !std::holds_alternative<RunCreated>(event.payload)) return wrong("the first event must create the run");
+  if (run.task && !concerns_task(event.payload)) return wrong("an event of a run in the stream of a task");
   // What an effect came to may turn out, or be undone, after the run that had it is over. Nothing else may follow.
-  if (is_terminal(run.status) && !std::holds_alternative<ReceiptMoved>(event.payload))
+  if (!run.task && is_terminal(run.status) && !std::holds_alternative<ReceiptMoved>(event.payload))
     return wrong("an event after the run ended");
   auto folded = std::visit(Fold(run, event.at), event.payload);
   if (folded) run.seq += 1;

@@ -45,12 +45,14 @@ struct TenantTag { static constexpr std::string_view prefix = "ten"; };
 struct RunTag { static constexpr std::string_view prefix = "run"; };
 struct ApprovalTag { static constexpr std::string_view prefix = "apr"; };
 struct ReceiptTag { static constexpr std::string_view prefix = "rcp"; };
+struct TaskTag { static constexpr std::string_view prefix = "task"; };
 struct KeyTag { static constexpr std::string_view prefix = "key"; };
 
 using TenantId = Id<TenantTag>;
 using RunId = Id<RunTag>;
 using ApprovalId = Id<ApprovalTag>;
 using ReceiptId = Id<ReceiptTag>;
+using TaskId = Id<TaskTag>;
 using KeyId = Id<KeyTag>;  // of an API key
 
 // Names that people give: a step's id in its workflow, a workspace, a tool. Same idea, other spelling.

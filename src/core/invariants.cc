@@ -15,6 +15,10 @@ class RunCheck {
 
   std::vector<std::string> check() {
     if (run_.seq == 0) return {"the run has no first event"};
+    if (run_.task) {
+      check_task(*run_.task);
+      return std::move(problems_);
+    }
     check_end();
     if (run_.provider == Provider::native) {
       if (run_.steps.size() != run_.workflow->steps.size()) return {"the run has not the steps of its workflow"};
@@ -33,6 +37,26 @@ class RunCheck {
   }
   void expect_of(const std::string& step, bool holds, std::string_view problem) {
     if (!holds) problems_.push_back("step " + step + ": " + std::string(problem));
+  }
+
+  void check_task(const Task& task) {
+    expect(run_.status == run_status_of(task.state), "the row shows another state than the task's");
+    expect(!task.deleted || !is_active(task.state), "it is deleted, and yet queued or running");
+    expect(task.state != TaskState::ready || !task.is_subtask(), "a subtask waits for a review");
+    bool has_session = task.latest() && !task.latest()->session.empty();
+    expect(task.state != TaskState::blocked || !task.question.empty() || has_session,
+           "it is blocked, and has neither a question nor a session");
+    expect(task.question.empty() || task.state == TaskState::blocked, "it has a question and is not blocked");
+    expect((has_failed(task.state) && task.state != TaskState::cancelled) == (run_.diagnostic != nullptr),
+           "its failure and its diagnostic disagree");
+    for (std::size_t i = 0; i < task.executions.size(); ++i) {
+      const TaskExecution& each = task.executions[i];
+      bool is_open = !each.outcome.has_value();
+      expect(is_open == (each.ended_at.ms == 0), "an execution's end and the time of its end disagree");
+      expect(!is_open || (i + 1 == task.executions.size() && is_active(task.state)),
+             "an execution is open and nobody is at it");
+      expect(!each.session.empty() && !each.run.is_nil(), "an execution without a run or a session");
+    }
   }
 
   void check_end() {

@@ -82,6 +82,14 @@ constexpr std::array advice{
            "Compare the target's present values with those in the receipt, and undo by hand what should be undone."},
     Advice{"APPROVAL_REJECTED", "Talk to the person whose name and reason stand in the message. A retry asks again."},
     Advice{"APPROVAL_EXPIRED", "Make sure that the approvers are told, then retry the run: it asks again."},
+    Advice{"DEPENDENCY_FAILED",
+           "The message names the task it depends on. Run, resume or replace that one; then run this one again."},
+    Advice{"TASK_NOT_STARTED",
+           "The message says why no run could be made: most often the workflow was never published. Publish it, then run the "
+           "task again."},
+    Advice{"AGENT_BUDGET_EXCEEDED",
+           "See in the task's executions what was spent on what. A task that exceeded its budget is over: ask for the rest "
+           "in a new one, with a larger `max_budget_usd` if it is worth it."},
     Advice{"INVALID_STATE_TRANSITION",
            "Find in the run's events which move was reported and in which state the run was, and correct whoever "
            "reported it; then retry as a new run."},
@@ -172,6 +180,14 @@ constexpr std::array refusal_advice{
                   "Nothing of what was to be undone can be: it did not happen, is undone already, is in doubt, or its "
                   "connector knows no way back.",
                   "Read the receipt: `pawl receipts ID`. Settle a doubt first; what has no undo must be set right by hand."},
+    RefusalAdvice{RefusalCode::task_transition, "The task is in a state that this request does not lead out of.",
+                  "The message says what is possible instead. `pawl task show ID` shows the task as it is now: somebody else "
+                  "may have been faster."},
+    RefusalAdvice{RefusalCode::task_active, "A task that is queued or running cannot be deleted.",
+                  "Cancel it, and delete it once it is CANCELLED."},
+    RefusalAdvice{RefusalCode::task_cycle,
+                  "The task would wait, over other tasks or over its parent, for itself, and nothing of it would ever run.",
+                  "Leave out one of its `depends_on`, or its `parent_task_id`."},
     RefusalAdvice{RefusalCode::invalid, "The request itself is wrong, whatever the state of things.",
                   "The message says where; correct it and ask again. Unchanged, it will always be refused."},
 };

@@ -195,7 +195,7 @@ bool same_fold(const Run& a, const Run& b) {
          a.trigger_type == b.trigger_type && a.trigger_ref == b.trigger_ref && same_pointee(a.idempotency, b.idempotency) && a.retry_of == b.retry_of &&
          a.budget == b.budget && a.timeout == b.timeout && a.created_at == b.created_at &&
          a.started_at == b.started_at && a.finished_at == b.finished_at && a.cost == b.cost && a.writes == b.writes &&
-         a.approvals == b.approvals && a.receipts == b.receipts && same_pointee(a.diagnostic, b.diagnostic) && a.seq == b.seq &&
+         a.approvals == b.approvals && a.receipts == b.receipts && same_pointee(a.diagnostic, b.diagnostic) && same_pointee(a.task, b.task) && a.seq == b.seq &&
          std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), b.steps.end(), same_step);
 }
 

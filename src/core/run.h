@@ -15,6 +15,7 @@
 #include "core/receipt.h"
 #include "core/run_lifecycle.h"
 #include "core/step_lifecycle.h"
+#include "core/task.h"
 #include "core/time.h"
 #include "core/workflow.h"
 
@@ -106,6 +107,8 @@ struct Run {
   std::vector<Approval> approvals;
   std::vector<Receipt> receipts;  // oldest first
   std::shared_ptr<const Diagnostic> diagnostic;
+  // Set when the stream is a task's (core/task.h). Its state is the task's then, and `status` only what rows show of it.
+  std::shared_ptr<const Task> task;
   std::uint64_t seq = 0;  // events folded so far
 
   // Counted from the start, not from the creation: waiting for a turn is not execution.

@@ -3,12 +3,7 @@
 #include <boost/json/array.hpp>
 
 namespace pawl {
-namespace {
 
-using boost::json::array;
-using boost::json::object;
-
-// Kept as text in the run; here it is what it says.
 Json value_of(const JsonText& text) {
   if (text.empty()) return nullptr;
   auto value = parse_json(text);
@@ -16,6 +11,11 @@ Json value_of(const JsonText& text) {
 }
 
 Json time_of(Instant at) { return at.ms == 0 ? Json(nullptr) : Json(print_time(at)); }
+
+namespace {
+
+using boost::json::array;
+using boost::json::object;
 
 template <class T, class Print>
 Json optional_of(const std::optional<T>& value, Print print) {

@@ -8,6 +8,10 @@
 
 namespace pawl {
 
+// What is kept as text, as what it says; null when there is none.
+Json value_of(const JsonText& text);
+Json time_of(Instant at);
+
 boost::json::object run_object(const Run& run, Vocabulary vocabulary = Vocabulary::contract_v1);
 boost::json::object approval_object(const Run& run, const Approval& approval);
 boost::json::object receipt_object(const Run& run, const Receipt& receipt);

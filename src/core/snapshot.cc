@@ -46,6 +46,8 @@ class Writer : ByteWriter {
     for (const auto& each : run.approvals) approval(each);
     u64(run.receipts.size());
     for (const auto& each : run.receipts) receipt(run, each);
+    // Only a task has more: what was asked for stands in the input already.
+    if (run.task) task(run, *run.task);
   }
 
  private:
@@ -70,6 +72,39 @@ class Writer : ByteWriter {
     i64(value->attempt);
     i64(value->occurred_at.ms);
     diagnostic(value->cause.get());
+  }
+
+  void execution(const Run& run, const TaskExecution& value) {
+    id(value.run.bits);
+    text(value.session);
+    u64(value.resumes);
+    text(value.message);
+    since(run.created_at, value.queued_at);
+    since(run.created_at, value.started_at);
+    since(run.created_at, value.ended_at);
+    u64(value.outcome ? static_cast<std::uint64_t>(*value.outcome) + 1 : 0);
+    i64(value.cost.micros);
+  }
+
+  void ids(const std::vector<TaskId>& values) {
+    u64(values.size());
+    for (TaskId each : values) id(each.bits);
+  }
+
+  void task(const Run& run, const Task& task) {
+    word(task.state);
+    u64(task.executions.size());
+    for (const TaskExecution& each : task.executions) execution(run, each);
+    text(task.question);
+    text(task.asked_by.text);
+    u64(task.asked_under);
+    optional_id(task.asked_about);
+    text(task.answer);
+    text(task.rejection_comment);
+    ids(task.subtasks);
+    ids(task.dropped);
+    since(run.created_at, task.updated_at);
+    u64(task.deleted);
   }
 
   void step(const Run& run, const Step& step) {
@@ -206,6 +241,7 @@ class Reader : public ByteReader {
     for (std::uint64_t i = 0; i < approvals && !failed(); ++i) approval(run, run.approvals.emplace_back());
     std::uint64_t receipts = u64();
     for (std::uint64_t i = 0; i < receipts && !failed(); ++i) receipt(run, run.receipts.emplace_back());
+    if (run.workflow->name.text == task_workflow_name && !failed()) task(run);
     // What a question asks about must be there to be settled.
     for (const Step& each : run.steps)
       if (each.doubt && !failed() && !find_receipt(run, *each.doubt)) fail();
@@ -266,6 +302,53 @@ class Reader : public ByteReader {
     out->occurred_at = moment();
     out->cause = diagnostic(depth + 1);
     return out;
+  }
+
+  TaskExecution execution(const Run& run, int number) {
+    TaskExecution out;
+    out.number = number;
+    out.run.bits = id();
+    out.session = text();
+    out.resumes = flag();
+    out.message = text();
+    out.queued_at = since(run.created_at);
+    out.started_at = since(run.created_at);
+    out.ended_at = since(run.created_at);
+    if (std::uint64_t outcome = u64(); outcome > enum_count<TaskState>)
+      fail();
+    else if (outcome > 0)
+      out.outcome = static_cast<TaskState>(outcome - 1);
+    out.cost = money();
+    return out;
+  }
+
+  std::vector<TaskId> ids() {
+    std::vector<TaskId> out;
+    std::uint64_t size = u64();
+    for (std::uint64_t i = 0; i < size && !failed(); ++i) out.push_back(TaskId{id()});
+    return out;
+  }
+
+  void task(Run& run) {
+    auto spec = parse_task_spec(run.input);
+    if (!spec) return fail();
+    Task out;
+    out.spec = std::move(*spec);
+    out.state = word<TaskState>();
+    std::uint64_t executions = u64();
+    for (std::uint64_t i = 0; i < executions && !failed(); ++i)
+      out.executions.push_back(execution(run, static_cast<int>(i) + 1));
+    out.question = text();
+    out.asked_by.text = text();
+    out.asked_under = u64();
+    out.asked_about = optional_id<TaskId>();
+    out.answer = text();
+    out.rejection_comment = text();
+    out.subtasks = ids();
+    out.dropped = ids();
+    out.updated_at = since(run.created_at);
+    out.deleted = flag();
+    run.task = std::make_shared<const Task>(std::move(out));
   }
 
   void step(const Run& run, Step& step) {

@@ -315,7 +315,7 @@ std::optional<RunId> Engine::create_run(NewRun request, Reply<RunAnswer> reply) 
     return id;
   }
   CreateRun command{.tenant = request.tenant,
-                    .id = ids_.make<RunId>(clock_.now()),
+                    .id = request.id ? *request.id : ids_.make<RunId>(clock_.now()),
                     .workflow = workflow,
                     .workspace = std::move(request.workspace),
                     .provider = request.provider,
@@ -324,7 +324,7 @@ std::optional<RunId> Engine::create_run(NewRun request, Reply<RunAnswer> reply) 
                     .trigger_type = std::move(request.trigger_type),
                     .trigger_ref = std::move(request.trigger_ref),
                     .idempotency = std::move(request.idempotency),
-                    .retry_of = {},
+                    .retry_of = request.retry_of,
                     .budget = request.budget,
                     .timeout = request.timeout};
   Resident& resident = create(command);
@@ -383,7 +383,7 @@ RunAnswer Engine::answer_of_new(const Resident& resident) const {
 
 void Engine::command(TenantId tenant, RunId run, const RunCommand& command, Reply<RunAnswer> reply) {
   Resident* resident = find(tenant, run);
-  if (!resident) return answer_with<RunAnswer>(reply, no_such("run"));
+  if (!resident || resident->run.task) return answer_with<RunAnswer>(reply, no_such("run"));
   std::optional<Refusal> refusal;
   if (const auto* resolve = std::get_if<ResolveApproval>(&command)) {
     ResolveApproval identified = *resolve;
@@ -420,7 +420,7 @@ void Engine::answer(TenantId tenant, RunId run, const StepId& step, JsonText tex
 std::optional<RunId> Engine::retry(TenantId tenant, RunId run, Actor by, Reply<RunAnswer> reply,
                                    std::shared_ptr<const Idempotency> idempotency) {
   Resident* resident = find_verified(tenant, run);
-  if (!resident) return answer_with<RunAnswer>(reply, no_such("run")), std::nullopt;
+  if (!resident || resident->run.task) return answer_with<RunAnswer>(reply, no_such("run")), std::nullopt;
   auto retrying = [&](RunId made) {
     return [=](Engine& engine, Reply<RunAnswer> once_more) {
       engine.redirects_[made] = engine.retry(tenant, run, by, std::move(once_more), idempotency);
@@ -442,7 +442,7 @@ std::optional<RunId> Engine::retry(TenantId tenant, RunId run, Actor by, Reply<R
 
 void Engine::report_status(TenantId tenant, RunId run, StatusReport report, Reply<RunAnswer> reply) {
   Resident* resident = find_verified(tenant, run);
-  if (!resident) return answer_with<RunAnswer>(reply, no_such("run"));
+  if (!resident || resident->run.task) return answer_with<RunAnswer>(reply, no_such("run"));
   // The transition that leads there from here; when there is none, any that leads there is refused as it should be.
   std::optional<RunTrigger> trigger;
   for (const auto& row : run_table)

@@ -31,10 +31,12 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <variant>
 #include <vector>
 
 #include "core/decide.h"
+#include "core/task_command.h"
 #include "core/tenant.h"
 #include "engine/clock.h"
 #include "engine/lease.h"
@@ -83,6 +85,27 @@ struct NewRun {
   std::optional<Money> budget;
   std::optional<Duration> timeout;
   bool is_house = false;  // pawl's own doing: of a workflow that nobody else may start (core/notices.h)
+  std::optional<RunId> id = {};        // chosen beforehand: nobody else has it
+  std::optional<RunId> retry_of = {};
+};
+
+struct NewTask {
+  TenantId tenant;
+  WorkspaceName workspace{"default"};
+  TaskSpec spec;
+  Actor by;
+  std::shared_ptr<const Idempotency> idempotency;
+};
+
+// Where a task stands once it has followed the world around it.
+struct TaskStanding {
+  bool exists = false;  // and is not deleted
+  // Something around it is being written at this moment, or it has to be looked at once more: ask again.
+  bool is_unsettled = false;
+  TaskState state = TaskState::pending;
+  TaskPriority priority = TaskPriority::normal;
+  std::optional<TaskId> parent;
+  std::vector<TaskId> waits_for;  // while it is queued: those it depends on that are not completed
 };
 
 // What the gate says to a worker that proposes an action.
@@ -261,6 +284,20 @@ class Engine {
   void report_status(TenantId tenant, RunId run, StatusReport report, Reply<RunAnswer> reply);
   // The run as decided so far; the answer waits for it to be durable like any other.
   void inspect(TenantId tenant, RunId run, Reply<std::shared_ptr<const Run>> reply);
+
+  // Tasks. engine_tasks.cc has that part.
+  // Whether the tenant has what tasks are made of: the workflows of pawl's own that they need.
+  bool can_make_tasks(TenantId tenant, TaskAgent agent);
+  // Publishes those; the answer comes once they can be used.
+  void prepare_tasks(TenantId tenant, TaskAgent agent, Reply<WorkflowRef> reply);
+  // As create_run().
+  std::optional<RunId> create_task(NewTask request, Reply<RunAnswer> reply);
+  void command_task(TenantId tenant, TaskId task, const TaskCommand& command, Reply<RunAnswer> reply);
+  // The stream of the task, and in it the task; the answer waits for it to be durable.
+  void inspect_task(TenantId tenant, TaskId task, Reply<std::shared_ptr<const Run>> reply);
+  // Brings the task to where its run, its subtasks and those it depends on have it, and does what it needs for that: makes
+  // its run, passes an answer on, ends a run that nobody wants any more. Done twice, it is as if done once.
+  void follow_task(TenantId tenant, TaskId task, Reply<TaskStanding> reply);
 
   // The gate: every effect outside passes here first. engine_gate.cc has that part.
   struct ActionRequest {
@@ -486,6 +523,18 @@ class Engine {
     remove_slack(tenant, by, std::move(reply));
   }
 
+  // Tasks.
+  Resident* find_task(TenantId tenant, TaskId task);
+  std::optional<Refusal> decide_and_apply(Resident& resident, const TaskCommand& command);
+  std::optional<Refusal> task_problem(const NewTask& request);
+  bool waits_for_any(TenantId tenant, std::vector<TaskId> from, TaskId wanted);
+  // Nothing when some of it is not durable.
+  std::optional<FollowTask> look_around_task(Resident& resident, Resident*& run);
+  std::optional<Relative> relative(TenantId tenant, TaskId task);
+  NewRun carrying_run(const Run& task) const;
+  std::optional<Refusal> answer_task(Resident& resident, AnswerTask command, Resident*& other);
+  std::array<Incarnation, 2> basis_of(const Resident& resident, const Resident* other) const;
+
   // The gate.
   std::optional<ProposeAction::Holder> find_holder(TenantId tenant, RunId run, const std::string& key);
   std::optional<int> writes_max_of(const Run& run) const;
@@ -595,6 +644,9 @@ class Engine {
   EngineStats stats_;
   LeaseLost lease_lost_;
   bool winding_down_ = false;
+
+  // Tasks that were seen to be completed, which is for ever: a parent of many need not fetch them all for each that ends.
+  std::unordered_set<TaskId> completed_tasks_;
 
   // With several servers.
   Incarnation incarnations_ = 0;

@@ -163,7 +163,7 @@ void Engine::lose(const Lost& lost) {
   const Run& run = resident.run;
   if (lost.capped) {
     capped_[{run.tenant, run.workflow->name}] = clock_.now() + capped_for;
-    scheduler_.count_held_back(run.tenant, &HeldBack::max_concurrency);
+    scheduler_.count_held_back(run.tenant, lost.is_pace ? &HeldBack::max_runs_per_min : &HeldBack::max_concurrency);
   }
   may_be_ready_ = true;
   auto of_it = [&](const Lease& lease) { return lease.run == run.id; };
@@ -327,9 +327,11 @@ bool Engine::refill() {
 
 bool Engine::refill(std::span<const ToolName> tools, std::size_t wanted, std::optional<TenantId> only) {
   wanted = std::min(wanted, refill_max);
-  auto taken = shared_->take_ready(tools, wanted, ready_hold, only);
-  if (taken.size() >= wanted) may_be_ready_ = true;
-  for (TakenStep& each : taken) {
+  Taken taken = shared_->take_ready(tools, wanted, ready_hold, only);
+  for (const auto& [tenant, is_pace] : taken.held_back)
+    scheduler_.count_held_back(tenant, is_pace ? &HeldBack::max_runs_per_min : &HeldBack::max_concurrency);
+  if (taken.steps.size() >= wanted) may_be_ready_ = true;
+  for (TakenStep& each : taken.steps) {
     auto found = residents_.find(each.step.run);
     if (found == residents_.end())
       adopt(std::move(each.row));
@@ -339,7 +341,7 @@ bool Engine::refill(std::span<const ToolName> tools, std::size_t wanted, std::op
     if (found != residents_.end()) std::erase(found->second->left, each.step.step);
     scheduler_.add(each.step);
   }
-  return !taken.empty();
+  return !taken.steps.empty();
 }
 
 // ---- The others

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace pawl {
 
@@ -105,8 +106,15 @@ void Following::see_frame(const KeptFrame& frame) {
 
 Following::Progress Following::go_on() {
   auto held = store_.follow(name_, options_.hold);
-  if (!held) return Progress::elsewhere;
-  Position position = *held;
+  if (!held) {
+    held_at_.reset();
+    seen_.reset();
+    return Progress::elsewhere;
+  }
+  const Position before = *held;
+  if (held_at_ != before) follower_.took_over();
+  held_at_ = before;
+  Position position = std::max(before, std::exchange(seen_, {}).value_or(0));
   Position end = find_end();
   end_ = end;
   bool wants_any = false;
@@ -114,7 +122,6 @@ Following::Progress Following::go_on() {
     std::lock_guard lock(mutex_);
     wants_any = !wanted_.empty();
   }
-  const Position before = position;
   if (!wants_any) position = std::max(position, end);
   for (std::size_t bytes = 0; position < end && bytes < options_.batch_bytes_max;) {
     auto frame = store_.frame_after(position);
@@ -133,11 +140,16 @@ Following::Progress Following::go_on() {
     bytes += frame->parts.size();
     position = frame->position;
   }
+  position_ = position;
   if (position > before) {
+    if (wants_any && std::chrono::steady_clock::now() < follower_.settles_at()) {
+      seen_ = position;
+      return position < end ? Progress::behind : Progress::waiting;
+    }
     if (wants_any) follower_.settle();
     store_.followed(name_, position);
+    held_at_ = position;
   }
-  position_ = position;
   return position < end ? Progress::behind : Progress::caught_up;
 }
 
@@ -149,11 +161,12 @@ void Following::work() {
     {
       std::unique_lock lock(mutex_);
       // Whose follower it is, or is not, is looked at now and then only.
-      bool waits_for_time = failed || progress == Progress::elsewhere || (!shared_ && wanted_.empty());
+      bool waits_for_time = failed || progress == Progress::elsewhere;
       auto until = soon(shared_ && !waits_for_time ? options_.look_period : options_.pause);
+      if (progress == Progress::waiting) until = std::min(until, follower_.settles_at());
       changed_.wait_until(lock, until, [&] {
         if (ending_) return true;
-        if (waits_for_time) return false;
+        if (waits_for_time || (!shared_ && wanted_.empty())) return false;
         return progress == Progress::behind || (shared_ ? may_have_grown_ : last_ > position_);
       });
       if (ending_) break;

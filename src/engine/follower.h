@@ -13,6 +13,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -50,6 +51,11 @@ class Follower {
   virtual void see(const JournalEvent& event) = 0;
   // Returns once all that follows from what it has seen is durable. What it throws makes it see the same again, later.
   virtual void settle() = 0;
+  // It may take more before it settles what it has seen, until this moment.
+  virtual std::chrono::steady_clock::time_point settles_at() const { return {}; }
+  // Its place is this server's now: at the start, and when another server had it in between. What it remembers of what it
+  // saw may be behind, and is seen again unless it was settled.
+  virtual void took_over() {}
   // These frames are not kept any more. It may make up for them from the tables, before settle() returns.
   virtual void missed(Position /*first*/, Position /*last*/) {}
 };
@@ -87,7 +93,7 @@ class Following {
   Position end() const { return end_.load(std::memory_order_relaxed); }
 
  private:
-  enum class Progress { caught_up, behind, elsewhere };
+  enum class Progress { caught_up, behind, waiting, elsewhere };
 
   void work();
   Progress go_on();
@@ -111,7 +117,10 @@ class Following {
   bool may_have_grown_ = true;
   bool ending_ = false;
 
-  std::map<TenantId, std::uint64_t> known_;  // the thread's own: how far each tenant's stream was when it was learned
+  // The thread's own.
+  std::optional<Position> held_at_;          // where it left its place, while that is this server's
+  std::optional<Position> seen_;             // beyond that: not settled yet
+  std::map<TenantId, std::uint64_t> known_;  // how far each tenant's stream was when it was learned
   std::thread thread_;
 };
 

@@ -34,6 +34,10 @@ struct StepIdOf {
   const StepId* operator()(const ReceiptMoved&) const { return nullptr; }
   const StepId* operator()(const ActionDenied&) const { return nullptr; }
   const StepId* operator()(const ActionFound&) const { return nullptr; }
+  const StepId* operator()(const TaskMoved&) const { return nullptr; }
+  const StepId* operator()(const TaskAsked&) const { return nullptr; }
+  const StepId* operator()(const TaskSubtask&) const { return nullptr; }
+  const StepId* operator()(const TaskDeleted&) const { return nullptr; }
   const StepId* operator()(const TransitionRefused&) const { return nullptr; }
 };
 

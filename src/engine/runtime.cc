@@ -119,6 +119,7 @@ void Runtime::decide_urgent() {
   {
     std::lock_guard lock(inbox_mutex_);
     std::swap(urgent, inbox_.urgent);
+    known_durable_ = durable_;
   }
   begin_turn();
   for (auto& task : urgent) task(engine_);
@@ -164,6 +165,7 @@ bool Runtime::receive(Inbox& taken) {
     inbox_changed_.wait_for(lock, wait, has_news);
   }
   taken = std::exchange(inbox_, {});
+  known_durable_ = durable_;
   return !stopping_ && !failed_;
 }
 
@@ -180,13 +182,24 @@ void Runtime::hand_over(Turn turn) {
 
 // Whoever asks may have heard already that what this server wrote is durable, and have had it changed at another one since.
 void Runtime::begin_turn() {
-  engine_.durable(durable_.load(std::memory_order_acquire));
+  engine_.durable(known_durable_);
   engine_.requests_came();
+}
+
+// Before anybody hears of it. In one step: whoever takes what is asked for, and with it how far all is durable, is given
+// first what of that was lost.
+void Runtime::note_durable(std::optional<Position> position, std::vector<Lost> lost) {
+  {
+    std::lock_guard lock(inbox_mutex_);
+    if (position) durable_ = *position;
+    if (lost.empty()) return;
+    inbox_.urgent.push_back([lost = std::move(lost)](Engine& engine) { engine.lose(lost); });
+  }
+  inbox_changed_.notify_one();
 }
 
 void Runtime::end_turn() {
   still_clock_.read();
-  engine_.durable(durable_.load(std::memory_order_acquire));
   engine_.advance();
   hand_over(engine_.take_turn());
 }
@@ -234,7 +247,7 @@ void Runtime::decide_loop() try {
 }
 
 // Answers what holds; the rest goes back to be decided again.
-void Runtime::settle(std::vector<Turn>& turns, std::vector<Lost> lost) {
+void Runtime::settle(std::vector<Turn>& turns) {
   Again again;
   News news;
   for (Turn& turn : turns) {
@@ -249,11 +262,8 @@ void Runtime::settle(std::vector<Turn>& turns, std::vector<Lost> lost) {
   if (!news.empty()) shared_->tell(news, {});
   if (news.ready) post_urgent([](Engine& engine) { engine.ready_is_durable(); });
   if (news.events && options_.on_events) options_.on_events();
-  if (lost.empty() && again.empty()) return;
-  post_urgent([lost = std::move(lost), again = std::move(again)](Engine& engine) mutable {
-    engine.lose(lost);
-    engine.decide_again(std::move(again));
-  });
+  if (again.empty()) return;
+  post_urgent([again = std::move(again)](Engine& engine) mutable { engine.decide_again(std::move(again)); });
 }
 
 void Runtime::listen_loop() try {
@@ -297,12 +307,14 @@ void Runtime::write_loop() try {
       losses_.add(lost_now, frames);
       lost.insert(lost.end(), lost_now.begin(), lost_now.end());
       if (!lost_now.empty()) losses_.strike(frames);
-      durable_.store(frames.back().position, std::memory_order_release);
+      note_durable(frames.back().position, std::move(lost));
       if (options_.on_durable)
         for (Frame& frame : frames) options_.on_durable(frame);
+    } else {
+      note_durable({}, std::move(lost));
     }
     if (shared_) {
-      settle(turns, std::move(lost));
+      settle(turns);
       store_.tidy();  // now and then; a server among others may never be idle
     } else {
       for (Turn& turn : turns) turn.release();

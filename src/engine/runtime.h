@@ -108,7 +108,8 @@ class Runtime : public LeaseBroker {
   void end_turn();
   void hand_over(Turn turn);
   void write_loop();
-  void settle(std::vector<Turn>& turns, std::vector<Lost> lost);
+  void note_durable(std::optional<Position> position, std::vector<Lost> lost);
+  void settle(std::vector<Turn>& turns);
   void listen_loop();
   void fail(const std::string& reason);
   void drop_inbox();
@@ -133,7 +134,8 @@ class Runtime : public LeaseBroker {
   std::size_t turns_bytes_ = 0;
   bool decided_all_ = false;
 
-  std::atomic<Position> durable_{0};
+  Position durable_ = 0;        // with inbox_mutex_
+  Position known_durable_ = 0;  // the deciding thread's own
   std::atomic<bool> failed_{false};
   Losses losses_;  // the writer's
   std::atomic<bool> ending_{false};

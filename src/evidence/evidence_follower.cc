@@ -21,14 +21,6 @@ bool ends_run(std::string_view line) {
 
 }  // namespace
 
-void EvidenceFollower::end() {
-  {
-    std::lock_guard lock(mutex_);
-    ending_ = true;
-  }
-  changed_.notify_all();
-}
-
 void EvidenceFollower::see(const JournalEvent& event) {
   Pending& pending = pending_[event.stream.tenant];
   if (event.stream.is_tenant()) {
@@ -43,18 +35,20 @@ void EvidenceFollower::see(const JournalEvent& event) {
 
 void EvidenceFollower::missed(Position, Position) { missed_ = true; }
 
-void EvidenceFollower::wait_for_turn() {
+std::chrono::steady_clock::time_point EvidenceFollower::settles_at() const {
   const bool is_full = std::ranges::any_of(
       pending_, [](const auto& each) { return each.second.runs.size() >= checkpoint_entries_max - 1; });
-  if (is_full) return;
-  std::unique_lock lock(mutex_);
-  if (changed_.wait_until(lock, next_, [&] { return ending_; })) throw EvidenceFailure("the server is being stopped");
+  return is_full ? std::chrono::steady_clock::time_point{} : next_;
+}
+
+void EvidenceFollower::took_over() {
+  pending_.clear();
+  missed_ = false;
 }
 
 void EvidenceFollower::settle() {
   std::erase_if(pending_, [](const auto& each) { return each.second.runs.empty() && !each.second.has_moved; });
   if (pending_.empty() && !missed_) return;
-  wait_for_turn();
   if (missed_)
     for (const Tenant& tenant : store_.tenants()) notary_.cover_all(tenant.id);
   missed_ = false;

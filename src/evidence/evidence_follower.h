@@ -6,9 +6,7 @@
 // same bytes, and recorded once.
 #pragma once
 
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <set>
 #include <vector>
 
@@ -34,13 +32,12 @@ class EvidenceFollower final : public Follower {
   EvidenceFollower(Notary& notary, Store& store, Artifacts& artifacts, Options options)
       : notary_(notary), store_(store), artifacts_(artifacts), options_(options) {}
 
-  // From any thread: what waits for its time gives up, and is seen again at the next start.
-  void end();
-
   std::string name() const override { return "evidence"; }
   bool wants(const Tenant&) const override { return true; }
   void see(const JournalEvent& event) override;
   void settle() override;
+  std::chrono::steady_clock::time_point settles_at() const override;
+  void took_over() override;
   void missed(Position first, Position last) override;
 
  private:
@@ -49,7 +46,6 @@ class EvidenceFollower final : public Follower {
     std::set<RunId> ended;    // of which a bundle may be due
     bool has_moved = false;   // the tenant's own stream, and not by a checkpoint
   };
-  void wait_for_turn();
   void store_bundles(TenantId tenant, Pending& pending);
   bool is_stored(TenantId tenant, const BundleStored& stored);
 
@@ -60,10 +56,6 @@ class EvidenceFollower final : public Follower {
   std::map<TenantId, Pending> pending_;
   bool missed_ = false;
   std::chrono::steady_clock::time_point next_{};
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool ending_ = false;
 };
 
 }  // namespace pawl

@@ -70,6 +70,11 @@ class Redaction {
   void operator()(ApprovalVoted&) {}
   void operator()(ApprovalMoved&) {}
   void operator()(ReceiptRepeated&) {}
+  // Bundles are made of runs, so none of these is ever in one.
+  void operator()(TaskMoved&) {}
+  void operator()(TaskAsked&) {}
+  void operator()(TaskSubtask&) {}
+  void operator()(TaskDeleted&) {}
   void operator()(TransitionRefused&) {}
 
  private:

@@ -7,6 +7,7 @@
 
 #include "core/event.h"
 #include "core/run_lifecycle.h"
+#include "core/task.h"
 #include "crypto/sha256.h"
 
 namespace pawl::notify {
@@ -56,15 +57,20 @@ std::string envelope_id(RunId run, std::uint64_t seq) {
 }
 
 object envelope_of(const JournalEvent& event, const object& parsed, std::string_view workflow) {
-  std::string run = event.run().str();
+  bool is_task = workflow == task_workflow_name;
+  std::string run = is_task ? task_of_stream(event.run()).str() : event.run().str();
   std::string_view type = parsed.at("type").get_string();
-  object data{{"tenant", event.tenant.name}, {"run_id", run}, {"workflow", workflow}, {"seq", event.seq}};
+  object data{{"tenant", event.tenant.name}, {is_task ? "task_id" : "run_id", run}, {"seq", event.seq}};
+  if (!is_task) data["workflow"] = workflow;
   if (auto status = status_after(type)) data["status"] = to_string(*status);
   object details = without_content(parsed).as_object();
+  // An answer, a comment: what people and agents say to each other.
+  if (const Json* message = details.if_contains("message"); message && is_task)
+    details["message"] = object{{"bytes", message->as_string().size()}, {"sha256", sha256(message->as_string()).hex()}};
   data["event"] = details;
   object out{{"specversion", "1.0"},
              {"id", envelope_id(event.run(), event.seq)},
-             {"source", "/tenants/" + event.tenant.name + "/runs/" + run},
+             {"source", "/tenants/" + event.tenant.name + (is_task ? "/tasks/" : "/runs/") + run},
              {"type", std::string("pawl.") + std::string(type)},
              {"subject", run},
              {"time", print_time({parsed.at("at").to_number<std::int64_t>()})},

@@ -60,7 +60,7 @@ void WebhookFollower::remember(RunId run, std::string workflow) {
 
 const std::string& WebhookFollower::workflow_of(const JournalEvent& event, const object& parsed) {
   if (auto known = workflows_.find(event.run()); known != workflows_.end()) return known->second;
-  if (const Json* workflow = parsed.if_contains("workflow"); workflow && parsed.at("type") == "run.created") {
+  if (const Json* workflow = parsed.if_contains("workflow"); workflow && (parsed.at("type") == "run.created" || parsed.at("type") == "task.created")) {
     remember(event.run(), std::string(workflow->get_string()));
   } else {
     auto run = reach_.runtime->ask<std::shared_ptr<const Run>>(
@@ -84,9 +84,10 @@ void WebhookFollower::see(const JournalEvent& event) {
   for (const auto& [name, webhook] : event.tenant.webhooks) {
     bool wanted = webhook.is_enabled() && webhook.since <= at &&
                   std::ranges::any_of(webhook.events, [&](const auto& each) { return matches_event(each, type); });
-    if (!wanted && type != "run.created") continue;
+    if (!wanted && type != "run.created" && type != "task.created") continue;
     const std::string& workflow = workflow_of(event, parsed);
-    if (is_house_name(workflow)) return;
+    // A task is somebody's own, though its stream is of a workflow of pawl's.
+    if (is_house_name(workflow) && workflow != task_workflow_name) return;
     if (!wanted) continue;
     if (!envelope) envelope = envelope_of(event, parsed, workflow);
     makings_.publish(event.stream.tenant, webhook_workflow(name), webhook_workflow_source(name));

@@ -19,6 +19,16 @@ struct TakenStep {
   RunRow row;
 };
 
+// What was taken from the queue, and of whom something was left in it because a cap has no room for it.
+struct Taken {
+  struct HeldBack {
+    TenantId tenant;
+    bool is_pace = false;  // by max_runs_per_min; otherwise by max_concurrency
+  };
+  std::vector<TakenStep> steps;
+  std::vector<HeldBack> held_back;
+};
+
 // What one server tells the others. It only wakes them: each finds the same by looking now and then.
 struct News {
   bool ready = false;   // steps wait in the queue
@@ -47,8 +57,8 @@ class SharedStore : public Store {
   // Ready steps for any of these tools that nobody has in hand, with their runs: of each tenant at most `per_tenant`, and
   // no more than its caps leave room for; steps of runs that have started first, oldest run first. They are this
   // server's until `hold` has passed. `only`: of this tenant.
-  virtual std::vector<TakenStep> take_ready(std::span<const ToolName> tools, std::size_t per_tenant, Duration hold,
-                                            std::optional<TenantId> only) = 0;
+  virtual Taken take_ready(std::span<const ToolName> tools, std::size_t per_tenant, Duration hold,
+                           std::optional<TenantId> only) = 0;
   // What is written of tenants: the sequence number of each, and one with its head.
   virtual std::vector<std::pair<TenantId, std::uint64_t>> tenant_heads() = 0;
   virtual std::optional<std::pair<Tenant, Hash>> load_tenant(TenantId tenant) = 0;

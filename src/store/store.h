@@ -228,7 +228,8 @@ IdBits oldest_id_since(Instant since);
 struct Lost {
   StreamKey key;
   std::uint64_t incarnation = 0;  // as in the fold; 0 for a tenant
-  bool capped = false;            // not because somebody else had written it, but because a cap is reached
+  bool capped = false;            // not because somebody else had written it, but because a cap is reached,
+  bool is_pace = false;           // namely max_runs_per_min
 };
 
 class SharedStore;

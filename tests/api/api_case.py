@@ -7,15 +7,18 @@ import json
 import os
 import pathlib
 import re
-import secrets
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 import urllib.parse
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "postgres"))
+from database import new_database  # noqa: E402
 
 PAWL = os.environ.get("PAWL") or str(pathlib.Path(__file__).parents[2] / "build/release/pawl")
 # Sanitized builds on a busy machine take their time.
@@ -123,6 +126,11 @@ def with_query(path, query):
     return path + ("?" + urllib.parse.urlencode(query) if query else "")
 
 
+def is_of_test(message):
+    """Checkpoints are made whenever their time has come."""
+    return message.get("event", {}).get("type") != "checkpoint.made"
+
+
 class Feed:
     """Server-sent events, read by hand."""
 
@@ -164,8 +172,8 @@ class Feed:
                 self.resume_at = fields["data"]
                 continue
             self.last_id = fields.get("id", self.last_id)
-            if "data" in fields:
-                return json.loads(fields["data"])
+            if "data" in fields and is_of_test(message := json.loads(fields["data"])):
+                return message
 
     def take(self, count):
         return [self.next() for _ in range(count)]
@@ -199,17 +207,6 @@ class Feed:
 
     def close(self):
         self.sock.close()
-
-
-def new_database():
-    """The address of an empty one, beside a PostgreSQL that tests/postgres/cluster started; None when there is none."""
-    if "PAWL_PG_PORT" not in os.environ:
-        return None
-    name = f"api_{os.getpid()}_{secrets.token_hex(4)}"
-    host, port = os.environ["PAWL_PG_HOST"], os.environ["PAWL_PG_PORT"]
-    subprocess.run(["psql", "-X", "-q", "-h", host, "-p", port, "-U", "postgres", "-c",
-                    f"CREATE DATABASE {name} OWNER pawl", "postgres"], check=True, stdin=subprocess.DEVNULL)
-    return f"postgres://pawl@127.0.0.1:{port}/{name}"
 
 
 class Server:

@@ -7,7 +7,7 @@ import unittest
 from json_schema import Schemas
 from served_case import ServedCase
 
-NOBODY = {"RunId": "run_01kaw3v9m8f2hr4x6q0t7c5ezy", "ApprovalId": "apr_01kaw3v9m8f2hr4x6q0t7c5ezy",
+NOBODY = {"TaskId": "task_00000000000000000000000000", "RunId": "run_01kaw3v9m8f2hr4x6q0t7c5ezy", "ApprovalId": "apr_01kaw3v9m8f2hr4x6q0t7c5ezy",
           "KeyId": "key_01kaw3v9m8f2hr4x6q0t7c5ezy", "ReceiptId": "rcp_01kaw3v9m8f2hr4x6q0t7c5ezy",
           "LeaseId": "run_01kaw3v9m8f2hr4x6q0t7c5ezy:nobody", "Name": "nobody"}
 
@@ -86,8 +86,8 @@ class Answers(OpenApiCase):
     def test_every_operation_answers_as_described(self):
         self.called = set()
         for part in (self.publish, self.carry_a_run, self.refuse_and_retry, self.pass_the_gate, self.prove, self.report,
-                     self.make_many, self.govern, self.administer, self.know_people, self.tell_others, self.operate,
-                     self.listen_to_agents, self.follow):
+                     self.make_many, self.govern, self.administer, self.know_people, self.tell_others, self.ask_for_things,
+                     self.operate, self.listen_to_agents, self.follow):
             part()
         self.assertEqual(set(self.operations), self.called)
 
@@ -314,6 +314,66 @@ class Answers(OpenApiCase):
         self.call("get_slack", expect=200)
         self.call("receive_slack_action", "payload=%7B%7D", expect=401)
         self.call("remove_slack", expect=200)
+
+    def task_in(self, task, state):
+        for _ in range(1000):
+            seen = self.call("get_task", id=task, expect=200)
+            if seen["state"] == state:
+                return seen
+            time.sleep(0.01)
+        self.fail(f"{task} is not {state}: {seen}")
+
+    def take_agent(self):
+        body = {"worker": "w", "tools": ["agent.command"], "max": 1, "wait": "30s"}
+        lease = self.call("take_leases", body, expect=200)["leases"][0]
+        return {"lease_id": lease["lease_id"], "token": lease["token"]}
+
+    def ask_for_things(self):
+        once = {"Idempotency-Key": "task-17"}
+        for status in (201, 200):
+            self.call("create_task", self.example("NewTask"), headers=once, expect=status)
+        self.call("create_task", {"title": "t", "workflow": "ship-order"}, headers=once, expect=422)
+        self.call("create_task", {"title": "t", "workflow": "nobody"}, expect=422)
+        self.call("create_task", {"title": "t", "workflow": "ship-order", "depends_on": [NOBODY["TaskId"]]}, expect=422)
+        self.call("create_task", {"title": "t"}, expect=400)
+        wanted = {"title": "t", "agent": "command", "prompt": "p", "command": ["true"]}
+        task = self.call("create_task", wanted, expect=201)["id"]
+        cycle = {**wanted, "parent_task_id": task, "depends_on": [task]}
+        self.call("create_task", cycle, expect=409)
+        self.call("create_task", {**wanted, "prompt": "p" * 300_000}, expect=400)
+        self.call("run_task", id=task, expect=200)
+        self.call("run_task", id=task, expect=409)
+        self.call("delete_task", id=task, expect=409)
+        lease = self.take_agent()
+        self.call("ask", {"token": lease["token"], "question": "why?"}, id=lease["lease_id"], expect=200)
+        self.task_in(task, "BLOCKED")
+        self.call("answer_task", self.example("TaskAnswer"), id=task, expect=200)
+        self.call("answer_task", self.example("TaskAnswer"), id=task, expect=409)
+        self.call("answer_task", id=task, expect=400)
+        self.call("complete_leases", {"items": [self.take_agent()]}, expect=200)
+        self.task_in(task, "READY")
+        self.call("reject_task", self.example("TaskRejection"), id=task, expect=200)
+        self.call("reject_task", id=task, expect=409)
+        self.call("run_task", id=task, expect=200)
+        self.call("complete_leases", {"items": [self.take_agent()]}, expect=200)
+        self.task_in(task, "READY")
+        self.call("accept_task", id=task, expect=200)
+        self.call("accept_task", id=task, expect=409)
+        self.call("list_task_events", id=task, query="?limit=3", expect=200)
+        self.call("list_task_events", id=NOBODY["TaskId"], expect=404)
+        late = self.call("create_task", {**wanted, "timeout": "50ms"}, expect=201)["id"]
+        self.call("run_task", id=late, expect=200)
+        self.take_agent()
+        self.assertIsNotNone(self.task_in(late, "TIMED_OUT")["diagnostic"])
+        self.call("list_tasks", query="?state=TIMED_OUT&limit=1", expect=200)
+        self.call("list_tasks", query="?state=nobody", expect=400)
+        self.call("resume_task", id=late, expect=200)
+        self.call("resume_task", id=late, expect=409)
+        self.call("cancel_task", self.example("Reason"), id=late, expect=200)
+        self.task_in(late, "CANCELLED")
+        self.call("cancel_task", id=late, expect=409)
+        self.call("delete_task", id=late, expect=200)
+        self.call("get_task", id=late, expect=404)
 
     def operate(self):
         for name in ("get_health", "get_readiness", "get_metrics", "get_openapi"):

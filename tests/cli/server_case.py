@@ -1,9 +1,14 @@
 """What the tests share that have a server: the real one, on the test's own folder."""
 import json
+import pathlib
 import subprocess
+import sys
 import urllib.request
 
 from pawl_case import PAWL, PawlCase
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "postgres"))
+from database import new_database  # noqa: E402
 
 REMOTE = """
 workflow: remote
@@ -28,10 +33,20 @@ print(json.dumps({"twice": 2 * n, "run": os.environ["PAWL_RUN_ID"], "key": os.en
 
 
 class ServerCase(PawlCase):
+    store = None  # beside a PostgreSQL: the database that its server keeps its runs in
+
     def serve(self, *flags):
-        server = self.start("serve", "--listen", "127.0.0.1:0", *flags)
+        self.store = self.store or new_database()
+        store = ("--store", self.store) if self.store else ()
+        server = self.start("serve", "--listen", "127.0.0.1:0", *store, *flags)
         self.wait_until((self.data / "server.json").exists, "the server")
         return server
+
+    def verify_clean(self):
+        if not self.store:
+            return super().verify_clean()
+        done = subprocess.run([PAWL, "verify", "--store", self.store], capture_output=True, text=True)
+        self.assertIn("clean", self.expect(done, 0).stdout)
 
     def url(self):
         return json.loads((self.data / "server.json").read_text())["url"]

@@ -15,6 +15,7 @@
 #include "core/decide.h"
 #include "core/diagnostic.h"
 #include "core/receipt_lifecycle.h"
+#include "core/task_lifecycle.h"
 #include "core/reference.h"
 #include "core/run_lifecycle.h"
 #include "core/step_lifecycle.h"
@@ -64,7 +65,8 @@ TEST(Diagram, every_lifecycle_is_shown_whole) {
   const std::map<LifecycleName, std::size_t> rows{{LifecycleName::run, run_table.size()},
                                                   {LifecycleName::step, step_table.size()},
                                                   {LifecycleName::approval, approval_table.size()},
-                                                  {LifecycleName::receipt, receipt_table.size()}};
+                                                  {LifecycleName::receipt, receipt_table.size()},
+                                                  {LifecycleName::task, task_table.size()}};
   ASSERT_EQ(rows.size(), enum_count<LifecycleName>);
   for (auto [name, expected] : rows) {
     EXPECT_EQ(count(diagram(name, DiagramFormat::mermaid), ": "), expected) << to_string(name);

@@ -158,9 +158,9 @@ class MemoryStore final : public SharedStore {
       if (auto found = db_.runs.find(key); found != db_.runs.end()) out.push_back(found->second.row);
     return out;
   }
-  std::vector<TakenStep> take_ready(std::span<const ToolName> tools, std::size_t per_tenant, Duration hold,
-                                    std::optional<TenantId> only) override {
-    std::vector<TakenStep> out;
+  Taken take_ready(std::span<const ToolName> tools, std::size_t per_tenant, Duration hold,
+                   std::optional<TenantId> only) override {
+    Taken out;
     std::map<TenantId, std::size_t> taken;
     Instant now = db_.clock.now();
     for (auto& [key, each] : db_.runs) {
@@ -172,7 +172,7 @@ class MemoryStore final : public SharedStore {
           continue;
         ++taken[key.tenant];
         each.taken_until = now + hold;
-        out.push_back({step, each.row});
+        out.steps.push_back({step, each.row});
       }
     }
     return out;

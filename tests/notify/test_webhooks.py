@@ -67,6 +67,22 @@ class Webhooks(WebhookCase):
         self.assertEqual((succeeded["data"]["status"], succeeded["data"]["workflow"]), ("success", "order"))
         self.assertEqual(set(created["data"]["event"]["input"]), {"bytes", "sha256"})
 
+    def test_tell_of_tasks_and_not_of_what_is_said_in_them(self):
+        self.serve()
+        self.publish(ORDER)
+        receiver = self.receiver()
+        self.hook(receiver, "task.*")
+        task = self.request("POST", "/tasks", {"title": "t", "workflow": "order", "input": {"card": "4111"}})["id"]
+        self.request("POST", f"/tasks/{task}/run")
+        self.wait_for(receiver, task, "task.created", "task.queued", "task.started", "task.finished")
+        self.request("POST", f"/tasks/{task}/reject", {"comment": "there is dust"})
+        self.wait_for(receiver, task, "task.created", "task.queued", "task.started", "task.finished", "task.rejected")
+        created, *_, rejected = self.events(receiver, task)
+        self.assertEqual((created["source"], created["data"]["task_id"]), (f"/tenants/default/tasks/{task}", task))
+        self.assertEqual(set(created["data"]["event"]["input"]), {"bytes", "sha256"})
+        self.assertEqual(set(rejected["data"]["event"]["message"]), {"bytes", "sha256"})
+        self.assertEqual({item["status"] for item in self.deliveries()}, {"delivered"})
+
     def test_fit_what_receivers_check_them_with(self):
         self.serve()
         self.publish(ORDER)

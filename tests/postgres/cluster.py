@@ -16,6 +16,7 @@ import contextlib
 import glob
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -56,9 +57,18 @@ def binaries():
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Below those that the system gives to clients: one who insists on calling a server that is down could be given its
+    port, reach itself, and be in the way when the server is back."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as limits:
+        lowest = int(limits.read().split()[0])
+    while True:
+        port = random.SystemRandom().randrange(10_000, lowest)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def children_of(parent):

@@ -47,7 +47,7 @@ TEST_F(PostgresOpen, a_database_of_the_first_version_goes_on) {
   EXPECT_EQ(sql.number("SELECT count(*) FROM pawl.migrations"), postgres::schema_version);
   EXPECT_EQ(sql.one("SELECT 'fillfactor=45' = ANY(reloptions) FROM pg_class WHERE oid = 'pawl.runs'::regclass"), "t");
   EXPECT_TRUE(commit(*store, later(fold, 1, RunStatus::running)).empty());
-  EXPECT_TRUE(store->take_ready({{ToolName{"any"}}}, 1, Duration(1), {}).empty());
+  EXPECT_TRUE(store->take_ready({{ToolName{"any"}}}, 1, Duration(1), {}).steps.empty());
 }
 
 TEST_F(PostgresOpen, a_newer_database_is_refused) {

@@ -260,7 +260,7 @@ TEST_F(PostgresRace, no_step_is_in_two_hands_and_all_come_back) {
     std::multiset<RunId> taken;
     race(database_, [&](PostgresStore& store, int) {
       while (true) {
-        auto steps = store.take_ready(std::vector<ToolName>{{"tool-0"}}, 7, std::chrono::seconds(5), {});
+        auto steps = store.take_ready(std::vector<ToolName>{{"tool-0"}}, 7, std::chrono::seconds(5), {}).steps;
         if (steps.empty()) return;
         std::lock_guard lock(mutex);
         for (const TakenStep& step : steps) taken.insert(step.step.run);

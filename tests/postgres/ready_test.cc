@@ -32,7 +32,7 @@ class PostgresReady : public PostgresCase {
                               std::optional<TenantId> only = {}) {
     std::vector<ToolName> names;
     for (std::string& tool : tools) names.push_back({tool});
-    return store_->take_ready(names, per_tenant, hold, only);
+    return store_->take_ready(names, per_tenant, hold, only).steps;
   }
 
   std::unique_ptr<PostgresStore> store_ = database_.open();
@@ -93,9 +93,9 @@ TEST_F(PostgresReady, what_is_taken_is_nobodys_else_until_the_hold_is_over) {
   auto other = database_.open();
   std::vector<ToolName> tools{{"shell"}};
   EXPECT_EQ(take({"shell"}, 10, milliseconds(200)).size(), 1u);
-  EXPECT_TRUE(other->take_ready(tools, 10, long_hold, {}).empty());
+  EXPECT_TRUE(other->take_ready(tools, 10, long_hold, {}).steps.empty());
   std::this_thread::sleep_for(milliseconds(250));
-  EXPECT_EQ(other->take_ready(tools, 10, long_hold, {}).size(), 1u);
+  EXPECT_EQ(other->take_ready(tools, 10, long_hold, {}).steps.size(), 1u);
 }
 
 TEST_F(PostgresReady, what_the_writer_has_in_its_own_queue_is_left_to_it_for_a_moment) {

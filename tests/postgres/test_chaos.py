@@ -316,6 +316,11 @@ class Chaos(Town):
         finally:
             print(dict(self.done), f"{len(self.ledger.created)} runs, {len(self.target.calls)} effects by "
                   f"{sum(self.target.calls.values())} calls, the feed at {follower.moves} places", flush=True)
+            for server in self.servers:
+                if (code := server.process.poll()) is not None:
+                    self.broken.append(f"a server ended by itself with {code}:\n{server.log.read_text()[-2000:]}")
+            if self.broken:
+                print("broken:", *self.broken, sep="\n", flush=True)
         self.assertEqual(self.broken, [])
         self.assertGreater(self.done["fail_over"], 0)
         self.compare_with_ledger()

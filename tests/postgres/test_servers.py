@@ -1,13 +1,22 @@
 """Several real servers on one real PostgreSQL, spoken to over sockets: whatever is asked of one, the others know."""
 import itertools
 import json
+import os
+import pty
+import random
+import re
 import subprocess
+import sys
 import threading
 import unittest
 import urllib.error
 import urllib.parse
 import urllib.request
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "notify"))
+sys.path.insert(1, str(Path(__file__).parents[1] / "cli"))
+from notice_case import Receiver  # noqa: E402
 from town import GATE, LOCAL, PATIENCE_S, PAWL, REMOTE, Server, Town
 
 
@@ -131,6 +140,39 @@ class Together(Town):
         for run, numbers in seen.items():
             self.assertEqual(numbers, list(range(1, len(numbers) + 1)), run)
 
+    def test_tasks_go_on_at_whichever_server_is_left(self):
+        """Whatever one does is news to the others, and whoever follows them for all may be the one that dies."""
+        servers = [self.serve() for _ in range(3)]
+        dice = random.Random(3)
+        self.ask(servers[0], "PUT", "/workflows/remote", REMOTE.replace("{id: b,", "{id: c,").encode())
+        self.ask(servers[0], "PUT", "/workflows/local", LOCAL.encode())
+        parent = self.ask(dice.choice(servers), "POST", "/tasks", {"title": "all", "workflow": "remote"})["id"]
+        tasks = []
+        for number in range(40):
+            body = {"title": f"t{number}", "workflow": "local", "parent_task_id": parent,
+                    "depends_on": dice.sample(tasks, min(len(tasks), 3))}
+            tasks.append(self.ask(dice.choice(servers), "POST", "/tasks", body)["id"])
+        seen = self.ask(servers[1], "GET", f"/tasks/{parent}")
+        self.assertEqual(sorted(seen["subtasks"]), sorted(tasks), "whoever was told of a subtask, its parent waits for it")
+        self.ask(dice.choice(servers), "POST", f"/tasks/{parent}/run")
+        for _ in range(2):
+            lease = self.ask(dice.choice(servers), "POST", "/leases", {"worker": "w", "tools": ["test.work"], "wait": "20s"})["leases"][0]
+            item = {"lease_id": lease["lease_id"], "token": lease["token"]}
+            self.ask(dice.choice(servers), "POST", "/leases/complete", {"items": [item]})
+
+        def state(task, server=None):
+            return self.ask(server or dice.choice(servers), "GET", f"/tasks/{task}")["state"]
+
+        self.wait_for("the parent waits", lambda: state(parent) == "BLOCKED")
+        for number, task in enumerate(reversed(tasks)):
+            self.ask(dice.choice(servers), "POST", f"/tasks/{task}/run")
+            if number in (15, 30):
+                servers.pop(dice.randrange(len(servers))).kill()
+        self.wait_for("all are done", lambda: all(state(task) == "COMPLETED" for task in tasks))
+        self.wait_for("and so is their parent", lambda: state(parent) == "READY")
+        runs = [run for task in tasks for run in self.ask(servers[0], "GET", f"/tasks/{task}")["runs"]]
+        self.assertEqual(len(set(runs)), len(tasks), "each was done once")
+
     def test_it_works_through_a_pooler(self):
         pooled = self.cluster.pooled_url(self.name)
         a, b = self.serve(store=pooled), self.serve(store=pooled)
@@ -204,7 +246,96 @@ class Apart(Town):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
+class Notices(Town):
+    def test_webhooks_go_on_when_the_server_that_sent_them_is_gone(self):
+        receiver = Receiver(lambda request: (200, {}, ""))
+        self.addCleanup(receiver.close)
+        (self.place / "secrets" / "default").mkdir(parents=True)
+        (self.place / "secrets" / "default" / "HOOK").write_text("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
+        flags = ("--http-allow", "127.0.0.1", "--secrets-folder", str(self.place / "secrets"))
+        servers = [self.serve(*flags) for _ in range(3)]
+        self.ask(servers[0], "PUT", "/workflows/local", LOCAL.encode())
+        self.ask(servers[0], "PUT", "/webhooks/ended", {"url": receiver.url, "secret": "HOOK", "events": ["run.succeeded"]})
+        runs = []
+        # Each is killed in turn, so whoever sends is among them.
+        for server in servers[:2]:
+            runs += [self.ask(server, "POST", "/runs", {"workflow": "local"})["id"] for _ in range(20)]
+            server.kill()
+        runs += [self.ask(servers[2], "POST", "/runs", {"workflow": "local"})["id"] for _ in range(20)]
+        told = {}
+
+        def all_told():
+            for request in receiver.all():
+                told.setdefault(json.loads(request["body"])["subject"], set()).add(request["headers"]["webhook-id"])
+            return set(runs) <= set(told)
+
+        self.wait_for("every run's end was told", all_told)
+        self.assertEqual({run: len(told[run]) for run in runs}, dict.fromkeys(runs, 1), "each under one id, however often")
+
+
+class Fairness(Town):
+    SLOW = "workflow: slow\nsteps: [{id: a, tool: transform, with: {input: 1, jq: '[range(150000)] | add'}}]\n"
+
+    def test_a_tenant_with_little_to_do_does_not_wait_for_one_with_much_whatever_servers_they_ask(self):
+        a, b = self.serve("--worker-slots", "2"), self.serve("--worker-slots", "2")
+        self.ask(a, "POST", "/tenants", {"name": "small"})
+        made = self.ask(a, "POST", "/keys", {"name": "theirs", "role": "admin", "tenant": "small"})
+        small = {"Authorization": "Bearer " + made["key"]}
+        for headers in ((), small):
+            self.ask(a, "PUT", "/workflows/slow", self.SLOW.encode(), headers)
+        self.wait_for("the key is known", lambda: self.knows(b, small))
+        self.ask(a, "POST", "/runs/batch", {"items": [{"workflow": "slow"}] * 400})
+        self.ask(b, "POST", "/runs/batch", {"items": [{"workflow": "slow"}] * 10}, small)
+        self.wait_for("the small one's runs end", lambda: len(
+            self.ask(a, "GET", "/runs?status=success", headers=small)["items"]) == 10)
+        left = [self.ask(a, "GET", f"/runs?limit=500&status={status}")["items"] for status in ("created", "running")]
+        self.assertGreater(sum(map(len, left)), 200, "its ten were done among the first of the other's four hundred")
+
+    def knows(self, server, headers):
+        try:
+            return bool(self.ask(server, "GET", "/tenant", headers=headers))
+        except urllib.error.HTTPError:
+            return False
+
+
 class Moving(Town):
+    def test_a_move_that_is_killed_goes_on_where_it_was_and_shows_how_far_it_is(self):
+        server = self.make()
+        server.folder.mkdir()
+        served = subprocess.Popen([PAWL, "serve", "--data", server.folder, "--listen", server.listen], stderr=subprocess.DEVNULL)
+        self.addCleanup(served.kill)
+        self.wait_for("it serves", server.has_started)
+        self.ask(server, "PUT", "/workflows/remote", REMOTE.encode())
+        for _ in range(60):
+            self.ask(server, "POST", "/runs/batch", {"items": [{"workflow": "remote"}] * 500})
+        served.terminate()
+        served.wait(PATIENCE_S)
+        url = self.cluster.url(self.name)
+        command = [PAWL, "migrate", "--from", f"sqlite:{server.folder}", "--to", url]
+
+        def moved():
+            return int(self.cluster.sql("SELECT count(*) FROM pawl.runs", self.name))
+
+        shown = b""
+        master, slave = pty.openpty()
+        first = subprocess.Popen(command, stderr=slave, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        os.close(slave)
+        while b"%" not in shown or moved() == 0:
+            shown += os.read(master, 4096)
+        first.kill()
+        first.wait()
+        os.close(master)
+        self.assertRegex(shown.decode(), r"\[#* *\] +\d+ %  \d+ of 30000 runs, \d+ events")
+        before = moved()
+        self.assertTrue(0 < before < 30_000, before)
+        done = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        # Its last commit may have arrived after it was gone.
+        self.assertGreaterEqual(int(re.search(r"(\d+) runs were there already", done.stdout)[1]), before)
+        self.assertEqual(moved(), 30_000)
+        done = subprocess.run([PAWL, "verify", "--store", url], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_a_folder_moves_with_its_runs_chains_and_keys(self):
         folder = self.place / "0"
         folder.mkdir()

@@ -337,6 +337,11 @@ struct RunModel::Rules {
     run.found_in_frame.push_back(event);
   }
 
+  // The simulator has no tasks; their streams are not runs.
+  void operator()(const TaskMoved&) const { check(false, "a run has no event of a task", ""); }
+  void operator()(const TaskAsked&) const { check(false, "a run has no event of a task", ""); }
+  void operator()(const TaskSubtask&) const { check(false, "a run has no event of a task", ""); }
+  void operator()(const TaskDeleted&) const { check(false, "a run has no event of a task", ""); }
   void operator()(const TransitionRefused&) const {}
 };
 

@@ -11,7 +11,7 @@
 namespace pawl::postgres {
 namespace {
 
-constexpr std::uint64_t run_kind = 0, capped_kind = 1, tenant_kind = 2;
+constexpr std::uint64_t capped_kind = 1, tenant_kind = 2, paced_kind = 3;
 
 bool follows(const RunFold& next, const RunFold& last) {
   return next.incarnation == last.incarnation && next.follows == last.row.head &&
@@ -268,12 +268,12 @@ std::vector<Lost> Batch::lost(std::span<const int> codes) const {
     auto place = static_cast<std::size_t>(code) / 4 - 1;
     auto kind = static_cast<std::uint64_t>(code) % 4;
     if (kind == tenant_kind) {
-      lost.push_back({StreamKey::of(placed_tenants_.at(place)), 0, false});
+      lost.push_back({StreamKey::of(placed_tenants_.at(place))});
       continue;
     }
-    invariant(kind == run_kind || kind == capped_kind, "the database answers in a code that both know");
     const RunFold& fold = *placed_.at(place)->folds.back();
-    lost.push_back({StreamKey::of(fold.row.tenant, fold.row.id), fold.incarnation, kind == capped_kind});
+    lost.push_back({StreamKey::of(fold.row.tenant, fold.row.id), fold.incarnation, kind == capped_kind || kind == paced_kind,
+                    kind == paced_kind});
   }
   return lost;
 }

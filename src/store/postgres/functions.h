@@ -77,8 +77,8 @@ $$;
 )sql";
 
 // Writes all of it, except what somebody else was faster with, and names that: 4 * place + kind, where kind is 0 for a
-// run that somebody else has written, 1 for one that a cap has no room for, 2 for a tenant. The first p_existing of
-// p_runs have a row, the others are new; both parts are ordered.
+// run that somebody else has written, 1 for one that max_concurrency has no room for, 3 for one that max_runs_per_min has
+// no room for, 2 for a tenant. The first p_existing of p_runs have a row, the others are new; both parts are ordered.
 inline constexpr const char* create_commit = R"sql(
 CREATE FUNCTION pawl.commit(
   p_server integer, p_epoch bigint, p_number bigint, p_existing integer, p_hold bigint,
@@ -102,7 +102,8 @@ DECLARE
   v_growth bigint[];
   v_fits integer[];
   v_out integer[] := '{}';     -- places of runs of which nothing is written
-  v_capped integer[] := '{}';  -- of these, the ones that a cap has no room for
+  v_capped integer[] := '{}';  -- of these, the ones that a cap has no room for,
+  v_paced integer[] := '{}';   -- and of these, the ones that may not start yet
   v_tenants_out integer[] := '{}';
   v_found integer[];
   v_count integer;
@@ -175,6 +176,9 @@ BEGIN
         OR (v_row.starts > 0 AND (v_pace[v_row.tenant_meter] < v_row.starts OR v_pace[v_row.workflow_meter] < v_row.starts))
       THEN
         v_capped := v_capped || v_row.place::integer;
+        IF v_row.starts > 0 AND (v_pace[v_row.tenant_meter] < v_row.starts OR v_pace[v_row.workflow_meter] < v_row.starts) THEN
+          v_paced := v_paced || v_row.place::integer;
+        END IF;
       ELSE
         v_room[v_row.tenant_meter] := v_room[v_row.tenant_meter] - v_row.growth;
         v_room[v_row.workflow_meter] := v_room[v_row.workflow_meter] - v_row.growth;
@@ -343,7 +347,8 @@ BEGIN
     END LOOP;
   END IF;
 
-  v_lost := ARRAY(SELECT 4 * place + CASE WHEN place = ANY(v_capped) THEN 1 ELSE 0 END FROM unnest(v_out) place)
+  v_lost := ARRAY(SELECT 4 * place + CASE WHEN place = ANY(v_paced) THEN 3 WHEN place = ANY(v_capped) THEN 1 ELSE 0 END
+                  FROM unnest(v_out) place)
     || ARRAY(SELECT 4 * place + 2 FROM unnest(v_tenants_out) place);
   IF cardinality(v_lost) > 0 THEN
     UPDATE pawl.servers SET lost = v_lost WHERE number = p_server;
@@ -353,8 +358,9 @@ END
 $$;
 )sql";
 
-// Takes ready steps tenant by tenant, the first one behind p_after. A last row without a run says where it stopped when
-// there may be more. The columns of runs come in the order that statements.h gives them.
+// Takes ready steps tenant by tenant, the first one behind p_after. A row without a run, but with `fresh`, names a tenant of
+// whom a cap held something back: max_runs_per_min when it is true, max_concurrency when not. A last row without either
+// says where it stopped when there may be more. The columns of runs come in the order that statements.h gives them.
 inline constexpr const char* create_take_ready = R"sql(
 CREATE FUNCTION pawl.take_ready(p_tools text[], p_per_tenant integer, p_hold bigint, p_only uuid, p_after uuid,
                                 p_tenants_max integer, p_steps_max integer)
@@ -397,44 +403,61 @@ BEGIN
       v_room := p_per_tenant;
       v_pace := p_per_tenant;
     END IF;
-    CONTINUE WHEN v_room <= 0;
 
-    WITH RECURSIVE places AS (
-      SELECT t.tool, (SELECT r.workflow FROM pawl.ready r WHERE r.tool = t.tool AND r.tenant = v_tenant
-                      ORDER BY r.workflow LIMIT 1) AS workflow
-      FROM unnest(p_tools) t(tool)
-      UNION ALL
-      SELECT p.tool, (SELECT r.workflow FROM pawl.ready r WHERE r.tool = p.tool AND r.tenant = v_tenant
-                        AND r.workflow > p.workflow ORDER BY r.workflow LIMIT 1)
-      FROM places p WHERE p.workflow IS NOT NULL
-    ), rooms AS (
-      SELECT p.tool, p.workflow, greatest(0, coalesce(m.max_concurrency - m.running, v_room)) AS room,
-        coalesce(m.max_runs_per_min - CASE WHEN m.max_runs_per_min IS NULL THEN 0 ELSE (
-          SELECT count(*) FROM pawl.starts s
-          WHERE s.tenant = v_tenant AND s.at > v_now - 60000 AND s.workflow = p.workflow) END, v_pace) AS pace
-      FROM places p LEFT JOIN pawl.meters m ON m.tenant = v_tenant AND m.workflow = p.workflow
-      WHERE p.workflow IS NOT NULL
-    ), candidates AS (
-      SELECT s.run, s.step, s.fresh, k.room, k.pace,
-        row_number() OVER one_workflow AS in_workflow,
-        count(*) FILTER (WHERE s.fresh) OVER one_workflow AS starts_in_workflow,
-        count(*) FILTER (WHERE s.fresh) OVER (ORDER BY s.fresh, s.run, s.step) AS starts
-      FROM rooms k CROSS JOIN LATERAL (
-        SELECT r.run, r.step, r.fresh FROM pawl.ready r
-        WHERE r.tenant = v_tenant AND r.tool = k.tool AND r.workflow = k.workflow AND r.taken_until <= v_now
-          AND r.fresh <= (least(k.pace, v_pace) > 0)
-        ORDER BY r.fresh, r.run, r.step LIMIT least(k.room, v_room) FOR UPDATE SKIP LOCKED) s
-      WINDOW one_workflow AS (PARTITION BY k.workflow ORDER BY s.fresh, s.run, s.step)
-    ), chosen AS MATERIALIZED (
-      SELECT v_tenant AS tenant, c.run, c.step FROM candidates c
-      WHERE c.in_workflow <= c.room AND c.starts_in_workflow <= greatest(c.pace, 0) AND c.starts <= greatest(v_pace, 0)
-      ORDER BY c.fresh, c.run, c.step LIMIT v_room
-    ), taken AS (
-      UPDATE pawl.ready r SET taken_until = v_now + p_hold FROM chosen c
-      WHERE r.tenant = ANY(ARRAY[c.tenant]) AND r.run = c.run AND r.step = c.step RETURNING r.run, r.step, r.fresh
-    )
-    SELECT array_agg(t.run ORDER BY t.fresh, t.run, t.step), array_agg(t.step ORDER BY t.fresh, t.run, t.step)
-      INTO v_runs, v_steps FROM taken t;
+    v_runs := NULL;
+    IF v_room > 0 THEN
+      WITH RECURSIVE places AS (
+        SELECT t.tool, (SELECT r.workflow FROM pawl.ready r WHERE r.tool = t.tool AND r.tenant = v_tenant
+                        ORDER BY r.workflow LIMIT 1) AS workflow
+        FROM unnest(p_tools) t(tool)
+        UNION ALL
+        SELECT p.tool, (SELECT r.workflow FROM pawl.ready r WHERE r.tool = p.tool AND r.tenant = v_tenant
+                          AND r.workflow > p.workflow ORDER BY r.workflow LIMIT 1)
+        FROM places p WHERE p.workflow IS NOT NULL
+      ), rooms AS (
+        SELECT p.tool, p.workflow, greatest(0, coalesce(m.max_concurrency - m.running, v_room)) AS room,
+          coalesce(m.max_runs_per_min - CASE WHEN m.max_runs_per_min IS NULL THEN 0 ELSE (
+            SELECT count(*) FROM pawl.starts s
+            WHERE s.tenant = v_tenant AND s.at > v_now - 60000 AND s.workflow = p.workflow) END, v_pace) AS pace
+        FROM places p LEFT JOIN pawl.meters m ON m.tenant = v_tenant AND m.workflow = p.workflow
+        WHERE p.workflow IS NOT NULL
+      ), candidates AS (
+        SELECT s.run, s.step, s.fresh, k.room, k.pace,
+          row_number() OVER one_workflow AS in_workflow,
+          count(*) FILTER (WHERE s.fresh) OVER one_workflow AS starts_in_workflow,
+          count(*) FILTER (WHERE s.fresh) OVER (ORDER BY s.fresh, s.run, s.step) AS starts
+        FROM rooms k CROSS JOIN LATERAL (
+          SELECT r.run, r.step, r.fresh FROM pawl.ready r
+          WHERE r.tenant = v_tenant AND r.tool = k.tool AND r.workflow = k.workflow AND r.taken_until <= v_now
+            AND r.fresh <= (least(k.pace, v_pace) > 0)
+          ORDER BY r.fresh, r.run, r.step LIMIT least(k.room, v_room) FOR UPDATE SKIP LOCKED) s
+        WINDOW one_workflow AS (PARTITION BY k.workflow ORDER BY s.fresh, s.run, s.step)
+      ), chosen AS MATERIALIZED (
+        SELECT v_tenant AS tenant, c.run, c.step FROM candidates c
+        WHERE c.in_workflow <= c.room AND c.starts_in_workflow <= greatest(c.pace, 0) AND c.starts <= greatest(v_pace, 0)
+        ORDER BY c.fresh, c.run, c.step LIMIT v_room
+      ), taken AS (
+        UPDATE pawl.ready r SET taken_until = v_now + p_hold FROM chosen c
+        WHERE r.tenant = ANY(ARRAY[c.tenant]) AND r.run = c.run AND r.step = c.step RETURNING r.run, r.step, r.fresh
+      )
+      SELECT array_agg(t.run ORDER BY t.fresh, t.run, t.step), array_agg(t.step ORDER BY t.fresh, t.run, t.step)
+        INTO v_runs, v_steps FROM taken t;
+    END IF;
+
+    -- Something waits all the same.
+    IF coalesce(cardinality(v_runs), 0) < p_per_tenant AND EXISTS (SELECT FROM pawl.meters m WHERE m.tenant = v_tenant) THEN
+      SELECT NOT (v_room <= 0 OR coalesce(m.max_concurrency <= m.running, false)) INTO fresh
+        FROM unnest(p_tools) t(tool)
+          JOIN pawl.ready r ON r.tool = t.tool AND r.tenant = v_tenant AND r.taken_until <= v_now
+          LEFT JOIN pawl.meters m ON m.tenant = v_tenant AND m.workflow = r.workflow
+        WHERE v_room <= 0 OR m.max_concurrency <= m.running OR r.fresh AND (v_pace <= 0 OR m.max_runs_per_min IS NOT NULL)
+        LIMIT 1;
+      IF FOUND THEN
+        tenant := v_tenant;
+        RETURN NEXT;
+      END IF;
+      fresh := NULL;
+    END IF;
     CONTINUE WHEN v_runs IS NULL;
 
     v_taken := v_taken + cardinality(v_runs);

@@ -201,8 +201,8 @@ std::vector<RunRow> PostgresStore::load_all(std::span<const StreamKey> runs) {
   return read_runs(look(postgres::load_all, Values().ids(tenants).ids(ids)), true);
 }
 
-std::vector<TakenStep> PostgresStore::take_ready(std::span<const ToolName> tools, std::size_t per_tenant, Duration hold,
-                                                 std::optional<TenantId> only) {
+Taken PostgresStore::take_ready(std::span<const ToolName> tools, std::size_t per_tenant, Duration hold,
+                                std::optional<TenantId> only) {
   std::vector<std::string> names;
   for (const ToolName& tool : tools) names.push_back(tool.text);
   std::ranges::sort(names);
@@ -210,9 +210,9 @@ std::vector<TakenStep> PostgresStore::take_ready(std::span<const ToolName> tools
   if (names.empty() || per_tenant == 0) return {};
 
   std::lock_guard lock(engine_mutex_);
-  std::vector<TakenStep> steps;
+  Taken taken;
   // When the last walk stopped in the middle, this one goes on, and then once more from the beginning.
-  for (bool from_start = false; !from_start && steps.empty();) {
+  for (bool from_start = false; !from_start && taken.steps.empty();) {
     from_start = take_after_.is_nil() || only;
     Values values;
     values.texts(names).i32(static_cast<int>(std::min<std::size_t>(per_tenant, steps_per_walk)));
@@ -222,12 +222,14 @@ std::vector<TakenStep> PostgresStore::take_ready(std::span<const ToolName> tools
         engine_link_.read([&](Connection& connection) { return connection.call(postgres::take_ready, values); });
     if (!only) take_after_ = {};
     for (int row = 0; row < rows.size(); ++row)
-      if (rows.is_null(row, 1))
+      if (!rows.is_null(row, 1))
+        taken.steps.push_back(read_taken(rows, row));
+      else if (rows.is_null(row, 17))
         take_after_.bits = rows.id(row, 0);
       else
-        steps.push_back(read_taken(rows, row));
+        taken.held_back.push_back({TenantId{rows.id(row, 0)}, rows.flag(row, 17)});
   }
-  return steps;
+  return taken;
 }
 
 std::vector<std::pair<TenantId, std::uint64_t>> PostgresStore::tenant_heads() {

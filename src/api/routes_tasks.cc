@@ -1,0 +1,400 @@
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <set>
+
+#include "api/api.h"
+#include "core/snapshot.h"
+#include "core/task_object.h"
+#include "crypto/sha256.h"
+
+namespace pawl::api {
+namespace {
+
+using boost::json::array;
+using boost::json::object;
+using RunPointer = std::shared_ptr<const Run>;
+
+constexpr std::uint64_t page_max = 200;
+constexpr std::uint64_t page_usual = 50;
+constexpr std::size_t rows_looked_at_max = 20'000;
+
+TaskId task_of(const Call& call) {
+  auto id = TaskId::parse(call.path[0]);
+  if (!id) throw not_found();
+  return *id;
+}
+
+// ---- Creating
+
+std::vector<std::string> read_texts(const Input& input, std::string_view key, std::size_t count_max,
+                                    std::size_t chars_max) {
+  std::vector<std::string> out;
+  const Json* list = input.find(key);
+  if (!list) return out;
+  if (!list->is_array()) input.refuse(key, "must be a list of strings");
+  if (list->get_array().size() > count_max) input.refuse(key, "has more than " + std::to_string(count_max) + " items");
+  for (const Json& item : list->get_array()) {
+    if (!item.is_string() || item.get_string().empty())
+      input.refuse(key, "must be a list of strings that say something");
+    if (item.get_string().size() > chars_max)
+      input.refuse(key, "has an item of more than " + std::to_string(chars_max) + " bytes");
+    std::string text(item.get_string());
+    if (std::ranges::find(out, text) == out.end()) out.push_back(std::move(text));
+  }
+  return out;
+}
+
+constexpr std::array agent_settings{std::string_view("model"), std::string_view("command"), std::string_view("folder"),
+                                    std::string_view("mcp"), std::string_view("sandbox")};
+
+// What only an agent has. Each must be of its kind; what they mean is the agent's business.
+JsonText read_settings(const Input& input) {
+  object out;
+  auto take = [&](std::string_view key, auto is_right, std::string_view kind) {
+    const Json* value = input.find(key);
+    if (!value) return;
+    if (!is_right(*value)) input.refuse(key, "must be " + std::string(kind));
+    out[key] = *value;
+  };
+  auto is_text = [](const Json& value) { return value.is_string() && !value.get_string().empty(); };
+  take("model", is_text, "a string");
+  take(
+      "command",
+      [](const Json& value) {
+        auto fits = [](const Json& each) { return each.is_string(); };
+        return value.is_array() && !value.get_array().empty() && std::ranges::all_of(value.get_array(), fits);
+      },
+      "a list of strings: a program and its arguments");
+  take("folder", is_text, "a string");
+  take(
+      "mcp", [](const Json& value) { return value.is_bool(); }, "true or false");
+  take(
+      "sandbox", [](const Json& value) { return value.is_object(); }, "an object");
+  return out.empty() ? JsonText() : canonical(out);
+}
+
+TaskSpec read_spec(const Input& input) {
+  TaskSpec out;
+  out.title = input.text("title", task_title_chars_max);
+  if (out.title.empty()) input.refuse("title", "must say something");
+  if (input.has("workflow")) {
+    out.workflow = WorkflowName{input.name("workflow")};
+    for (std::string_view key : {"agent", "prompt"})
+      if (input.has(key)) input.refuse(key, "is for agents, and this task is a workflow's");
+    for (std::string_view key : agent_settings)
+      if (input.has(key)) input.refuse(key, "is for agents, and this task is a workflow's");
+    out.input = input.json("input", std::move(out.input), run_input_bytes_max, "INPUT_TOO_LARGE");
+  } else {
+    out.agent = input.word<TaskAgent>("agent").value_or(TaskAgent::claude);
+    if (out.agent == TaskAgent::none) input.refuse("agent", "must be claude or command");
+    if (!input.has("prompt")) input.refuse("prompt", "is missing: say what the agent is to do, or name a workflow");
+    out.prompt = input.text("prompt", task_prompt_bytes_max);
+    if (input.has("input")) input.refuse("input", "is for workflows, and this task is an agent's");
+    out.settings = read_settings(input);
+    if (out.agent == TaskAgent::command && !input.has("command")) input.refuse("command", "is missing");
+  }
+  if (input.has("parent_task_id")) out.parent = input.id<TaskId>("parent_task_id");
+  for (const std::string& text : read_texts(input, "depends_on", task_dependencies_max, 64)) {
+    auto id = TaskId::parse(text);
+    if (!id) input.refuse("depends_on", "must hold ids of tasks, like " + TaskId{}.str());
+    out.depends_on.push_back(*id);
+  }
+  out.max_budget = input.money("max_budget_usd");
+  out.timeout = input.positive_duration("timeout");
+  out.priority = input.word<TaskPriority>("priority").value_or(TaskPriority::normal);
+  out.tags = read_texts(input, "tags", task_tags_max, task_tag_chars_max);
+  return out;
+}
+
+Problem creation_problem(const Refusal& refusal, const TaskSpec& spec) {
+  if (refusal.code != RefusalCode::invalid) return problem_of(refusal);
+  bool is_workflow = refusal.message.starts_with("there is no workflow");
+  if (is_workflow)
+    return {.status = 422,
+            .code = "UNKNOWN_WORKFLOW",
+            .detail = "There is no workflow \"" + spec.workflow.text + "\". Publish it first.",
+            .where = "/workflow"};
+  return {.status = 422,
+          .code = "UNKNOWN_TASK",
+          .detail = refusal.message,
+          .where = refusal.message.starts_with("its parent") ? "/parent_task_id" : "/depends_on"};
+}
+
+// With the task as it is once all of it is durable.
+void answer_with_task(CallPtr call, TaskId id, int status, Headers headers = {}) {
+  call->api.runtime().post([call, id, status, headers = std::move(headers)](Engine& engine) mutable {
+    engine.inspect_task(
+        call->who.tenant, id,
+        [call, status, headers = std::move(headers)](std::expected<RunPointer, Refusal> run) mutable {
+          if (!run) return call->answer(problem_of(run.error()));
+          call->api.background().post([call, status, headers = std::move(headers), run = *run]() mutable {
+            call->answer(status, task_object(*run), std::move(headers));
+          });
+        });
+  });
+}
+
+void make_task(Engine& engine, CallPtr call, NewTask task) {
+  auto made = std::make_shared<std::optional<RunAnswer>>();
+  TaskSpec spec = task.spec;
+  engine.create_task(std::move(task), [call, made, spec](std::expected<RunAnswer, Refusal> answer) {
+    if (answer)
+      *made = *answer;
+    else
+      call->answer(creation_problem(answer.error(), spec));
+  });
+  // Behind all of it: its parent knows of it too.
+  engine.when_durable([call, made] {
+    if (!*made) return;
+    TaskId id = task_of_stream((*made)->run);
+    Headers headers{{"Location", "/tasks/" + id.str()}};
+    if (!(*made)->is_new) headers.push_back({"Idempotency-Replayed", "true"});
+    answer_with_task(call, id, (*made)->is_new ? 201 : 200, std::move(headers));
+  });
+}
+
+void create_task(CallPtr call) {
+  call->query.only({});
+  Input input = Input::parse(call->request);
+  input.only({"title", "prompt", "agent", "model", "command", "folder", "mcp", "sandbox", "workflow", "input",
+              "parent_task_id", "depends_on", "max_budget_usd", "timeout", "priority", "tags", "workspace"});
+  NewTask task;
+  task.tenant = call->who.tenant;
+  task.by = call->who.actor();
+  task.spec = read_spec(input);
+  if (input.has("workspace")) task.workspace = WorkspaceName{input.name("workspace")};
+  // Of its own kind: a run that was made under the same key is something else.
+  if (auto key = idempotency_key(call->request))
+    task.idempotency = std::make_shared<const Idempotency>(
+        Idempotency{"tasks/" + call->who.key.str(), std::move(*key), sha256(input.canonical_text()).hex()});
+  call->api.runtime().post([call, task = std::move(task)](Engine& engine) mutable {
+    TaskAgent agent = task.spec.agent;
+    if (engine.can_make_tasks(task.tenant, agent)) return make_task(engine, call, std::move(task));
+    engine.prepare_tasks(
+        task.tenant, agent, [call, task = std::move(task)](std::expected<WorkflowRef, Refusal> done) mutable {
+          if (!done) return call->answer(problem_of(done.error()));
+          call->api.runtime().post(
+              [call, task = std::move(task)](Engine& again) mutable { make_task(again, call, std::move(task)); });
+        });
+  });
+}
+
+// ---- Looking
+
+void get_task(CallPtr call) {
+  call->query.only({});
+  answer_with_task(call, task_of(*call), 200);
+}
+
+struct Wanted {
+  std::optional<TaskState> state;
+  std::string tag;
+  std::size_t limit = page_usual;
+  std::optional<TaskId> before;
+};
+
+bool fits(const Task& task, const Wanted& wanted) {
+  if (task.deleted || (wanted.state && task.state != *wanted.state)) return false;
+  return wanted.tag.empty() || std::ranges::find(task.spec.tags, wanted.tag) != task.spec.tags.end();
+}
+
+// What reading a task back needs of its workflow is the name.
+const Workflow& task_workflow() {
+  static const Workflow workflow = [] {
+    Workflow out;
+    out.name.text = task_workflow_name;
+    return out;
+  }();
+  return workflow;
+}
+
+Run read_task(Store& store, const RunRow& row) {
+  if (auto run = read_snapshot(row.snapshot, task_workflow())) return std::move(*run);
+  auto run = fold_lines(row.tenant, row.id, task_workflow(), store.history(StreamKey::of(row.tenant, row.id)).lines);
+  if (!run) throw StoreFailure(run.error());
+  return std::move(*run);
+}
+
+// Those of them that are there, in their order.
+std::vector<Run> read_tasks(Store& store, TenantId tenant, const std::vector<TaskId>& ids) {
+  std::map<RunId, RunRow> rows;
+  if (SharedStore* shared = store.shared()) {
+    std::vector<StreamKey> keys;
+    for (TaskId id : ids) keys.push_back(StreamKey::of(tenant, stream_of(id)));
+    std::ranges::sort(keys);
+    for (RunRow& row : shared->load_all(keys)) rows.emplace(row.id, std::move(row));
+  } else {
+    for (TaskId id : ids)
+      if (auto row = store.load(tenant, stream_of(id))) rows.emplace(row->id, std::move(*row));
+  }
+  std::vector<Run> out;
+  for (TaskId id : ids)
+    if (auto row = rows.find(stream_of(id)); row != rows.end()) out.push_back(read_task(store, row->second));
+  return out;
+}
+
+void answer_page_of(Call& call, const std::vector<Run>& found, std::optional<TaskId> more) {
+  array items;
+  for (const Run& run : found) items.push_back(task_summary(run));
+  call.answer(200, object{{"items", std::move(items)}, {"next_cursor", more ? Json(more->str()) : Json(nullptr)}});
+}
+
+// Newest first.
+void list_all(Call& call, const Wanted& wanted) {
+  Store& store = call.api.store();
+  RunFilter filter;
+  filter.workflow = WorkflowName{std::string(task_workflow_name)};
+  if (wanted.state) filter.status = run_status_of(*wanted.state);
+  if (wanted.before) filter.before = stream_of(*wanted.before);
+  filter.limit = page_max;
+  std::vector<Run> out;
+  std::optional<TaskId> more;
+  for (std::size_t looked_at = 0; looked_at < rows_looked_at_max;) {
+    auto rows = store.list_runs(call.who.tenant, filter);
+    std::vector<TaskId> ids;
+    for (const RunRow& row : rows) ids.push_back(task_of_stream(row.id));
+    for (Run& run : read_tasks(store, call.who.tenant, ids)) {
+      if (!fits(*run.task, wanted)) continue;
+      if (out.size() == wanted.limit) return answer_page_of(call, out, task_of_stream(out.back().id));
+      out.push_back(std::move(run));
+    }
+    if (rows.size() < filter.limit) return answer_page_of(call, out, std::nullopt);
+    looked_at += rows.size();
+    filter.before = rows.back().id;
+    more = task_of_stream(rows.back().id);
+  }
+  answer_page_of(call, out, more);
+}
+
+// A parent knows its subtasks, so nobody has to look for them.
+void list_subtasks(Call& call, const Wanted& wanted, std::vector<TaskId> ids) {
+  std::ranges::sort(ids, std::ranges::greater{});
+  if (wanted.before) std::erase_if(ids, [&](TaskId id) { return id >= *wanted.before; });
+  std::vector<Run> out;
+  for (Run& run : read_tasks(call.api.store(), call.who.tenant, ids)) {
+    if (!fits(*run.task, wanted)) continue;
+    if (out.size() == wanted.limit) return answer_page_of(call, out, task_of_stream(out.back().id));
+    out.push_back(std::move(run));
+  }
+  answer_page_of(call, out, std::nullopt);
+}
+
+void list_tasks(CallPtr call) {
+  call->query.only({"state", "tag", "parent", "limit", "cursor"});
+  Wanted wanted;
+  if (const auto* word = call->query.find("state")) {
+    wanted.state = parse_enum<TaskState>(*word);
+    if (!wanted.state) refuse_input("state", "There is no such state.");
+  }
+  if (const auto* tag = call->query.find("tag")) wanted.tag = *tag;
+  wanted.limit = call->query.number("limit", page_usual, page_max);
+  wanted.before = call->query.cursor<TaskId>();
+  const auto* parent = call->query.find("parent");
+  if (!parent) return with_fresh_tables(call, std::nullopt, [wanted](Call& c) { list_all(c, wanted); });
+  auto id = TaskId::parse(*parent);
+  if (!id) refuse_input("parent", "It must be a task's id, like " + TaskId{}.str() + ".");
+  call->api.runtime().post([call, wanted, id = *id](Engine& engine) {
+    engine.inspect_task(call->who.tenant, id, [call, wanted](std::expected<RunPointer, Refusal> run) {
+      if (!run) return call->answer(problem_of(run.error()));
+      with_fresh_tables(call, std::nullopt,
+                        [wanted, ids = (*run)->task->subtasks](Call& c) { list_subtasks(c, wanted, ids); });
+    });
+  });
+}
+
+void get_events(CallPtr call) {
+  TaskId id = task_of(*call);
+  call->api.runtime().post([call, id](Engine& engine) {
+    engine.inspect_task(call->who.tenant, id, [call, id](std::expected<RunPointer, Refusal> run) {
+      if (!run) return call->answer(problem_of(run.error()));
+      in_background(call, [call, id](Call&) { answer_with_events(call, stream_of(id), StreamKind::task); });
+    });
+  });
+}
+
+// ---- Asking
+
+void command_task(CallPtr call, TaskCommand command) {
+  TaskId id = task_of(*call);
+  call->api.runtime().post([call, id, command = std::move(command)](Engine& engine) {
+    // A deleted task is shown once more, as it was.
+    bool is_delete = std::holds_alternative<DeleteTask>(command);
+    auto before = std::make_shared<RunPointer>();
+    if (is_delete)
+      engine.inspect_task(call->who.tenant, id, [before](std::expected<RunPointer, Refusal> run) {
+        if (run) *before = std::move(*run);
+      });
+    engine.command_task(call->who.tenant, id, command, [call, id, before](std::expected<RunAnswer, Refusal> answer) {
+      if (!answer) return call->answer(problem_of(answer.error()));
+      if (!*before) return answer_with_task(call, id, 200);
+      call->api.background().post([call, before] { call->answer(200, task_object(**before)); });
+    });
+  });
+}
+
+void run_task(CallPtr call) {
+  call->query.only({});
+  Input::parse(call->request).only({});
+  command_task(call, RunTask{call->who.actor()});
+}
+
+void cancel_task(CallPtr call) {
+  call->query.only({});
+  Input input = Input::parse(call->request);
+  input.only({"reason"});
+  command_task(call, CancelTask{call->who.actor(), input.text_or("reason", "", 2000)});
+}
+
+void accept_task(CallPtr call) {
+  call->query.only({});
+  Input::parse(call->request).only({});
+  command_task(call, AcceptTask{call->who.actor()});
+}
+
+void reject_task(CallPtr call) {
+  call->query.only({});
+  Input input = Input::parse(call->request);
+  input.only({"comment"});
+  command_task(call, RejectTask{call->who.actor(), input.text_or("comment", "", task_text_bytes_max)});
+}
+
+void resume_task(CallPtr call) {
+  call->query.only({});
+  Input::parse(call->request).only({});
+  command_task(call, ResumeTask{call->who.actor()});
+}
+
+void answer_task(CallPtr call) {
+  call->query.only({});
+  Input input = Input::parse(call->request);
+  input.only({"answer"});
+  if (!input.has("answer")) input.refuse("answer", "is missing");
+  command_task(call, AnswerTask{call->who.actor(), input.json("answer", {}, task_text_bytes_max, "INPUT_TOO_LARGE")});
+}
+
+void delete_task(CallPtr call) {
+  call->query.only({});
+  command_task(call, DeleteTask{call->who.actor()});
+}
+
+}  // namespace
+
+std::vector<Route> task_routes() {
+  using enum Method;
+  using enum Access;
+  return {
+      {post, "/tasks", operator_, create_task, "Ask for something to be done"},
+      {get, "/tasks", viewer, list_tasks, "List tasks, newest first"},
+      {get, "/tasks/{id}", viewer, get_task, "A task with its executions"},
+      {get, "/tasks/{id}/events", viewer, get_events, "A task's stream of events"},
+      {delete_, "/tasks/{id}", operator_, delete_task, "Delete a task that is neither queued nor running"},
+      {post, "/tasks/{id}/run", operator_, run_task, "Have it done, or tried again after it failed"},
+      {post, "/tasks/{id}/cancel", operator_, cancel_task, "End a task"},
+      {post, "/tasks/{id}/accept", approver, accept_task, "Accept what came of it"},
+      {post, "/tasks/{id}/reject", approver, reject_task, "Reject what came of it"},
+      {post, "/tasks/{id}/resume", operator_, resume_task, "Go on with a task that timed out"},
+      {post, "/tasks/{id}/answer", approver, answer_task, "Answer its question"},
+  };
+}
+
+}  // namespace pawl::api

@@ -1,0 +1,21 @@
+// The part of evolve() that folds a task's events. For evolve.cc only.
+#pragma once
+
+#include <expected>
+#include <string>
+
+#include "core/event.h"
+
+namespace pawl {
+
+// Whether this kind of event may stand in the stream of a task.
+bool concerns_task(const RunPayload& payload);
+
+// The first event: what was asked for is its input.
+std::expected<void, std::string> begin_task(Run& run, Instant at);
+std::expected<void, std::string> evolve_task(Run& run, const TaskMoved& event, Instant at);
+std::expected<void, std::string> evolve_task(Run& run, const TaskAsked& event, Instant at);
+std::expected<void, std::string> evolve_task(Run& run, const TaskSubtask& event, Instant at);
+std::expected<void, std::string> evolve_task(Run& run, const TaskDeleted& event, Instant at);
+
+}  // namespace pawl

@@ -1,0 +1,90 @@
+// What someone or something wants of a task. decide() turns each into events or a refusal.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/decide.h"
+#include "core/run.h"
+
+namespace pawl {
+
+struct RunTask {
+  Actor by;
+};
+
+struct CancelTask {
+  Actor by;
+  std::string reason;
+};
+
+struct AcceptTask {
+  Actor by;
+};
+
+struct RejectTask {
+  Actor by;
+  std::string comment;
+};
+
+struct ResumeTask {
+  Actor by;
+};
+
+struct AnswerTask {
+  Actor by;
+  JsonText answer;
+  bool run_waits = false;  // the run that asked still does; otherwise a new one goes on with its session
+  // Of the subtask that pawl asks about, as it is now; nothing when it is gone.
+  std::optional<TaskState> subtask = {};
+};
+
+struct DeleteTask {
+  Actor by;
+};
+
+// The engine's: a task was made that names this one as its parent.
+struct AddSubtask {
+  TaskId subtask;
+};
+
+// Another task, as this one sees it.
+struct Relative {
+  TaskId id;
+  std::optional<TaskState> state;  // nothing: it is gone
+  std::string title;
+};
+
+// The engine's: this is how the world around the task is now. What it has not followed yet, it follows.
+struct FollowTask {
+  const Run* run = nullptr;  // of its latest execution; null while there is none
+  std::vector<Relative> dependencies;
+  std::vector<Relative> subtasks;
+  std::string obstacle = {};  // why its run cannot be made
+};
+
+using TaskCommand = std::variant<RunTask, CancelTask, AcceptTask, RejectTask, ResumeTask, AnswerTask, DeleteTask,
+                                 AddSubtask, FollowTask>;
+
+// Names for what an execution needs, drawn by the engine beforehand.
+struct TaskDraws {
+  RunId run;
+  std::string session;
+};
+
+// `run` has a task. Nothing happens to one that is running when it is to be cancelled: its run is, and it follows.
+Decision decide(const Run& run, const TaskCommand& command, Instant now, const TaskDraws& draws);
+
+// What the engine has to do for a task as it is, given the world around it.
+enum class TaskErrand { none, make_run, deliver_answer, cancel_run };
+TaskErrand errand_of(const Run& run, const FollowTask& around);
+
+// Whether the very question that blocks the task is still open in its run.
+bool still_asks(const Task& task, const Run& run);
+
+// The input of the run that carries the latest execution out.
+JsonText carrying_input(const Run& run);
+
+}  // namespace pawl

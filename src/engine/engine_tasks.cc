@@ -1,0 +1,314 @@
+// Engine, the part for tasks.
+//
+// A task is decided on like a run: its stream is in the working set, its events are in the turn's frame. What it does
+// because of its run, its subtasks or those it depends on, it does in follow_task(), which looks at all of them and
+// takes the task to where they have it. TaskFollower (task_follower.h) calls that whenever the journal says that one of
+// them moved, so a task gets there whatever crashes in between, and whoever asks twice changes nothing.
+//
+// With several servers each stream of a commit may be left out. A task therefore never follows what is not durable, and
+// nothing is done for a task before the event that wants it is.
+#include <algorithm>
+#include <set>
+
+#include "core/notices.h"
+#include "engine/answering.h"
+#include "engine/engine.h"
+#include "engine/resident.h"
+#include "engine/task_workflows.h"
+
+namespace pawl {
+namespace {
+
+const Actor house{"engine"};
+// A graph that is larger than this is not walked through in the middle of a request.
+constexpr std::size_t tasks_walked_max = 10'000;
+constexpr std::size_t completed_tasks_max = 100'000;
+
+// A UUID version 4: what agents name their sessions by.
+std::string make_session(Random& random) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::uint64_t high = (random.next() & ~0xf000ULL) | 0x4000ULL;
+  std::uint64_t low = (random.next() >> 2) | 0x8000000000000000ULL;
+  std::string out;
+  for (std::uint64_t bits : {high, low})
+    for (int shift = 60; shift >= 0; shift -= 4) out += digits[bits >> shift & 0xf];
+  for (std::size_t at : {8u, 13u, 18u, 23u}) out.insert(at, 1, '-');
+  return out;
+}
+
+}  // namespace
+
+// ---- Making
+
+bool Engine::can_make_tasks(TenantId tenant, TaskAgent agent) {
+  auto is_there = [&](const HouseWorkflow& each) {
+    const Workflow* latest = workflows_.latest(tenant, each.name);
+    return latest && latest->source == each.source;
+  };
+  return std::ranges::all_of(task_workflows(agent), is_there);
+}
+
+void Engine::prepare_tasks(TenantId tenant, TaskAgent agent, Reply<WorkflowRef> reply) {
+  auto wanted = task_workflows(agent);
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    publish_as(tenant, wanted[i].name, wanted[i].source, house,
+               i + 1 < wanted.size() ? Reply<WorkflowRef>() : std::move(reply));
+}
+
+// Whether one of these, or what they wait for, waits for the one that is wanted: for its end, or as for a subtask.
+bool Engine::waits_for_any(TenantId tenant, std::vector<TaskId> from, TaskId wanted) {
+  std::set<TaskId> seen(from.begin(), from.end());
+  while (!from.empty() && seen.size() < tasks_walked_max) {
+    TaskId id = from.back();
+    from.pop_back();
+    if (id == wanted) return true;
+    Resident* resident = find_task(tenant, id);
+    if (!resident || is_terminal(resident->run.task->state)) continue;
+    const Task& task = *resident->run.task;
+    for (const auto* next : {&task.spec.depends_on, &task.subtasks})
+      for (TaskId each : *next)
+        if (seen.insert(each).second) from.push_back(each);
+  }
+  return false;
+}
+
+std::optional<Refusal> Engine::task_problem(const NewTask& request) {
+  const TaskSpec& spec = request.spec;
+  auto invalid = [](std::string message) { return Refusal{RefusalCode::invalid, std::move(message)}; };
+  for (TaskId id : spec.depends_on)
+    if (!find_task(request.tenant, id)) return invalid("it depends on " + id.str() + ", and there is no such task");
+  if (spec.agent == TaskAgent::none) {
+    const Workflow* workflow = workflows_.latest(request.tenant, spec.workflow);
+    if (!workflow && shared_ && find_entry(request.tenant)) {
+      learn_workflows(request.tenant);
+      workflow = workflows_.latest(request.tenant, spec.workflow);
+    }
+    if (!workflow || is_house_name(spec.workflow.text))
+      return invalid("there is no workflow \"" + spec.workflow.text + "\"; publish it first");
+  }
+  if (!spec.parent) return std::nullopt;
+  Resident* parent = find_task(request.tenant, *spec.parent);
+  if (!parent) return invalid("its parent is " + spec.parent->str() + ", and there is no such task");
+  TaskState state = parent->run.task->state;
+  if (state == TaskState::ready || is_terminal(state) || has_failed(state))
+    return Refusal{RefusalCode::task_transition, "the parent is " + std::string(to_string(state)) +
+                                                     " and takes no subtasks; possible is a task of its own"};
+  if (waits_for_any(request.tenant, spec.depends_on, *spec.parent))
+    return Refusal{RefusalCode::task_cycle, "it would wait for its parent, which waits for it"};
+  return std::nullopt;
+}
+
+std::optional<RunId> Engine::create_task(NewTask request, Reply<RunAnswer> reply) {
+  NewRun stream;
+  stream.tenant = request.tenant;
+  stream.workflow.text = task_workflow_name;
+  stream.workspace = request.workspace;
+  stream.provider = Provider::external;
+  stream.input = print_task_spec(request.spec);
+  stream.by = request.by;
+  stream.idempotency = request.idempotency;
+  stream.is_house = true;
+  stream.id = ids_.make<RunId>(clock_.now());  // the same when it has to be decided again: its parent is told of it
+  // Whoever asks again is told what became of it, whatever has become of its parent.
+  bool is_repeat = false;
+  if (const auto& wanted = request.idempotency) {
+    std::string key = idempotency_request_key(wanted->scope, wanted->key);
+    is_repeat = find_request(request.tenant, key) || (shared_ && store_.find_request(request.tenant, key));
+  }
+  if (!is_repeat)
+    if (auto problem = task_problem(request))
+      return answer_with<RunAnswer>(reply, std::unexpected(std::move(*problem))), std::nullopt;
+  auto made = create_run(std::move(stream), std::move(reply));
+  // In the same turn: whoever is told of a subtask can rely on its parent waiting for it.
+  if (made && request.spec.parent && !is_repeat)
+    command_task(request.tenant, *request.spec.parent, AddSubtask{task_of_stream(*made)}, {});
+  return made;
+}
+
+// ---- Asking
+
+Engine::Resident* Engine::find_task(TenantId tenant, TaskId task) {
+  Resident* resident = find_verified(tenant, stream_of(task));
+  return resident && resident->run.task && !resident->run.task->deleted ? resident : nullptr;
+}
+
+std::array<Incarnation, 2> Engine::basis_of(const Resident& resident, const Resident* other) const {
+  if (!shared_) return {};
+  return {is_undurable(resident) ? resident.incarnation : 0, other && is_undurable(*other) ? other->incarnation : 0};
+}
+
+std::optional<Refusal> Engine::decide_and_apply(Resident& resident, const TaskCommand& command) {
+  TaskDraws draws{ids_.make<RunId>(clock_.now()), make_session(random_)};
+  Decision decision = decide(resident.run, command, clock_.now(), draws);
+  if (shared_ && (decision.events.empty() || decision.refusal) && verify(resident))
+    decision = decide(resident.run, command, clock_.now(), draws);
+  apply(resident, decision.events, nullptr);
+  return decision.refusal;
+}
+
+// `other`: what was decided on beside the task itself.
+std::optional<Refusal> Engine::answer_task(Resident& resident, AnswerTask command, Resident*& other) {
+  TenantId tenant = resident.run.tenant;
+  // Somebody may have answered the run itself a moment ago, or seen to the subtask.
+  if (auto around = look_around_task(resident, other)) decide_and_apply(resident, *around);
+  const Task& task = *resident.run.task;
+  if (task.state != TaskState::blocked || task.question.empty()) return decide_and_apply(resident, command);
+  if (task.asked_about) {
+    TaskId subtask = *task.asked_about;
+    other = find_task(tenant, subtask);
+    if (other) command.subtask = other->run.task->state;
+    auto refusal = decide_and_apply(resident, command);
+    if (refusal || command.answer != "\"retry\"") return refusal;
+    return command.subtask == TaskState::failed ? decide_and_apply(*other, RunTask{command.by})
+                                                : decide_and_apply(*other, ResumeTask{command.by});
+  }
+  other = find_verified(tenant, task.latest()->run);
+  command.run_waits = other && still_asks(task, other->run);
+  if (command.run_waits) {
+    // What the run would not take is not taken here either.
+    AnswerQuestion wanted{*other->run.workflow->find(task.asked_by), command.answer, command.by};
+    if (auto refusal = decide(other->run, wanted, clock_.now(), {}).refusal) return refusal;
+  }
+  return decide_and_apply(resident, command);
+}
+
+void Engine::command_task(TenantId tenant, TaskId task, const TaskCommand& command, Reply<RunAnswer> reply) {
+  Resident* resident = find_task(tenant, task);
+  if (!resident) return answer_with<RunAnswer>(reply, no_such("task"));
+  Resident* other = nullptr;
+  std::optional<Refusal> refusal;
+  if (const auto* answer = std::get_if<AnswerTask>(&command))
+    refusal = answer_task(*resident, *answer, other);
+  else
+    refusal = decide_and_apply(*resident, command);
+  const auto* cancel = std::get_if<CancelTask>(&command);
+  if (cancel && !refusal && resident->run.task->state == TaskState::running) {
+    // Refused when it has ended at this very moment: then that is what becomes of the task.
+    other = find_verified(tenant, resident->run.task->latest()->run);
+    if (other) decide_and_apply(*other, CancelRun{cancel->by, cancel->reason}, nullptr);
+  }
+  answer_on<RunAnswer>(basis_of(*resident, other), reply, answer_or(std::move(refusal), *resident), [&] {
+    return
+        [=](Engine& engine, Reply<RunAnswer> again) { engine.command_task(tenant, task, command, std::move(again)); };
+  });
+}
+
+void Engine::inspect_task(TenantId tenant, TaskId task, Reply<std::shared_ptr<const Run>> reply) {
+  if (!find_task(tenant, task)) return answer_with<std::shared_ptr<const Run>>(reply, no_such("task"));
+  inspect(tenant, stream_of(task), std::move(reply));
+}
+
+// ---- Following
+
+std::optional<Relative> Engine::relative(TenantId tenant, TaskId task) {
+  if (completed_tasks_.contains(task)) return Relative{task, TaskState::completed, {}};
+  Resident* resident = find_verified(tenant, stream_of(task));
+  if (!resident || !resident->run.task) return Relative{task, std::nullopt, {}};
+  if (shared_ && is_undurable(*resident)) return std::nullopt;
+  const Task& found = *resident->run.task;
+  bool is_completed = found.state == TaskState::completed;  // and stays so for those who waited for it, deleted or not
+  if (is_completed && !is_undurable(*resident)) {
+    if (completed_tasks_.size() >= completed_tasks_max) completed_tasks_.clear();
+    completed_tasks_.insert(task);
+  }
+  return Relative{task, found.deleted && !is_completed ? std::nullopt : std::optional(found.state), found.spec.title};
+}
+
+std::optional<FollowTask> Engine::look_around_task(Resident& resident, Resident*& run) {
+  TenantId tenant = resident.run.tenant;
+  const std::shared_ptr<const Task> task = resident.run.task;
+  FollowTask out;
+  bool is_over = task->deleted || task->state == TaskState::cancelled;
+  bool follows_run = is_active(task->state) || task->state == TaskState::blocked || is_over;
+  run = follows_run && task->latest() ? find_verified(tenant, task->latest()->run) : nullptr;
+  if (run) {
+    if (shared_ && is_undurable(*run)) return std::nullopt;
+    out.run = &run->run;
+  }
+  auto add = [&](const std::vector<TaskId>& ids, std::vector<Relative>& relatives) {
+    for (TaskId id : ids) {
+      auto found = relative(tenant, id);
+      if (!found) return false;
+      relatives.push_back(std::move(*found));
+    }
+    return true;
+  };
+  bool is_unmade = task->state == TaskState::queued && !run;
+  if (is_unmade && !add(task->spec.depends_on, out.dependencies)) return std::nullopt;
+  // Also of one that is queued: its run may be over before anybody saw it running.
+  if (run && !is_over && !add(task->subtasks, out.subtasks)) return std::nullopt;
+  if (is_unmade) {
+    WorkflowName carrier = carrying_workflow(task->spec);
+    if (!workflows_.latest(tenant, carrier) && shared_) learn_workflows(tenant);
+    if (!workflows_.latest(tenant, carrier)) out.obstacle = "there is no workflow \"" + carrier.text + "\"";
+  }
+  return out;
+}
+
+NewRun Engine::carrying_run(const Run& stream) const {
+  const Task& task = *stream.task;
+  const TaskExecution& execution = *task.latest();
+  NewRun out;
+  out.tenant = stream.tenant;
+  out.workflow = carrying_workflow(task.spec);
+  out.workspace = stream.workspace;
+  out.input = carrying_input(stream);
+  out.by = stream.created_by;
+  out.trigger_type = task_trigger;
+  out.trigger_ref = task_of_stream(stream.id).str() + "/" + std::to_string(execution.number);
+  out.budget = task.spec.max_budget;
+  out.timeout = task.spec.timeout;
+  out.is_house = true;
+  out.id = execution.run;
+  if (task.executions.size() > 1) out.retry_of = task.executions[task.executions.size() - 2].run;
+  return out;
+}
+
+void Engine::follow_task(TenantId tenant, TaskId id, Reply<TaskStanding> reply) {
+  Resident* resident = find_verified(tenant, stream_of(id));
+  if (!resident || !resident->run.task) return answer_with<TaskStanding>(reply, TaskStanding{});
+  TaskStanding standing;
+  Resident* run = nullptr;
+  auto around = look_around_task(*resident, run);
+  if (around && !resident->run.task->deleted) decide_and_apply(*resident, *around);
+  const Task& task = *resident->run.task;
+  standing.exists = !task.deleted;
+  standing.state = task.state;
+  standing.priority = task.spec.priority;
+  standing.parent = task.spec.parent;
+  TaskErrand errand = around ? errand_of(resident->run, *around) : TaskErrand::none;
+  standing.is_unsettled = !around || (shared_ && errand != TaskErrand::none && is_undurable(*resident));
+  if (standing.is_unsettled) return answer_with<TaskStanding>(reply, standing);
+  if (task.state == TaskState::queued && !run)
+    for (const Relative& each : around->dependencies)
+      if (each.state != TaskState::completed) standing.waits_for.push_back(each.id);
+  switch (errand) {
+    case TaskErrand::none:
+      break;
+    case TaskErrand::make_run:
+      // What is to be made is not there before it is durable, and then nobody has to be asked again.
+      create_run(carrying_run(resident->run),
+                 [reply = std::move(reply), standing](std::expected<RunAnswer, Refusal> made) mutable {
+                   if (!reply) return;
+                   if (made)
+                     reply(standing);
+                   else
+                     reply(std::unexpected(made.error()));
+                 });
+      return;
+    case TaskErrand::deliver_answer: {
+      AnswerQuestion answer{*run->run.workflow->find(task.asked_by), task.latest()->message, house};
+      decide_and_apply(*run, answer, nullptr);
+      break;
+    }
+    case TaskErrand::cancel_run:
+      decide_and_apply(*run, CancelRun{house, task.deleted ? "its task was deleted" : "its task was cancelled"},
+                       nullptr);
+      break;
+  }
+  answer_on<TaskStanding>(basis_of(*resident, run), reply, standing, [&] {
+    return [=](Engine& engine, Reply<TaskStanding> again) { engine.follow_task(tenant, id, std::move(again)); };
+  });
+}
+
+}  // namespace pawl

@@ -1,0 +1,19 @@
+// The workflows of pawl's own that tasks are made of. One that a tenant needs is published there when it first does.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/task.h"
+
+namespace pawl {
+
+struct HouseWorkflow {
+  WorkflowName name;
+  std::string source;
+};
+
+// Whatever a task that this agent carries out, or none, needs.
+std::vector<HouseWorkflow> task_workflows(TaskAgent agent);
+
+}  // namespace pawl

@@ -1,0 +1,390 @@
+// Tasks in the engine: with one server, and with several that are faster than each other at every turn.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "engine/house.h"
+#include "engine/town.h"
+
+namespace pawl::tests {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr const char* work =
+    "workflow: w\nsteps: [{id: a, tool: work, lease: 60s, timeout: 1h, retry: {max_attempts: 1}}]";
+const Actor ada{"person:ada"};
+
+NewTask some_task(TenantId tenant, const std::string& title = "Sweep") {
+  NewTask out;
+  out.tenant = tenant;
+  out.by = ada;
+  out.spec.title = title;
+  out.spec.workflow.text = "w";
+  return out;
+}
+
+StepReport completion(const Lease& lease) {
+  return {lease.tenant, lease.run, lease.step, lease.token, Completed{"{}", {}}};
+}
+
+// Several servers, at whose requests the dice decide who commits first.
+class Square {
+ public:
+  Square(std::size_t servers, std::uint64_t seed) : town(servers), dice(seed) {
+    town.publish(work);
+    Answer<WorkflowRef> answer;
+    town.at(0).task([&](Engine& engine) { engine.prepare_tasks(town.tenant, TaskAgent::none, answer.reply()); });
+    town.at(0).turn();
+    EXPECT_TRUE(answer.accepted());
+  }
+
+  TaskId add(std::optional<TaskId> parent = {}, std::vector<TaskId> depends_on = {}) {
+    NewTask task = some_task(town.tenant);
+    task.spec.parent = parent;
+    task.spec.depends_on = std::move(depends_on);
+    Answer<RunAnswer> answer;
+    Server& server = any();
+    server.task([&](Engine& engine) { engine.create_task(task, answer.reply()); });
+    server.turn();
+    EXPECT_TRUE(answer.accepted()) << (answer.came() ? (*answer.slot)->error().message : "no answer");
+    return task_of_stream(answer.value().run);
+  }
+  Server& any() { return town.at(dice.below(town.size())); }
+
+  // Decided, and not committed yet.
+  Answer<RunAnswer> ask(Server& server, TaskId task, TaskCommand command) {
+    Answer<RunAnswer> answer;
+    server.task([&](Engine& engine) { engine.command_task(town.tenant, task, command, answer.reply()); });
+    return answer;
+  }
+  Answer<RunAnswer> ask_now(TaskId task, TaskCommand command) {
+    Server& server = any();
+    auto answer = ask(server, task, std::move(command));
+    server.turn();
+    return answer;
+  }
+  // As the follower does it: until nothing is in the way.
+  TaskStanding follow(TaskId task) {
+    while (true) {
+      Answer<TaskStanding> answer;
+      Server& server = any();
+      server.task([&](Engine& engine) { engine.follow_task(town.tenant, task, answer.reply()); });
+      server.turn();
+      EXPECT_TRUE(answer.accepted());
+      if (!answer.value().is_unsettled) return answer.value();
+    }
+  }
+  pawl::Run stream(TaskId task) { return town.fold(stream_of(task)); }
+  TaskState state(TaskId task) { return stream(task).task->state; }
+  // All that is under way is committed, in an order that the dice choose.
+  void settle() {
+    for (bool any_left = true; any_left;) {
+      any_left = false;
+      std::vector<std::size_t> order(town.size());
+      for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+      for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[dice.below(i)]);
+      for (std::size_t i : order) {
+        if (dice.below(2) == 0) town.at(i).decide();
+        town.at(i).commit();
+        any_left = any_left || town.at(i).under_way() > 0;
+      }
+    }
+    for (std::size_t i = 0; i < town.size(); ++i) town.at(i).turn();
+  }
+  // Has the task's step taken, by whichever server comes first.
+  Lease begin(TaskId task) {
+    EXPECT_TRUE(ask_now(task, RunTask{ada}).accepted());
+    follow(task);
+    Lease lease = take();
+    follow(task);
+    EXPECT_EQ(state(task), TaskState::running);
+    return lease;
+  }
+  Lease take() {
+    for (int round = 0; round < 100; ++round) {
+      Server& server = any();
+      server.offer(1);
+      server.engine().ready_is_durable();
+      server.turn();
+      if (!server.worker.leases.empty()) return server.worker.take();
+      town.clock.pass(milliseconds(300));
+    }
+    throw std::runtime_error("nobody was given the step");
+  }
+
+  Town town;
+  Random dice;
+};
+
+TEST(Tasks, a_completion_and_a_cancel_at_once_have_one_outcome) {
+  int completed = 0, cancelled = 0;
+  for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
+    SCOPED_TRACE(seed);
+    Square square(2, seed);
+    TaskId task = square.add();
+    Lease lease = square.begin(task);
+    auto cancel = square.ask(square.town.at(0), task, CancelTask{ada, ""});
+    Answer<RunAnswer> done;
+    StepReport report = completion(lease);
+    square.town.at(1).task([&](Engine& engine) { engine.report(report, done.reply()); });
+    square.settle();
+    ASSERT_TRUE(cancel.came() && done.came());
+    square.follow(task);
+    RunStatus run = square.town.row(lease.run).status;
+    TaskState state = square.state(task);
+    ASSERT_TRUE(run == RunStatus::success || run == RunStatus::canceled);
+    EXPECT_EQ(state, run == RunStatus::success ? TaskState::ready : TaskState::cancelled);
+    EXPECT_EQ(done.accepted(), run == RunStatus::success);
+    ++(run == RunStatus::success ? completed : cancelled);
+    square.town.check();
+  }
+  EXPECT_GT(completed, 50);
+  EXPECT_GT(cancelled, 50);
+}
+
+TEST(Tasks, an_accept_and_a_reject_at_once_have_one_outcome) {
+  int accepts = 0;
+  for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
+    SCOPED_TRACE(seed);
+    Square square(2, seed);
+    TaskId task = square.add();
+    Lease lease = square.begin(task);
+    StepReport report = completion(lease);
+    square.town.at(0).task([&](Engine& engine) { engine.report(report); });
+    square.settle();
+    square.follow(task);
+    ASSERT_EQ(square.state(task), TaskState::ready);
+    auto accept = square.ask(square.town.at(0), task, AcceptTask{ada});
+    auto reject = square.ask(square.town.at(1), task, RejectTask{ada, "no"});
+    square.settle();
+    ASSERT_TRUE(accept.came() && reject.came());
+    EXPECT_NE(accept.accepted(), reject.accepted());
+    EXPECT_EQ(square.state(task), accept.accepted() ? TaskState::completed : TaskState::pending);
+    EXPECT_TRUE((accept.accepted() ? reject : accept).refused_as(RefusalCode::task_transition));
+    accepts += accept.accepted();
+    square.town.check();
+  }
+  EXPECT_GT(accepts, 100);
+  EXPECT_LT(accepts, 2900);
+}
+
+TEST(Tasks, an_answer_and_a_time_out_at_once_have_one_outcome) {
+  int gone_on = 0, anew = 0;
+  for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
+    SCOPED_TRACE(seed);
+    Square square(2, seed);
+    NewTask wanted = some_task(square.town.tenant);
+    wanted.spec.timeout = seconds(100);
+    Answer<RunAnswer> made;
+    square.town.at(0).task([&](Engine& engine) { engine.create_task(wanted, made.reply()); });
+    square.town.at(0).turn();
+    TaskId task = task_of_stream(made.value().run);
+    Lease lease = square.begin(task);
+    Answer<RunAnswer> asked;
+    square.town.at(0).task([&](Engine& engine) {
+      engine.ask(lease.tenant, lease.run, lease.step, lease.token, "\"why?\"", asked.reply());
+    });
+    square.town.at(0).turn();
+    square.follow(task);
+    ASSERT_EQ(square.state(task), TaskState::blocked);
+    // One server sees that its time is over, the other is told the answer; the dice say when.
+    switch (square.dice.below(3)) {
+      case 0:
+        square.town.clock.pass(seconds(98));
+        break;
+      case 1:
+        square.town.clock.pass(seconds(100));
+        break;
+      case 2:
+        square.town.clock.pass(seconds(105));
+        square.town.at(0).turn();
+        if (square.dice.below(2) == 0) square.follow(task);
+        break;
+    }
+    auto answer = square.ask(square.town.at(1), task, AnswerTask{ada, "\"because\""});
+    square.town.at(1).decide();
+    square.town.clock.pass(seconds(3));
+    square.town.at(0).decide();
+    square.settle();
+    ASSERT_TRUE(answer.accepted());
+    square.follow(task);
+    square.town.clock.pass(seconds(5));
+    square.settle();
+    square.follow(task);
+    pawl::Run stream = square.stream(task);
+    ASSERT_EQ(stream.task->executions.size(), 2u);
+    const auto& executions = stream.task->executions;
+    EXPECT_EQ(executions[0].session, executions[1].session);
+    EXPECT_EQ(executions[1].message, "\"because\"");
+    bool same_run = executions[0].run == executions[1].run;
+    ++(same_run ? gone_on : anew);
+    // The run that asked went on, or ran out of time with the answer in hand; or a new one was made for it.
+    TaskState state = stream.task->state;
+    EXPECT_TRUE(state == TaskState::queued || state == TaskState::running ||
+                (same_run && state == TaskState::timed_out))
+        << to_string(state);
+    square.town.check();
+  }
+  EXPECT_GT(gone_on, 50);
+  EXPECT_GT(anew, 50);
+}
+
+// Several servers, requests of all kinds at random, and whatever happens follows in the end.
+TEST(Tasks, random_histories_on_several_servers_follow_their_runs) {
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+    SCOPED_TRACE(seed);
+    Square square(3, seed);
+    std::vector<TaskId> tasks;
+    for (int i = 0; i < 8; ++i) {
+      std::vector<TaskId> depends_on;
+      if (!tasks.empty() && square.dice.below(2) == 0) depends_on.push_back(tasks[square.dice.below(tasks.size())]);
+      auto parent = i > 5 ? std::optional(tasks[0]) : std::nullopt;
+      tasks.push_back(square.add(parent, parent ? std::vector<TaskId>{} : depends_on));
+    }
+    std::vector<Lease> leases;
+    for (int i = 0; i < 150; ++i) {
+      TaskId task = tasks[square.dice.below(tasks.size())];
+      Server& server = square.any();
+      switch (square.dice.below(10)) {
+        case 0:
+          square.ask(server, task, RunTask{ada});
+          break;
+        case 1:
+          square.ask(server, task, AcceptTask{ada});
+          break;
+        case 2:
+          square.ask(server, task, RejectTask{ada, ""});
+          break;
+        case 3:
+          if (square.dice.below(4) == 0) square.ask(server, task, CancelTask{ada, ""});
+          break;
+        case 4:
+          square.ask(server, task, AnswerTask{ada, "\"x\""});
+          break;
+        case 5:
+          server.task([&](Engine& engine) { engine.follow_task(square.town.tenant, task, {}); });
+          break;
+        case 6:
+          server.offer(1);
+          break;
+        case 7:
+          if (!server.worker.leases.empty()) {
+            Lease lease = server.worker.take();
+            if (square.dice.below(3) == 0) {
+              server.task(
+                  [&](Engine& engine) { engine.ask(lease.tenant, lease.run, lease.step, lease.token, "\"?\"", {}); });
+            } else {
+              StepReport report = completion(lease);
+              server.task([&](Engine& engine) { engine.report(report); });
+            }
+          }
+          break;
+        case 9:
+          if (square.dice.below(8) == 0) square.ask(server, task, DeleteTask{ada});
+          break;
+        case 8:
+          square.town.clock.pass(milliseconds(200));
+          break;
+      }
+      if (square.dice.below(3) == 0) server.decide();
+      if (square.dice.below(3) == 0) square.any().commit();
+    }
+    square.settle();
+    // Three times: what one does may be news to another.
+    for (int round = 0; round < 3; ++round)
+      for (TaskId task : tasks) square.follow(task);
+    square.settle();
+    for (TaskId task : tasks) {
+      pawl::Run stream = square.stream(task);
+      const Task& found = *stream.task;
+      EXPECT_FALSE(found.deleted && is_active(found.state));
+      bool awaits = found.state == TaskState::blocked && (found.question.empty() || found.asked_about);
+      if (awaits) {
+        auto is_open = [&](TaskId each) {
+          pawl::Run subtask = square.stream(each);
+          return !subtask.task->deleted && subtask.task->state != TaskState::completed && found.waits_for(each);
+        };
+        EXPECT_TRUE(found.deleted || std::ranges::any_of(found.subtasks, is_open)) << "nothing it could wait for";
+        continue;
+      }
+      if (!found.latest() ||
+          !square.town.database.runs.contains(StreamKey::of(square.town.tenant, found.latest()->run)))
+        continue;
+      RunStatus run = square.town.row(found.latest()->run).status;
+      SCOPED_TRACE(std::string(to_string(found.state)) + ", its run " + std::string(to_string(run)));
+      if (found.state == TaskState::running) {
+        EXPECT_FALSE(is_terminal(run));
+      }
+      if (found.state == TaskState::queued) {
+        EXPECT_FALSE(is_terminal(run));
+      }
+      if (found.state == TaskState::blocked) {
+        EXPECT_EQ(run, found.deleted ? RunStatus::canceled : RunStatus::waiting);
+      }
+      if (found.state == TaskState::cancelled) {
+        EXPECT_TRUE(is_terminal(run));
+      }
+      if (found.state == TaskState::ready || found.state == TaskState::completed) {
+        EXPECT_EQ(run, RunStatus::success);
+      }
+    }
+    square.town.check();
+  }
+}
+
+// ---- One server
+
+TaskStanding follow(House& house, TaskId task) {
+  Answer<TaskStanding> answer;
+  house.engine().follow_task(house.tenant, task, answer.reply());
+  house.turn();
+  return answer.value();
+}
+
+TaskId add(House& house, NewTask task) {
+  Answer<RunAnswer> answer;
+  house.engine().create_task(std::move(task), answer.reply());
+  house.turn();
+  return task_of_stream(answer.value().run);
+}
+
+void prepare(House& house) {
+  house.publish(work);
+  house.engine().prepare_tasks(house.tenant, TaskAgent::none, {});
+  house.turn();
+}
+
+TEST(Tasks, survive_a_crash_before_they_are_in_the_tables) {
+  House house;
+  prepare(house);
+  TaskId parent = add(house, some_task(house.tenant, "parent"));
+  NewTask child = some_task(house.tenant, "child");
+  child.spec.parent = parent;
+  TaskId part = add(house, child);
+  house.engine().command_task(house.tenant, parent, RunTask{ada}, {});
+  house.turn();
+  house.restart();
+  pawl::Run found = house.inspect(stream_of(parent));
+  ASSERT_TRUE(found.task);
+  EXPECT_EQ(found.task->state, TaskState::queued);
+  EXPECT_EQ(found.task->subtasks, std::vector{part});
+  EXPECT_EQ(follow(house, parent).state, TaskState::queued);
+  EXPECT_EQ(house.inspect(found.task->latest()->run).trigger_ref, parent.str() + "/1");
+}
+
+TEST(Tasks, looking_at_one_that_has_nothing_to_follow_writes_nothing) {
+  House house;
+  prepare(house);
+  TaskId task = add(house, some_task(house.tenant));
+  house.engine().command_task(house.tenant, task, RunTask{ada}, {});
+  house.turn();
+  follow(house, task);
+  std::uint64_t events = house.engine().stats().events;
+  for (int i = 0; i < 10; ++i) follow(house, task);
+  EXPECT_EQ(house.engine().stats().events, events);
+}
+
+}  // namespace
+}  // namespace pawl::tests
