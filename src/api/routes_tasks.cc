@@ -6,6 +6,7 @@
 #include "core/snapshot.h"
 #include "core/task_object.h"
 #include "crypto/sha256.h"
+#include "engine/task_workflows.h"
 
 namespace pawl::api {
 namespace {
@@ -312,6 +313,51 @@ void get_events(CallPtr call) {
   });
 }
 
+// A workflow's task may have several steps with programs: the one that is meant is named, unless only one has said something.
+std::optional<StepId> only_step_with_logs(const Call& call, RunId run) {
+  auto steps = call.api.logs().steps(run);
+  if (steps.size() > 1) {
+    std::string names;
+    for (const StepId& step : steps) names += (names.empty() ? "" : ", ") + step.text;
+    refuse_input("step", "Several steps have logs; name one: " + names + ".");
+  }
+  return steps.empty() ? std::nullopt : std::optional(steps.front());
+}
+
+void answer_log_of_task(CallPtr call, const Task& task, std::optional<int> number, LogWish wish) {
+  auto execution = number ? std::ranges::find(task.executions, *number, &TaskExecution::number)
+                          : task.executions.empty() ? task.executions.end() : std::prev(task.executions.end());
+  if (execution == task.executions.end()) return call->answer(not_found());
+  wish.run = execution->run;
+  // An agent's can be followed before its run has begun.
+  if (task.spec.agent != TaskAgent::none) {
+    wish.step = StepId{std::string(agent_step)};
+    return answer_log(call, std::move(wish));
+  }
+  if (!wish.step.empty()) return answer_log_of_run(call, std::move(wish));
+  in_background(call, [call, wish = std::move(wish)](Call& c) mutable {
+    auto step = only_step_with_logs(c, wish.run);
+    if (!step) return c.answer(not_found());
+    wish.step = *step;
+    answer_log_of_run(call, std::move(wish));
+  });
+}
+
+void get_logs(CallPtr call) {
+  call->query.only({"execution", "step", "stream", "attempt", "after", "tail", "limit", "follow"});
+  TaskId id = task_of(*call);
+  LogWish wish = read_log_wish(*call);
+  std::optional<int> number;
+  if (call->query.find("execution")) number = static_cast<int>(call->query.number("execution", 1, 1'000'000));
+  if (const std::string* step = call->query.find("step")) wish.step = StepId{*step};
+  call->api.runtime().post([call, id, number, wish = std::move(wish)](Engine& engine) {
+    engine.inspect_task(call->who.tenant, id, [call, number, wish](std::expected<RunPointer, Refusal> run) {
+      if (!run) return call->answer(problem_of(run.error()));
+      answer_log_of_task(call, *(*run)->task, number, wish);
+    });
+  });
+}
+
 // ---- Asking
 
 void command_task(CallPtr call, TaskCommand command) {
@@ -387,6 +433,7 @@ std::vector<Route> task_routes() {
       {get, "/tasks", viewer, list_tasks, "List tasks, newest first"},
       {get, "/tasks/{id}", viewer, get_task, "A task with its executions"},
       {get, "/tasks/{id}/events", viewer, get_events, "A task's stream of events"},
+      {get, "/tasks/{id}/logs", viewer, get_logs, "What those who carry a task out say", true},
       {delete_, "/tasks/{id}", operator_, delete_task, "Delete a task that is neither queued nor running"},
       {post, "/tasks/{id}/run", operator_, run_task, "Have it done, or tried again after it failed"},
       {post, "/tasks/{id}/cancel", operator_, cancel_task, "End a task"},

@@ -314,10 +314,10 @@ class VerbTable {
 
   void add_logs() {
     add<LogsOptions>(
-        "logs", "Print what a run's agents say",
+        "logs", "Print what the agents of a run or a task say",
         "Examples:\n  pawl logs 7c5ezy\n  pawl logs 7c5ezy --step review --follow\n  pawl logs 7c5ezy --stream stderr --tail 2000",
         print_logs, [](CLI::App& verb, LogsOptions& options) {
-          verb.add_option("RUN", options.run, run_help)->required();
+          verb.add_option("RUN", options.run, "a run, or a task: its id, its beginning or its last six characters")->required();
           verb.add_option("--step", options.step, "of this step; needed when several have logs")->type_name("STEP");
           add_word<LogStream>(verb, "--stream", "STREAM", "which", [&options](LogStream stream) { options.stream = stream; });
           verb.add_option("--attempt", options.attempt, "of this attempt, not the last")

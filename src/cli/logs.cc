@@ -10,7 +10,9 @@
 #include "cli/folder.h"
 #include "cli/remote.h"
 #include "cli/verbs.h"
+#include "cli/text.h"
 #include "core/step_lifecycle.h"
+#include "core/task_lifecycle.h"
 #include "tools/run_logs.h"
 
 namespace pawl {
@@ -64,7 +66,7 @@ ExitCode print_here(const LogsOptions& options, const std::filesystem::path& fol
 class ServedLog {
  public:
   ServedLog(const LogsOptions& options, const Remote& remote)
-      : options_(options), remote_(remote), run_(remote.find_run(options.run)) {}
+      : options_(options), remote_(remote), run_(find_run()) {}
 
   ExitCode print() {
     auto step = find_step();
@@ -96,6 +98,36 @@ class ServedLog {
   }
 
  private:
+  RunId find_run() const {
+    if (!options_.task.empty()) return latest_run(remote_.find_task(options_.task));
+    if (TaskId::parse(options_.run)) return latest_run(options_.run);
+    try {
+      return remote_.find_run(options_.run);
+    } catch (const Stop& stop) {
+      if (stop.code() != exit_not_found) throw;
+    }
+    std::string task;
+    try {
+      task = remote_.find_task(options_.run);
+    } catch (const Stop&) {
+      throw Stop(exit_not_found, fmt::format("there is no run and no task {}", printable(options_.run)));
+    }
+    return latest_run(task);
+  }
+
+  // Of a task's latest execution. One that is followed may yet wait for others.
+  RunId latest_run(const std::string& id) const {
+    while (true) {
+      const Json task = remote_.get("/tasks/" + id);
+      auto state = parse_enum<TaskState>(task.at("state").as_string());
+      if (auto run = task.at("run_id").is_null() ? std::nullopt : RunId::parse(task.at("run_id").as_string());
+          run && state != TaskState::queued)
+        return *run;
+      if (!options_.follow || !state || is_terminal(*state)) throw Stop(exit_not_found, id + " has no logs: it has not begun");
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    }
+  }
+
   std::string find_step() const {
     if (!options_.step.empty()) return options_.step;
     while (true) {

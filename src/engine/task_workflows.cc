@@ -17,7 +17,9 @@ HouseWorkflow agent_workflow(TaskAgent agent) {
                        "\n"
                        "description: Has an agent carry a task out\n"
                        "steps:\n"
-                       "  - id: agent\n"
+                       "  - id: " +
+                       std::string(agent_step) +
+                       "\n"
                        "    tool: agent." +
                        word +
                        "\n"
