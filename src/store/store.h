@@ -142,6 +142,7 @@ struct RunFold {
   std::uint64_t incarnation = 0;     // which load of the run this was decided on
   int leases = 0;                    // steps that are running, now
   int leases_before = 0;             // and when it was last folded
+  int claims = 0;                    // ready steps that were leased since then
   bool was_ready = false;            // some step was ready when it was last folded
   bool wants_latest = false;         // new, of whatever version of its workflow is the latest
   bool holds_ready = false;          // the ready steps are in this server's own queue

@@ -148,6 +148,7 @@ struct RunModel::Rules {
     step.token = event.token;
     ++step.attempts;
     step.owner = event.worker;
+    step.is_new = event.trigger == StepTrigger::claim;
     step.orphaned = false;
     step.claimed_at = at;
     step.earliest_end = step.latest_end = event.lease_expires_at;
@@ -359,6 +360,7 @@ int RunModel::writes_of(StepIndex step) const {
 
 void RunModel::begin_frame() {
   claims_in_frame = starts_in_frame = writes_in_frame = 0;
+  for (StepModel& step : steps) step.is_new = false;
   voted_in_frame.clear();
   granted_in_frame.clear();
   settled_in_frame.clear();
