@@ -196,7 +196,7 @@ std::vector<ObjectDoc> task_requests() {
        "Either a workflow with its input, or what an agent is to do.",
        {{"title", "text/200", ""},
         {"prompt?", "text/262144", "What an agent is to do."},
-        {"agent?", "NewTaskAgent", "`claude` unless told."},
+        {"agent?", "NewTaskAgent", "`claude` unless told; a subtask's is its parent's, with all that is set for it."},
         {"model?", "text", "For the agent."},
         {"command?", "[text]", "The agent `command`: a program and its arguments."},
         {"folder?", "text", "Where the agent works."},
@@ -210,7 +210,8 @@ std::vector<ObjectDoc> task_requests() {
         {"timeout?", "Duration", "Of each of its runs; past it, it is TIMED_OUT."},
         {"priority?", "TaskPriority", "normal unless told."},
         {"tags?", "[text]", "50 at most."},
-        {"workspace?", "Name", "default unless told."}}},
+        {"workspace?", "Name", "default unless told."},
+        {"run?", "flag", "Run it at once."}}},
       {"TaskRejection", "", {{"comment?", "text/65536", "What is wrong with it."}}},
       {"TaskAnswer", "", {{"answer", "json", "Text, or whatever the question wants."}}},
   };

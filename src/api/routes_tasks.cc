@@ -135,7 +135,15 @@ void answer_with_task(CallPtr call, TaskId id, int status, Headers headers = {})
   });
 }
 
-void make_task(Engine& engine, CallPtr call, NewTask task) {
+// One that a repeated request finds may run already.
+void run_new_task(Engine& engine, CallPtr call, TaskId id, bool is_new, Headers headers) {
+  engine.command_task(call->who.tenant, id, RunTask{call->who.actor()},
+                      [call, id, is_new, headers](std::expected<RunAnswer, Refusal>) {
+                        answer_with_task(call, id, is_new ? 201 : 200, headers);
+                      });
+}
+
+void make_task(Engine& engine, CallPtr call, NewTask task, bool runs) {
   auto made = std::make_shared<std::optional<RunAnswer>>();
   TaskSpec spec = task.spec;
   engine.create_task(std::move(task), [call, made, spec](std::expected<RunAnswer, Refusal> answer) {
@@ -145,12 +153,16 @@ void make_task(Engine& engine, CallPtr call, NewTask task) {
       call->answer(creation_problem(answer.error(), spec));
   });
   // Behind all of it: its parent knows of it too.
-  engine.when_durable([call, made] {
+  engine.when_durable([call, made, runs] {
     if (!*made) return;
+    const bool is_new = (*made)->is_new;
     TaskId id = task_of_stream((*made)->run);
     Headers headers{{"Location", "/tasks/" + id.str()}};
-    if (!(*made)->is_new) headers.push_back({"Idempotency-Replayed", "true"});
-    answer_with_task(call, id, (*made)->is_new ? 201 : 200, std::move(headers));
+    if (!is_new) headers.push_back({"Idempotency-Replayed", "true"});
+    if (!runs) return answer_with_task(call, id, is_new ? 201 : 200, std::move(headers));
+    call->api.runtime().post([call, id, is_new, headers = std::move(headers)](Engine& again) {
+      run_new_task(again, call, id, is_new, headers);
+    });
   });
 }
 
@@ -158,24 +170,30 @@ void create_task(CallPtr call) {
   call->query.only({});
   Input input = Input::parse(call->request);
   input.only({"title", "prompt", "agent", "model", "command", "folder", "mcp", "sandbox", "workflow", "input",
-              "parent_task_id", "depends_on", "max_budget_usd", "timeout", "priority", "tags", "workspace"});
+              "parent_task_id", "depends_on", "max_budget_usd", "timeout", "priority", "tags", "workspace", "run"});
+  // An agent that delegates chooses neither another program nor another sandbox than its own.
+  if (call->who.lease)
+    input.only({"title", "prompt", "parent_task_id", "depends_on", "max_budget_usd", "timeout", "priority", "tags", "run"});
+  const bool runs = input.flag("run").value_or(false);
   NewTask task;
   task.tenant = call->who.tenant;
   task.by = call->who.actor();
   task.spec = read_spec(input);
+  task.like_parent = task.spec.parent && task.spec.agent != TaskAgent::none && !input.has("agent") && task.spec.settings.empty();
   if (input.has("workspace")) task.workspace = WorkspaceName{input.name("workspace")};
   // Of its own kind: a run that was made under the same key is something else.
   if (auto key = idempotency_key(call->request))
     task.idempotency = std::make_shared<const Idempotency>(
         Idempotency{"tasks/" + call->who.key.str(), std::move(*key), sha256(input.canonical_text()).hex()});
-  call->api.runtime().post([call, task = std::move(task)](Engine& engine) mutable {
+  call->api.runtime().post([call, runs, task = std::move(task)](Engine& engine) mutable {
     TaskAgent agent = task.spec.agent;
-    if (engine.can_make_tasks(task.tenant, agent)) return make_task(engine, call, std::move(task));
+    if (engine.can_make_tasks(task.tenant, agent)) return make_task(engine, call, std::move(task), runs);
     engine.prepare_tasks(
-        task.tenant, agent, [call, task = std::move(task)](std::expected<WorkflowRef, Refusal> done) mutable {
+        task.tenant, agent, [call, runs, task = std::move(task)](std::expected<WorkflowRef, Refusal> done) mutable {
           if (!done) return call->answer(problem_of(done.error()));
-          call->api.runtime().post(
-              [call, task = std::move(task)](Engine& again) mutable { make_task(again, call, std::move(task)); });
+          call->api.runtime().post([call, runs, task = std::move(task)](Engine& again) mutable {
+            make_task(again, call, std::move(task), runs);
+          });
         });
   });
 }

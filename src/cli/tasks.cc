@@ -60,6 +60,7 @@ object new_task(const Remote& remote, const TaskOptions& options) {
   put("priority", options.priority);
   if (!options.tags.empty()) out["tags"] = array(options.tags.begin(), options.tags.end());
   put("workspace", options.workspace);
+  if (options.run) out["run"] = true;
   return out;
 }
 
@@ -192,7 +193,6 @@ ExitCode manage_tasks(const TaskOptions& options) {
       return exit_success;
     case add: {
       Json task = remote.post("/tasks", new_task(remote, options));
-      if (options.run) task = remote.post("/tasks/" + text_of(task, "id") + "/run", object{});
       say(options, task, "is there");
       return exit_success;
     }

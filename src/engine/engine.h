@@ -93,6 +93,7 @@ struct NewTask {
   TenantId tenant;
   WorkspaceName workspace{"default"};
   TaskSpec spec;
+  bool like_parent = false;  // carried out by the agent that carries its parent out, if one does
   Actor by;
   std::shared_ptr<const Idempotency> idempotency;
 };

@@ -447,6 +447,14 @@ class Requests(TaskCase):
                          ({"n": 1}, "2.50", "15m", "lab", "task"))
         self.assertEqual(run["trigger_ref"], task["id"] + "/1")
 
+    def test_it_can_run_at_once(self):
+        once = {"Idempotency-Key": "at-once"}
+        body = {"title": "t", "workflow": "work", "run": True}
+        task = self.ok(self.admin.post("/tasks", body, headers=once), 201).json
+        self.assertIn(task["state"], ("QUEUED", "RUNNING"))
+        again = self.ok(self.admin.post("/tasks", body, headers=once), 200).json
+        self.assertEqual((again["id"], len(again["executions"])), (task["id"], 1))
+
     def test_bad_requests(self):
         good = {"title": "t", "workflow": "work"}
         nobody = "task_00000000000000000000000000"

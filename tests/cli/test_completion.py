@@ -78,7 +78,7 @@ class Offers(ServerCase):
         for server in ("http://192.0.2.1:9", "http://127.0.0.1:1", "nonsense://"):
             begin = time.monotonic()
             self.assertEqual(self.offered("show", "", env={"PAWL_SERVER": server, "PAWL_KEY": "k"}), [])
-            self.assertLess(time.monotonic() - begin, 2)
+            self.assertLess(time.monotonic() - begin, 5)
         self.assertEqual(self.offered("show", "", env={"PAWL_SERVER": "http://127.0.0.1:1"}), [])
         (self.data).mkdir()
         (self.data / "pawl.db").write_text("no database")

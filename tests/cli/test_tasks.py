@@ -83,7 +83,7 @@ class Tasks(ServerCase):
         poet = self.poet()
         task = self.add("Write", "Write a poem.", "--agent", "command", "--command", str(poet), "--command", "-v",
                         "--folder", str(poet.parent), "--budget", "1.50", "--timeout", "15m", "--mcp",
-                        "--sandbox", '{"mode": "auto", "network": false}', "--run")
+                        "--sandbox", '{"mode": "auto", "network": true}', "--run")
         self.state(task, "BLOCKED")
         self.assertIn("About what?", self.pawl("inbox").stdout)
         self.assertIn("? About what?", self.pawl("task", "board").stdout)
