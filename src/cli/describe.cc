@@ -7,6 +7,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <initializer_list>
 
 namespace pawl {
 namespace {
@@ -338,10 +339,30 @@ std::string describe_terms(const Approval& approval, Instant now) {
   return out;
 }
 
+std::string question_text(const Json& question) {
+  const boost::json::object* parts = question.if_object();
+  if (!parts) return printable(question.is_string() ? std::string(question.get_string()) : canonical(question));
+  auto find = [&](std::initializer_list<const char*> names) -> const Json* {
+    for (const char* name : names)
+      if (const Json* value = parts->if_contains(name)) return value;
+    return nullptr;
+  };
+  const Json* words = find({"text", "question"});
+  if (!words || !words->is_string()) return printable(canonical(question));
+  std::string out(words->get_string());
+  const Json* choices = find({"options", "choices"});
+  if (choices && choices->is_array() && !choices->get_array().empty()) {
+    std::string list;
+    for (const Json& choice : choices->get_array())
+      (list += list.empty() ? "" : " / ") += choice.is_string() ? std::string(choice.get_string()) : canonical(choice);
+    out += " (" + list + ")";
+  }
+  return printable(out);
+}
+
 std::string question_text(const JsonText& question) {
   auto value = parse_json(question);
-  const Json* text = value && value->is_object() ? value->get_object().if_contains("text") : nullptr;
-  return printable(text && text->is_string() ? std::string(text->get_string()) : question);
+  return value ? question_text(*value) : printable(question);
 }
 
 std::string prompt_of(const Run& run, const Approval& approval) {

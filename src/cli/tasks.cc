@@ -6,6 +6,7 @@
 #include <iostream>
 #include <iterator>
 
+#include "cli/describe.h"
 #include "cli/files.h"
 #include "cli/remote.h"
 #include "cli/table.h"
@@ -68,15 +69,6 @@ std::string joined(const Json& list) {
   std::string out;
   for (const Json& item : list.as_array()) (out += out.empty() ? "" : " ") += std::string_view(item.as_string());
   return out;
-}
-
-// A question as a person reads it: its own words where it has some.
-std::string question_text(const Json& question) {
-  if (question.is_string()) return printable(question.as_string());
-  if (question.is_object())
-    if (const Json* words = question.as_object().if_contains("question"); words && words->is_string())
-      return printable(words->as_string());
-  return printable(canonical(question));
 }
 
 void print_executions(const Json& task) {

@@ -104,8 +104,6 @@ inline constexpr std::array error_codes{
               "see to the task that is named; then run this one again"},
     ErrorCode{"TASK_NOT_STARTED", Category::validation, true, Severity::medium,
               "the run that should carry the task out cannot be made", "publish the workflow that is named; then run the task again"},
-    ErrorCode{"AGENT_BUDGET_EXCEEDED", Category::budget, false, Severity::high,
-              "the agent spent what it was allowed to, max_budget_usd", "raise max_budget_usd in a new task, or ask for less"},
     ErrorCode{"INVALID_STATE_TRANSITION", Category::state, false, Severity::critical,
               "an implementation reported a transition that contract v1 does not have",
               "correct the orchestrator; then retry as a new run"},
