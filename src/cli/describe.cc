@@ -9,6 +9,8 @@
 #include <boost/json/serialize.hpp>
 #include <initializer_list>
 
+#include "core/run_object.h"
+
 namespace pawl {
 namespace {
 
@@ -118,6 +120,11 @@ std::string print_elapsed(Duration span) {
 
 std::string print_usd(Money amount) { return "$" + print_money(amount); }
 
+std::string print_cost(Money amount, bool is_known) {
+  if (is_known) return amount.micros > 0 ? print_usd(amount) : "";
+  return amount.micros > 0 ? print_usd(amount) + " and more" : "cost unknown";
+}
+
 bool is_untaken(const Run& run, StepIndex index, Instant now) {
   const Step& step = run.steps[index];
   if (step.status != StepStatus::ready) return false;
@@ -168,7 +175,8 @@ Line describe_step(const Run& run, StepIndex index, const StepLayout& layout, co
   }
   auto elapsed = elapsed_of(run, index, how.now);
   line.add_right(Ink::plain, elapsed ? print_elapsed(*elapsed) : "", elapsed_columns);
-  if (layout.cost && step.cost.micros > 0) line.add("  ").add(Ink::cyan, print_usd(step.cost));
+  if (std::string cost = print_cost(step.cost, cost_is_known(step)); layout.cost && !cost.empty())
+    line.add("  ").add(Ink::cyan, cost);
   line.add("  ");
   add_note(line, run, index, how.now);
   return line;
@@ -220,8 +228,8 @@ Line describe_end(const Run& run, const Look& look, Vocabulary vocabulary) {
   line.add(ink_of(run.status), run_word(vocabulary, run));
   if (run.started_at.ms != 0 && run.finished_at.ms != 0)
     line.add(fmt::format(" in {}", print_elapsed(run.finished_at - run.started_at)));
-  if (run.cost.micros > 0) {
-    line.add(", ").add(Ink::cyan, print_usd(run.cost));
+  if (std::string cost = print_cost(run.cost, cost_is_known(run)); !cost.empty()) {
+    line.add(", ").add(Ink::cyan, cost);
     if (run.budget) line.add(Ink::dim, " of " + print_usd(*run.budget));
   }
   return line;

@@ -16,6 +16,8 @@ namespace pawl {
 std::string print_elapsed(Duration span);
 // $0.02
 std::string print_usd(Money amount);
+// The same, and what to say when that is not all of it, or nobody knows any of it; empty when it was nought.
+std::string print_cost(Money amount, bool is_known);
 
 // How a run's steps stand beside each other: widths by the longest, and what a narrow terminal must do without.
 struct StepLayout {

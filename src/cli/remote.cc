@@ -265,8 +265,9 @@ Json Remote::post(const std::string& path, const Json& body) const {
 
 Json Remote::get_all(const std::string& path) const {
   Json whole = get(path);
+  std::string with_cursor = path + (path.contains('?') ? "&cursor=" : "?cursor=");
   for (Json* next = &whole.at("next_cursor"); !next->is_null();) {
-    Json page = get(path + "?cursor=" + percent_encode(next->as_string()));
+    Json page = get(with_cursor + percent_encode(next->as_string()));
     for (Json& item : page.at("items").as_array()) whole.at("items").as_array().push_back(std::move(item));
     *next = page.at("next_cursor");
   }

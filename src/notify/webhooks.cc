@@ -12,6 +12,8 @@ namespace {
 using boost::json::object;
 
 constexpr std::size_t runs_remembered_max = 100'000;
+// From its first attempt to its last: the waits below, each a fifth longer, and no Retry-After adds more than a day to one.
+constexpr Duration delivery_age_max = std::chrono::hours(24) * delivery_attempts_max;
 
 }  // namespace
 
@@ -29,7 +31,8 @@ std::string webhook_workflow_source(std::string_view webhook) {
          "    tool: pawl.webhook\n"
          "    timeout: 45s\n"
          "    lease: 60s\n"
-         "    retry: {max_attempts: 10, schedule: [5s, 5m, 30m, 2h, 5h, 10h, 14h, 20h, 24h], jitter: 0.2}\n"
+         "    retry: {max_attempts: " + std::to_string(delivery_attempts_max) +
+         ", schedule: [5s, 5m, 30m, 2h, 5h, 10h, 14h, 20h, 24h], jitter: 0.2}\n"
          "    with: {webhook: " + name + ", event: \"${{ input.event }}\"}\n";
 }
 
@@ -44,6 +47,20 @@ NewRun delivery_of(TenantId tenant, std::string_view webhook, const object& even
   run.trigger_ref = std::string(event.at("id").get_string());
   run.is_house = true;
   return run;
+}
+
+bool was_delivered_since(Store& store, TenantId tenant, std::string_view webhook, Instant since) {
+  constexpr std::size_t page = 500;
+  RunFilter filter{.status = RunStatus::success,
+                   .workflow = webhook_workflow(webhook),
+                   .since = since - delivery_age_max,
+                   .limit = page};
+  for (;;) {
+    auto rows = store.list_runs(tenant, filter);
+    if (std::ranges::any_of(rows, [&](const RunRow& row) { return row.updated_at >= since; })) return true;
+    if (rows.size() < page) return false;
+    filter.before = rows.back().id;
+  }
 }
 
 bool WebhookFollower::wants(const Tenant& tenant) const {

@@ -17,7 +17,7 @@ GatePass PolicyGate::pass(const Lease& lease, const Proposal& proposal, const Qu
                              .workflow = lease.workflow});
   if (answer)
     return answer->effect == Effect::allow
-               ? GatePass(Allowed{answer->receipt, answer->is_done, std::move(answer->response)})
+               ? GatePass(Allowed{answer->receipt, answer->is_done, std::move(answer->response), std::move(answer->before)})
                : GatePass(Withheld{});
   const Refusal& refusal = answer.error();
   switch (refusal.code) {

@@ -107,6 +107,9 @@ void World::propose(Hand& hand, Held& held, std::optional<bool> happened) {
   const Lease& lease = held.lease;
   if (!held.effect) {
     Action action = draw_action(dice_, lease);
+    // Under a key that is another run's own, now and then.
+    const Hand& other = *dice_.one_of(hands_);
+    if (dice_.percent(3) && !other.held.empty()) action.idempotency_key = other.held.back().lease.idempotency_key;
     auto proposal = std::make_shared<Proposal>();
     proposal->digest = digest_of(sha256, action);
     proposal->idempotent = is_idempotent(action);

@@ -107,6 +107,8 @@ constexpr std::array bug_names = std::to_array<std::string_view>({
     "share_open_call",
     "believe_failed_repeat",
     "borrow_approval",
+    "lend_own_key",
+    "allow_on_expired_lease",
     "reuse_decision",
     "forget_maker_of_key",
     "answer_before_commit",
