@@ -540,8 +540,10 @@ TEST_P(StoreSuite, receipts_come_back_with_their_keys_and_by_their_status) {
   ASSERT_EQ(all.size(), 3u);
   EXPECT_TRUE(std::ranges::is_sorted(all, std::greater{}, &ReceiptRow::id)) << "newest first";
   EXPECT_EQ(store_->list_receipts(acme, {.before = all[0].id, .limit = 1}), std::vector{all[1]});
-  EXPECT_EQ(store_->list_receipts(acme, {.status = ReceiptStatus::in_doubt, .limit = 10}), std::vector{fold.receipts[1]});
-  EXPECT_EQ(store_->list_receipts(acme, {.status = ReceiptStatus::intended, .limit = 10}), std::vector{fold.receipts[0]});
+  EXPECT_EQ(store_->list_receipts(acme, {.status = ReceiptStatus::in_doubt, .limit = 10}),
+            std::vector{fold.receipts[1]});
+  EXPECT_EQ(store_->list_receipts(acme, {.status = ReceiptStatus::intended, .limit = 10}),
+            std::vector{fold.receipts[0]});
 
   RunFold next = later(fold, 1, RunStatus::success);
   next.receipts = {receipt(fold, 1, ReceiptStatus::succeeded, own)};
