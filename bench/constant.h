@@ -1,4 +1,5 @@
-// An HTTP handler that says the same to everybody, at once: the other side of a call, when that side shall cost nothing.
+// An HTTP handler that says the same to everybody, at once: the other side of a call, when that side shall cost
+// nothing.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // bench/run gate: what the gate costs. The same runs by the same worker, whose steps have an effect: once without a
-// word, once with every effect proposed, judged by a policy, allowed, intended and accounted for. Once with effects that
-// cost nothing, which is all gate; once with calls to a server, which is what somebody sees who has work done.
+// word, once with every effect proposed, judged by a policy, allowed, intended and accounted for. Once with effects
+// that cost nothing, which is all gate; once with calls to a server, which is what somebody sees who has work done.
 #include <fmt/core.h>
 
 #include <array>
@@ -41,7 +41,8 @@ std::string policy_of_rules(int rules) {
   return out + "- {id: rest, effect: allow, when: risk = 'low'}\n";
 }
 
-// Whose keys its effects have: the run's own, as when nobody gives one, or such as any run could use, as connectors give them.
+// Whose keys its effects have: the run's own, as when nobody gives one, or such as any run could use, as connectors
+// give them.
 enum class Keys { own, shared };
 
 // What is measured.
@@ -237,9 +238,10 @@ void throughput(const Report& report, const fs::path& parent, std::uint64_t runs
 std::string calling_workflow(const std::string& name, int steps, std::uint16_t port) {
   std::string out = "workflow: " + name + "\nsteps:\n";
   for (int i = 1; i <= steps; ++i)
-    out += fmt::format("  - {{id: step{}, tool: http.request, with: {{method: POST, url: \"http://127.0.0.1:{}/ticket\", "
-                       "body: {{assignment_group: network, priority: \"2\"}}}}}}\n",
-                       i, port);
+    out += fmt::format(
+        "  - {{id: step{}, tool: http.request, with: {{method: POST, url: \"http://127.0.0.1:{}/ticket\", "
+        "body: {{assignment_group: network, priority: \"2\"}}}}}}\n",
+        i, port);
   return out;
 }
 
@@ -249,7 +251,8 @@ constexpr int calls_at_once = 256;
 WorldOptions calling_world(const Folder& folder, bool governed) {
   ToolLimits limits;
   limits.http_allow = {parse_http_allow("127.0.0.1").value()};
-  return {.folder = folder.path(), .slots = calls_at_once, .threads = calls_at_once, .http = limits, .governed = governed};
+  return {
+      .folder = folder.path(), .slots = calls_at_once, .threads = calls_at_once, .http = limits, .governed = governed};
 }
 
 void measure_calls(Measured& out, const fs::path& parent, std::uint64_t runs, bool governed, std::uint16_t port) {

@@ -1,5 +1,5 @@
-// What an engine committed, kept to be committed once more without one: the same frames, the same rows, the same grouping,
-// straight into SQLite.
+// What an engine committed, kept to be committed once more without one: the same frames, the same rows, the same
+// grouping, straight into SQLite.
 #pragma once
 
 #include <filesystem>

@@ -67,12 +67,11 @@ World::~World() {
 
 void World::start_workers() {
   WorkerName name = local_worker(*store_);
-  workers_ = std::make_unique<WorkerPool>(
-      WorkerPoolOptions{.worker = name,
-                        .slots = options_.slots > 0 ? options_.slots : 8192,
-                        .threads_max = options_.threads,
-                        .clock = [this] { return clock_.now(); }},
-      tools_, *gate_);
+  workers_ = std::make_unique<WorkerPool>(WorkerPoolOptions{.worker = name,
+                                                            .slots = options_.slots > 0 ? options_.slots : 8192,
+                                                            .threads_max = options_.threads,
+                                                            .clock = [this] { return clock_.now(); }},
+                                          tools_, *gate_);
   runtime_->post([this, name](Engine& engine) {
     std::vector<ToolName> names;
     for (const auto& tool : tools_) names.push_back(tool->spec().name);

@@ -16,10 +16,10 @@
 
 #include "cli/folder.h"
 #include "cli/recorded_run.h"
-#include "cli/run_rows.h"
-#include "cli/verbs.h"
 #include "cli/remote.h"
+#include "cli/run_rows.h"
 #include "cli/text.h"
+#include "cli/verbs.h"
 #include "core/event_names.h"
 #include "core/task.h"
 #include "core/tenant.h"
@@ -212,7 +212,8 @@ class Completion {
   }
 
   // Of what a server lists there: each item by this member, with these others beside it.
-  void offer_listed(const std::string& path, std::string_view name, std::initializer_list<std::string_view> beside) const {
+  void offer_listed(const std::string& path, std::string_view name,
+                    std::initializer_list<std::string_view> beside) const {
     auto remote = Remote::find(value("--server"), folder());
     if (!remote) return;
     remote->answer_within(time_max);
@@ -220,7 +221,8 @@ class Completion {
     for (const Json& item : page.at("items").as_array()) {
       std::string help;
       for (std::string_view key : beside)
-        if (const Json& text = item.at(key); text.is_string()) (help += help.empty() ? "" : " ") += printable(text.get_string());
+        if (const Json& text = item.at(key); text.is_string())
+          (help += help.empty() ? "" : " ") += printable(text.get_string());
       offer(item.at(name).as_string(), help);
     }
   }
@@ -244,10 +246,10 @@ class Completion {
   }
   void offer_kinds() const {
     for (std::string_view all : {"*", "run.*", "step.*", "approval.*", "receipt.*", "action.*", "task.*"}) offer(all);
-    for (auto names : {std::span<const std::string_view>(run_event_names), std::span<const std::string_view>(step_event_names),
-                       std::span<const std::string_view>(approval_event_names),
-                       std::span<const std::string_view>(receipt_event_names),
-                       std::span<const std::string_view>(task_event_names)})
+    for (auto names :
+         {std::span<const std::string_view>(run_event_names), std::span<const std::string_view>(step_event_names),
+          std::span<const std::string_view>(approval_event_names),
+          std::span<const std::string_view>(receipt_event_names), std::span<const std::string_view>(task_event_names)})
       for (std::string_view name : names) offer(name);
   }
 

@@ -271,7 +271,8 @@ void Verification::check_receipt_rows(const Run& run) {
     rows.erase(row);
     const std::string& key = receipt.proposal->action.idempotency_key;
     if (!holds_key(receipt.status) || owner_of_key(key)) continue;
-    if (auto holders = store_.find_effects(run.tenant, key); std::ranges::find(holders, receipt.id, &ReceiptRow::id) == holders.end())
+    if (auto holders = store_.find_effects(run.tenant, key);
+        std::ranges::find(holders, receipt.id, &ReceiptRow::id) == holders.end())
       report(run.id.str(), run.seq, fmt::format("{} is not found by its idempotency key", receipt.id.str()));
   }
   for (const ReceiptRow& row : rows)
@@ -301,8 +302,7 @@ void Verification::check_ready_rows(const Run& run) {
 void Verification::check_leftovers() {
   for (const auto& [run, rows] : approvals_)
     report(run.str(), 0, "there are rows of approvals and no such row of a run");
-  for (const auto& [run, rows] : receipts_)
-    report(run.str(), 0, "there are rows of receipts and no such row of a run");
+  for (const auto& [run, rows] : receipts_) report(run.str(), 0, "there are rows of receipts and no such row of a run");
   for (const auto& [run, rows] : ready_) report(run.str(), 0, "there are rows of ready steps and no such row of a run");
 }
 

@@ -117,7 +117,8 @@ struct GateAnswer {
   ApprovalId approval;   // needs_approval
   Grounds grounds;
   JsonText response;
-  // Of a call that is in doubt and to be made again: what stood there before the first. What stands there now may be its doing.
+  // Of a call that is in doubt and to be made again: what stood there before the first. What stands there now may be
+  // its doing.
   JsonText before;
 };
 

@@ -33,8 +33,8 @@ void Engine::forget_effects(const Run& run) {
   }
 }
 
-// What another run holds under the key; nothing when the key is a run's own. Tables may be behind, so each that they name
-// is looked at as it is now; what they cannot know yet is remembered.
+// What another run holds under the key; nothing when the key is a run's own. Tables may be behind, so each that they
+// name is looked at as it is now; what they cannot know yet is remembered.
 std::optional<ProposeAction::Holder> Engine::find_holder(TenantId tenant, RunId own, const std::string& key) {
   if (owner_of_key(key)) return std::nullopt;
   std::vector<RunId> runs;

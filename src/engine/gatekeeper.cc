@@ -40,14 +40,14 @@ void Gatekeeper::propose(std::shared_ptr<Request> request, Reply<GateAnswer> rep
       [this, request, verdict = judge(*request), reply = std::move(reply), attempt](Engine& engine) mutable {
         Engine::ActionRequest action = request->action;
         action.verdict = std::move(verdict);
-        engine.propose(std::move(action),
-                       [this, request, reply = std::move(reply), attempt](std::expected<GateAnswer, Refusal> answer) mutable {
-                         bool again = !answer && answer.error().code == RefusalCode::policy_changed;
-                         if (again && attempt < attempts_max)
-                           propose(request, std::move(reply), attempt + 1);
-                         else
-                           reply(std::move(answer));
-                       });
+        engine.propose(std::move(action), [this, request, reply = std::move(reply),
+                                           attempt](std::expected<GateAnswer, Refusal> answer) mutable {
+          bool again = !answer && answer.error().code == RefusalCode::policy_changed;
+          if (again && attempt < attempts_max)
+            propose(request, std::move(reply), attempt + 1);
+          else
+            reply(std::move(answer));
+        });
       },
       run);
 }

@@ -45,8 +45,8 @@ std::optional<PolicyVersion> version_in(std::string_view line) {
 
 namespace {
 
-// Those in a tenant's stream, newest first, until `take` has enough and says no. A tenant's events are folded in the commit
-// that brings them: history has all of them.
+// Those in a tenant's stream, newest first, until `take` has enough and says no. A tenant's events are folded in the
+// commit that brings them: history has all of them.
 template <class Take>
 void for_each_version_back(Store& store, TenantId tenant, Take take) {
   store.for_each_piece_back(StreamKey::of(tenant), [&](std::uint64_t, std::string_view lines) {

@@ -109,7 +109,8 @@ std::expected<std::vector<ArchivePart>, std::string> read_archive(std::string_vi
     // An archive lists its parts at its end, so one that was cut off cannot be opened at all.
     constexpr std::string_view first_part = "PK\x03\x04", end_of_list = "PK\x05\x06";
     if (bytes.starts_with(first_part) && bytes.find(end_of_list) == bytes.npos)
-      return std::unexpected(fmt::format("it was cut off: {} bytes of a zip archive are here, and its end is missing", bytes.size()));
+      return std::unexpected(
+          fmt::format("it was cut off: {} bytes of a zip archive are here, and its end is missing", bytes.size()));
     return std::unexpected("this is no zip archive, or a damaged one: " + message_of(error));
   }
   Zip zip(opened);

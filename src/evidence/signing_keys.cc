@@ -32,8 +32,8 @@ std::string print_keys(const SigningKeys& keys) {
   return canonical(object{{"keys", keys_object(keys.known)}, {"secret", keys.secret.seed_hex()}, {"v", 1}}) + "\n";
 }
 
-// Rotations of one key come one after the other: two at once would each follow the same key, and one of them be lost. Held
-// by the file that is being replaced, so whoever waited looks whether it is still the one.
+// Rotations of one key come one after the other: two at once would each follow the same key, and one of them be lost.
+// Held by the file that is being replaced, so whoever waited looks whether it is still the one.
 class RotationLock {
  public:
   explicit RotationLock(const fs::path& path) {
@@ -42,7 +42,8 @@ class RotationLock {
       if (file_ < 0) fail(path, fmt::format("the signing key cannot be read: {}", std::strerror(errno)));
       while (::flock(file_, LOCK_EX) != 0)
         if (errno != EINTR) fail(path, fmt::format("cannot be locked: {}", std::strerror(errno)));
-      struct stat locked {}, present {};
+      struct stat locked {
+      }, present{};
       if (::fstat(file_, &locked) == 0 && ::stat(path.c_str(), &present) == 0 && locked.st_ino == present.st_ino &&
           locked.st_dev == present.st_dev)
         return;

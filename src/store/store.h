@@ -289,7 +289,8 @@ class Store {
   // Newest first; none when there is no such approval to go on from.
   virtual std::vector<ApprovalRow> list_approvals(TenantId tenant, const ApprovalFilter& filter) = 0;
   virtual std::optional<ReceiptRow> find_receipt(TenantId tenant, ReceiptId receipt) = 0;
-  // Those that hold the key (core's holds_key()), by what the tables know.
+  // Those that hold the key (core's holds_key()), by what the tables know. Of a key that is a run's own
+  // (owner_of_key()) a store may keep no index, and find none.
   virtual std::vector<ReceiptRow> find_effects(TenantId tenant, const std::string& key) = 0;
   // Newest run first.
   virtual std::vector<ReceiptRow> list_receipts(TenantId tenant, const ReceiptFilter& filter) = 0;

@@ -72,7 +72,7 @@ class Proposing(GateCase):
         key = leases[first]["idempotency_key"]
         self.assertTrue(key.startswith(first + ":"))
         body = {"token": leases[second]["token"], **RESERVE, "idempotency_key": key}
-        self.refused(self.admin.post(fXX
+        self.refused(self.admin.post(f"/leases/{leases[second]['lease_id']}/actions", body), 422, "IDEMPOTENCY_KEY_REUSED")
         self.assertEqual(self.propose(leases[first])["decision"], "allow")
 
     def test_what_is_called_again_is_told_what_was_there_before_the_first_call(self):

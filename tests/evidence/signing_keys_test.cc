@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <set>
 #include <string>
 #include <thread>
@@ -49,7 +51,8 @@ TEST_F(SigningKeysTest, no_rotation_is_lost_when_many_rotate_at_once) {
   open_signing_keys(path_, Instant{1});
   constexpr int rotations = 12;
   std::vector<std::string> made(rotations);
-  at_once(rotations, [&](int i) { made[static_cast<std::size_t>(i)] = rotate_signing_key(path_, Instant{2 + i}).current().id(); });
+  at_once(rotations,
+          [&](int i) { made[static_cast<std::size_t>(i)] = rotate_signing_key(path_, Instant{2 + i}).current().id(); });
   const SigningKeys keys = read_signing_keys(path_);  // checks that each follows the one before it
   std::set<std::string> known;
   for (const KnownKey& key : keys.known) known.insert(key.id());

@@ -272,13 +272,14 @@ class Days(WebhookCase):
         self.hook(receiver, "run.succeeded")
         self.failing = self.start_run()
         self.wait_for_attempt(1)
+        return receiver
 
-    def delivery(self):
-        return next((d for d in self.deliveries() if d["run_id"] == self.failing), None)
+    def delivery(self, run=None):
+        return next((d for d in self.deliveries() if d["run_id"] == (run or self.failing)), None)
 
-    def wait_for_attempt(self, number):
+    def wait_for_attempt(self, number, run=None):
         def is_made():
-            delivery = self.delivery()
+            delivery = self.delivery(run)
             return delivery and delivery["attempts"] == number and delivery["status"] in ("retrying", "failed")
         self.wait_until(is_made, f"attempt {number}")
 
@@ -305,6 +306,23 @@ class Days(WebhookCase):
         journal = b"".join(lines for lines, in database.execute("SELECT lines FROM history"))
         database.close()
         self.assertEqual(journal.count(b'"type":"webhook.disabled"'), 1)
+
+    def test_before_it_was_set_again_do_not_count(self):
+        receiver = self.begin(lambda request: (503, {}, ""))
+        self.days_later()
+        self.wait_for_attempt(2)
+        later = self.start_run()
+        self.wait_for_attempt(1, later)
+        for attempt in range(3, self.ATTEMPTS + 1):
+            self.days_later()
+            self.wait_for_attempt(attempt)
+            self.wait_for_attempt(attempt - 1, later)
+        self.wait_until(self.disabled, "that it is disabled")
+        self.hook(receiver, "run.succeeded")
+        self.days_later()
+        self.wait_for_attempt(self.ATTEMPTS, later)
+        self.assertEqual(self.delivery(later)["status"], "failed")
+        self.assertIsNone(self.disabled(), "its days are before it")
 
     def test_with_one_answer_among_them_keep_it(self):
         self.begin(lambda request: (503 if self.failing_event(request) else 204, {}, ""))

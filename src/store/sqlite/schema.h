@@ -14,8 +14,8 @@ namespace pawl::sqlite {
 
 inline constexpr int application_id = 0x7061776c;  // "pawl"
 inline constexpr int schema_version = 5;
-// Looking needs no migration from here on: versions 2 and 4 only add tables that are empty until then, of version 3 there
-// are statements without the column that it adds, and version 5 changes an index.
+// Looking needs no migration from here on: versions 2 and 4 only add tables that are empty until then, of version 3
+// there are statements without the column that it adds, and version 5 changes an index.
 inline constexpr int schema_version_readable = 1;
 
 // Statuses are stored as their numbers, and indexes name them.
