@@ -93,7 +93,6 @@ std::vector<ExampleDoc> agent_examples() {
   "run_id": "run_01m7hm5kk9e00a16va1g5nvbxh", "step_id": "work", "attempt": 1, "stream": "stdout",
   "from": 0, "next": 31, "ended": false, "text": "{\"type\":\"system\",\"subtype\":\"init\"}\n"
 })"},
-      {"LoggedStep", R"({"step_id": "work", "attempt": 1})"},
       {"LoggedSteps", R"({"items": [{"step_id": "work", "attempt": 1}], "next_cursor": null})"},
       {"McpMessage", R"({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})"},
       {"McpAnswer", R"({"jsonrpc": "2.0", "id": 1, "result": {"tools": []}})"},

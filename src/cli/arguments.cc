@@ -332,7 +332,8 @@ class VerbTable {
 
   void add_mcp() {
     add<McpOptions>("mcp", "Give an agent the server's tools, on stdin and stdout (Model Context Protocol)",
-                    "Example, for an agent's configuration:\n  {\"mcpServers\": {\"pawl\": {\"command\": \"pawl\", \"args\": [\"mcp\"]}}}\n"
+                    "Examples:\n  pawl mcp --server https://pawl.example:7295\n"
+                    "In an agent's configuration:\n  {\"mcpServers\": {\"pawl\": {\"command\": \"pawl\", \"args\": [\"mcp\"]}}}\n"
                     "The key is $PAWL_KEY, else $PAWL_LEASE_KEY, else the data folder's.",
                     speak_mcp, [](CLI::App& verb, McpOptions& options) {
                       add_data(verb, options.data);

@@ -4,13 +4,15 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <chrono>
 #include <cstdio>
 #include <functional>
+#include <thread>
 
 #include "cli/folder.h"
 #include "cli/remote.h"
-#include "cli/verbs.h"
 #include "cli/text.h"
+#include "cli/verbs.h"
 #include "core/step_lifecycle.h"
 #include "core/task_lifecycle.h"
 #include "tools/run_logs.h"
@@ -87,11 +89,11 @@ class ServedLog {
         from_end = false;
         after = next;
       }
-      if (is_all && (!options_.follow || options_.attempt || !comes_again(step))) return exit_success;
       if (is_all) {
+        if (!options_.follow || options_.attempt || !comes_again(step, number + 1)) return exit_success;
         attempt = number + 1;
         after = 0;
-      } else if (options_.follow && number == 0 && !comes_again(step)) {
+      } else if (options_.follow && number == 0 && !may_come_again(step)) {
         return exit_success;
       }
     }
@@ -147,8 +149,25 @@ class ServedLog {
     return status && is_terminal(*status);
   }
 
+  // Waits for this attempt, as long as the step may have another.
+  bool comes_again(const std::string& step, int attempt) const {
+    while (true) {
+      const bool may_come = may_come_again(step);
+      if (last_attempt(step) >= attempt) return true;
+      if (!may_come) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    }
+  }
+
+  int last_attempt(const std::string& step) const {
+    const Json listed = insist([&] { return remote_.get("/runs/" + run_.str() + "/logs"); });
+    for (const Json& item : listed.at("items").as_array())
+      if (item.at("step_id").as_string() == step) return item.at("attempt").to_number<int>();
+    return 0;
+  }
+
   // Whether the step may have another attempt.
-  bool comes_again(const std::string& step) const {
+  bool may_come_again(const std::string& step) const {
     const Json run = insist([&] { return remote_.get("/runs/" + run_.str()); });
     if (has_ended(run)) return false;
     for (const Json& each : run.at("steps").as_array())
