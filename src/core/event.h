@@ -79,6 +79,12 @@ struct StepFailed {
   Money cost;
 };
 
+// While it runs; what else the attempt costs comes with its end.
+struct StepCharged {
+  StepId step;
+  Money cost;
+};
+
 struct StepAsked {
   StepId step;
   JsonText question;
@@ -203,10 +209,10 @@ struct TransitionRefused {
   bool of_task = false;
 };
 
-using RunPayload = std::variant<RunCreated, RunMoved, StepMoved, StepClaimed, StepCompleted, StepFailed, StepAsked,
-                                StepAnswered, ApprovalRequested, ApprovalVoted, ApprovalMoved, ReceiptIntended,
-                                ReceiptRepeated, ReceiptMoved, ActionDenied, ActionFound, TaskMoved, TaskAsked, TaskSubtask,
-                                TaskDeleted, TransitionRefused>;
+using RunPayload = std::variant<RunCreated, RunMoved, StepMoved, StepClaimed, StepCompleted, StepFailed, StepCharged,
+                                StepAsked, StepAnswered, ApprovalRequested, ApprovalVoted, ApprovalMoved,
+                                ReceiptIntended, ReceiptRepeated, ReceiptMoved, ActionDenied, ActionFound, TaskMoved,
+                                TaskAsked, TaskSubtask, TaskDeleted, TransitionRefused>;
 
 struct RunEvent {
   Instant at;
