@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::size_t at_once_max = 200;
 constexpr std::size_t live_page = 500;
-// Looking takes at most this part of the time.
-constexpr int looking_share = 10;
+// Looking takes at most a quarter of the time.
+constexpr int looking_share = 4;
 constexpr Duration pause_max = std::chrono::seconds(30);
 
 bool contains(std::string_view line, std::string_view text) { return line.find(text) != line.npos; }
@@ -357,12 +357,13 @@ void Carrier::look_again_and_again() {
         options_.report(is_well ? fmt::format("{} can be looked at again", to_string(client_.provider()))
                                 : fmt::format("{} cannot be looked at just now, and is tried again: {}",
                                               to_string(client_.provider()), look.problem));
-      pause = is_well ? std::max(options_.interval, took * looking_share) : std::min(pause * 2, pause_max);
+      pause = is_well ? std::max(options_.interval, took * looking_share) - took
+                      : std::clamp(pause * 2, options_.interval, pause_max);
       was_well = is_well;
     } catch (const std::exception& error) {
       if (was_well && options_.report) options_.report(fmt::format("{}: {}", name(), error.what()));
       was_well = false;
-      pause = std::min(pause * 2, pause_max);
+      pause = std::clamp(pause * 2, options_.interval, pause_max);
     }
   }
 }

@@ -282,7 +282,7 @@ void StepFunctionsClient::describe(const std::vector<RunId>& runs, Look& look) {
       look.seen.push_back(running(watched));
       continue;
     }
-    read_history(watched, look);  // for the retries since the last look; without them it has ended all the same
+    read_history(watched, looking_.exchange(history_request(watched)), look);  // for the retries since the last look; without them it has ended all the same
     const std::string error = text_in(*body, "error"), cause = text_in(*body, "cause");
     look.seen.push_back({.run = runs[i],
                          .word = status,
@@ -292,16 +292,17 @@ void StepFunctionsClient::describe(const std::vector<RunId>& runs, Look& look) {
   }
 }
 
+Request StepFunctionsClient::history_request(const Watched& watched, const std::string& token) const {
+  object body{{"executionArn", watched.run.id}, {"reverseOrder", true}, {"maxResults", history_page}};
+  if (!token.empty()) body["nextToken"] = token;
+  return request("GetExecutionHistory", watched.run.target, body);
+}
+
 // Newest first, back to what is known already. False when it could not be read.
-bool StepFunctionsClient::read_history(Watched& watched, Look& look) {
+bool StepFunctionsClient::read_history(Watched& watched, Response response, Look& look) {
   const std::int64_t before = watched.history.last();
   std::vector<HistoryEvent> events;
-  std::string token;
-  bool is_whole = false;
-  do {
-    object body{{"executionArn", watched.run.id}, {"reverseOrder", true}, {"maxResults", history_page}};
-    if (!token.empty()) body["nextToken"] = token;
-    Response response = looking_.exchange(request("GetExecutionHistory", watched.run.target, body));
+  while (true) {
     if (is_throttled(response, look)) return false;
     auto answer = response.is_ok() ? object_of(response) : std::nullopt;
     const Json* found = answer ? answer->if_contains("events") : nullptr;
@@ -314,9 +315,10 @@ bool StepFunctionsClient::read_history(Watched& watched, Look& look) {
       const object& event = each.get_object();
       events.push_back({number_in(event, "id"), number_in(event, "previousEventId"), text_in(event, "type"), failure_of(event)});
     }
-    token = text_in(*answer, "nextToken");
-    is_whole = token.empty() || (!events.empty() && events.back().id <= before + 1);
-  } while (!is_whole);
+    const std::string token = text_in(*answer, "nextToken");
+    if (token.empty() || (!events.empty() && events.back().id <= before + 1)) break;
+    response = looking_.exchange(history_request(watched, token));
+  }
   std::ranges::sort(events, {}, &HistoryEvent::id);
   for (const HistoryEvent& event : events) watched.history.add(event);
   return true;
@@ -333,9 +335,13 @@ void StepFunctionsClient::read_histories(Look& look) {
                       return std::pair(a->pause, a->next_history) < std::pair(b->pause, b->next_history);
                     });
   due.resize(count);
-  for (Watched* watched : due) {
+  std::vector<Request> requests;
+  for (const Watched* watched : due) requests.push_back(history_request(*watched));
+  auto responses = looking_.exchange(requests);
+  for (std::size_t i = 0; i < due.size(); ++i) {
+    Watched* watched = due[i];
     const std::int64_t before = watched->history.last();
-    if (!read_history(*watched, look)) return;
+    if (!read_history(*watched, std::move(responses[i]), look)) return;
     const bool has_moved = watched->history.last() != before;
     watched->pause = has_moved ? history_pause_min : std::min<steady_clock::duration>(watched->pause * 2, history_pause_max);
     watched->next_history = now + watched->pause;

@@ -69,7 +69,9 @@ class StepFunctionsClient final : public Client {
   // Brings the pages up to date; false when it could not. `is_same`: they are as they were.
   bool list_running(const std::string& machine_arn, Machine& machine, bool& is_same, Look& look);
   void describe(const std::vector<RunId>& runs, Look& look);
-  bool read_history(Watched& watched, Look& look);
+  Request history_request(const Watched& watched, const std::string& token = {}) const;
+  // `response`: to the first of those requests.
+  bool read_history(Watched& watched, Response response, Look& look);
   void read_histories(Look& look);
   bool is_throttled(const Response& response, Look& look);
   Sighting running(const Watched& watched) const;
