@@ -117,6 +117,14 @@ std::string Carrier::act() {
   return problem;
 }
 
+// The next few of those to be done, as they are now. What could not be done is put back by whoever tried.
+Carrier::Runs Carrier::take(std::set<Key>& set, std::vector<Key>& keys) {
+  std::vector<Key> some = take_some(keys);
+  Runs runs = inspect(some);
+  for (const Key& key : some) set.erase(key);
+  return runs;
+}
+
 Carrier::Runs Carrier::inspect(const std::vector<Key>& keys) {
   auto runs = std::make_shared<Runs>(keys.size());
   Countdown countdown;
@@ -202,12 +210,9 @@ void Carrier::find_live() {
 void Carrier::hand_over(std::string& problem) {
   std::vector<Key> keys(to_start_.begin(), to_start_.end());
   while (!keys.empty()) {
-    Runs runs = inspect(take_some(keys));
     std::vector<Carried> some;
-    std::vector<std::shared_ptr<const Run>> whose;
     std::vector<std::pair<Key, ObserveRun>> commands;
-    for (const auto& run : runs) {
-      to_start_.erase({run->tenant, run->id});
+    for (const auto& run : take(to_start_, keys)) {
       if (is_terminal(run->status)) continue;
       if (!run->foreign->id.empty()) {
         begin_watching(*run);
@@ -222,7 +227,6 @@ void Carrier::hand_over(std::string& problem) {
         continue;
       }
       some.push_back(carried_of(*run));
-      whose.push_back(run);
     }
     auto outcomes = client_.start(some);
     std::vector<Carried> accepted;
@@ -256,8 +260,7 @@ void Carrier::tell(std::string& problem) {
   std::vector<Key> keys(to_tell_.begin(), to_tell_.end());
   while (!keys.empty()) {
     std::vector<Decided> some;
-    for (const auto& run : inspect(take_some(keys))) {
-      to_tell_.erase({run->tenant, run->id});
+    for (const auto& run : take(to_tell_, keys)) {
       if (is_terminal(run->status)) continue;
       for (const Foreign::Bound& bound : run->foreign->bound) {
         auto approval = std::ranges::find(run->approvals, bound.approval, &Approval::id);
@@ -298,10 +301,7 @@ void Carrier::end(std::string& problem) {
   std::vector<Key> keys(to_stop_.begin(), to_stop_.end());
   while (!keys.empty()) {
     std::vector<Carried> some;
-    for (const auto& run : inspect(take_some(keys))) {
-      to_stop_.erase({run->tenant, run->id});
-      some.push_back(carried_of(*run));
-    }
+    for (const auto& run : take(to_stop_, keys)) some.push_back(carried_of(*run));
     auto outcomes = client_.stop(some);
     for (std::size_t i = 0; i < some.size(); ++i) {
       if (outcomes[i].kind == Outcome::Kind::unreachable) {

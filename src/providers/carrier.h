@@ -64,6 +64,7 @@ class Carrier final : public Follower {
   // Does what is to be done over there; gives why some of it could not be.
   std::string act();
   Runs inspect(const std::vector<Key>& keys);
+  Runs take(std::set<Key>& set, std::vector<Key>& keys);
   void command(const std::vector<std::pair<Key, ObserveRun>>& commands);
   void find_live();
   bool is_carried(TenantId tenant, const RunRow& row);

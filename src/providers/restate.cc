@@ -180,13 +180,50 @@ std::vector<Outcome> RestateClient::start(const std::vector<Carried>& runs) {
   return out;
 }
 
+// One that was not known to be accepted may have been all the same: Restate tells which id it has, or would have.
+std::vector<std::string> RestateClient::find_ids(const std::vector<Carried>& runs, std::vector<Outcome>& outcomes) {
+  std::set<std::string> services;
+  for (const Carried& run : runs)
+    if (run.id.empty()) services.insert(run.target.service);
+  auto problems = find_kinds(services);
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const Carried& run = runs[i];
+    out.push_back(run.id);
+    if (!run.id.empty()) continue;
+    if (auto problem = problems.find(run.target.service); problem != problems.end()) {
+      // No such service: then it was not accepted.
+      if (problem->second.kind == Kind::unreachable) outcomes[i] = problem->second;
+      continue;
+    }
+    const bool is_workflow = kinds_.at(run.target.service) == Service::workflow;
+    object target{{"target", is_workflow ? "workflow" : "idempotentInvocation"}};
+    if (is_workflow) {
+      target["workflowName"] = run.target.service;
+      target["workflowKey"] = run.key.empty() ? run.run.str() : run.key;
+    } else {
+      target["service"] = run.target.service;
+      target["handler"] = run.target.handler;
+      target["idempotencyKey"] = run.run.str();
+      if (!run.key.empty()) target["key"] = run.key;
+    }
+    Response response =
+        acting_.exchange(request("POST", options_.ingress + "/restate/lookup", boost::json::serialize(target)));
+    auto value = response.is_ok() ? parse_json(response.body) : std::unexpected(std::string());
+    if (value && value->is_object()) out.back() = text_in(value->get_object(), "invocationId");
+    if (may_be_asked_again(response)) outcomes[i] = outcome_of(response);
+  }
+  return out;
+}
+
 std::vector<Outcome> RestateClient::stop(const std::vector<Carried>& runs) {
   std::vector<Outcome> out(runs.size());
+  const std::vector<std::string> ids = find_ids(runs, out);
   std::vector<std::size_t> asked;
   std::vector<Request> requests;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (!is_id(runs[i].id)) continue;  // it was never accepted
-    requests.push_back(request("PATCH", fmt::format("{}/invocations/{}/cancel", options_.admin, runs[i].id)));
+    if (!is_id(ids[i])) continue;
+    requests.push_back(request("PATCH", fmt::format("{}/invocations/{}/cancel", options_.admin, ids[i])));
     asked.push_back(i);
   }
   auto responses = acting_.exchange(requests);
@@ -196,7 +233,7 @@ std::vector<Outcome> RestateClient::stop(const std::vector<Carried>& runs) {
     out[asked[i]] = is_over ? Outcome{} : outcome_of(responses[i]);
     if (!responses[i].is_ok()) continue;
     std::lock_guard lock(mutex_);
-    to_kill_.emplace_back(std::chrono::steady_clock::now() + options_.kill_after, runs[asked[i]].id);
+    to_kill_.emplace_back(std::chrono::steady_clock::now() + options_.kill_after, ids[asked[i]]);
   }
   return out;
 }

@@ -55,6 +55,7 @@ class RestateClient final : public Client {
   // Services by their kind; asked for once each, while they are there.
   std::map<std::string, Outcome> find_kinds(const std::set<std::string>& services);
   std::expected<std::string, Outcome> path_of(const Carried& run) const;
+  std::vector<std::string> find_ids(const std::vector<Carried>& runs, std::vector<Outcome>& outcomes);
   std::vector<std::string> next_ids();
   std::string changes_query() const;
   void take_rows(const Response& response, const std::vector<std::string>& asked_for, Look& look,

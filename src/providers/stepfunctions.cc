@@ -95,6 +95,14 @@ std::string failure_of(const object& event) {
   return {};
 }
 
+// Of the execution that a run has, or would have.
+std::string arn_of(const Carried& run) {
+  const auto machine = find_state_machine(run.target.state_machine);
+  if (!run.id.empty() || !machine) return run.id;
+  return fmt::format("arn:{}:states:{}:{}:execution:{}:{}", machine->partition, machine->region, machine->account,
+                     machine->name, run.run.str());
+}
+
 std::int64_t number_in(const object& in, std::string_view key) {
   const Json* value = in.if_contains(key);
   return value && value->is_int64() ? value->get_int64() : 0;
@@ -122,10 +130,7 @@ Request StepFunctionsClient::request(std::string_view operation, const Target& t
 // The name is taken: by this very run, unless the input says otherwise.
 Outcome StepFunctionsClient::adopt(const Carried& run, const std::string& said) {
   const auto first = said.find('\''), last = said.rfind('\'');
-  const auto machine = *find_state_machine(run.target.state_machine);
-  const std::string arn = first != last ? said.substr(first + 1, last - first - 1)
-                                        : fmt::format("arn:{}:states:{}:{}:execution:{}:{}", machine.partition, machine.region,
-                                                      machine.account, machine.name, run.run.str());
+  const std::string arn = first != last ? said.substr(first + 1, last - first - 1) : arn_of(run);
   Response response = acting_.exchange(request("DescribeExecution", run.target, object{{"executionArn", arn}}));
   if (!response.is_ok()) return outcome_of(response);
   auto body = object_of(response);
@@ -158,20 +163,16 @@ std::vector<Outcome> StepFunctionsClient::start(const std::vector<Carried>& runs
 }
 
 std::vector<Outcome> StepFunctionsClient::stop(const std::vector<Carried>& runs) {
-  std::vector<Outcome> out(runs.size());
-  std::vector<std::size_t> asked;
   std::vector<Request> requests;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (runs[i].id.empty()) continue;  // it was never accepted
-    requests.push_back(request("StopExecution", runs[i].target,
-                               object{{"executionArn", runs[i].id},
+  // One that was not known to be accepted may have been all the same.
+  for (const Carried& run : runs)
+    requests.push_back(request("StopExecution", run.target,
+                               object{{"executionArn", arn_of(run)},
                                       {"error", "Canceled"},
-                                      {"cause", fmt::format("{} has ended in pawl", runs[i].run.str())}}));
-    asked.push_back(i);
-  }
-  auto responses = acting_.exchange(requests);
-  for (std::size_t i = 0; i < asked.size(); ++i)
-    out[asked[i]] = error_of(responses[i]) == "ExecutionDoesNotExist" ? Outcome{} : outcome_of(responses[i]);
+                                      {"cause", fmt::format("{} has ended in pawl", run.run.str())}}));
+  std::vector<Outcome> out;
+  for (const Response& response : acting_.exchange(requests))
+    out.push_back(error_of(response) == "ExecutionDoesNotExist" ? Outcome{} : outcome_of(response));
   return out;
 }
 
@@ -219,6 +220,7 @@ bool StepFunctionsClient::is_throttled(const Response& response, Look& look) {
 
 bool StepFunctionsClient::list_running(const std::string& machine_arn, Machine& machine, bool& is_same, Look& look) {
   is_same = true;
+  machine.is_refused = false;
   const Target target{.state_machine = machine_arn};
   std::string token;
   for (std::size_t at = 0;; ++at) {
@@ -233,7 +235,9 @@ bool StepFunctionsClient::list_running(const std::string& machine_arn, Machine& 
       auto answer = response.is_ok() ? object_of(response) : std::nullopt;
       const Json* executions = answer ? answer->if_contains("executions") : nullptr;
       if (!executions || !executions->is_array()) {
-        look.problem = response.is_ok() ? "Step Functions: a list of executions is none" : message_of(response);
+        machine.is_refused = !response.is_ok() && !may_be_asked_again(response);
+        if (!machine.is_refused)
+          look.problem = response.is_ok() ? "Step Functions: a list of executions is none" : message_of(response);
         return false;
       }
       is_same = false;
@@ -364,7 +368,12 @@ Look StepFunctionsClient::look() {
       continue;
     }
     bool is_same = true;
-    if (!list_running(arn, machine, is_same, out) || (is_same && machine.is_settled)) continue;
+    if (!list_running(arn, machine, is_same, out)) {
+      // Of a state machine that was deleted no lists are to be had.
+      if (machine.is_refused) to_describe.insert(to_describe.end(), machine.runs.begin(), machine.runs.end());
+      continue;
+    }
+    if (is_same && machine.is_settled) continue;
     std::unordered_set<std::string_view> listed;
     for (const Machine::Page& page : machine.pages) listed.insert(page.executions.begin(), page.executions.end());
     machine.is_settled = true;

@@ -54,6 +54,7 @@ class StepFunctionsClient final : public Client {
   // Executions that run, of one state machine. A page that is the same as before need not be read again.
   struct Machine {
     std::set<RunId> runs;
+    bool is_refused = false;  // it was not listed, and would not be
     bool is_settled = false;  // all of them were among those that run, by the pages as they are
     struct Page {
       std::size_t hash = 0;

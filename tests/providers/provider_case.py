@@ -15,7 +15,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "api"))
-from api_case import TIMEOUT_S, ApiCase, Client, Server  # noqa: E402, F401
+from api_case import PAWL, TIMEOUT_S, ApiCase, Client, Server  # noqa: E402, F401
 
 SOURCES = pathlib.Path(__file__).parent
 PARTS = SOURCES.parents[1] / "build" / "provider-parts"

@@ -1,8 +1,9 @@
 """Runs that the real Restate carries, with a small real service (service.mjs)."""
+import subprocess
 import time
 import unittest
 
-from provider_case import RestateCase, call, free_port
+from provider_case import PAWL, TIMEOUT_S, RestateCase, call, free_port
 
 
 def demo(handler, more=""):
@@ -156,6 +157,18 @@ approvals: [{id: sign-off}]
     def test_nobody_else_reports_on_it(self):
         run = self.start(demo("hangs"))["id"]
         self.refused(self.admin.post(f"/runs/{run}/status", {"status": "success"}), 409, "NOT_EXTERNAL")
+
+    def test_the_command_line_starts_follows_and_shows_it(self):
+        file = self.folder / "double.yaml"
+        file.write_text(demo("double"))
+        pawl = lambda *arguments: subprocess.run([PAWL, *arguments, "--data", self.data], stdin=subprocess.DEVNULL,  # noqa: E731
+                                                 capture_output=True, text=True, timeout=TIMEOUT_S)
+        ran = pawl("run", str(file), "--input", '{"n": 21}')
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertIn('"doubled": 42', ran.stdout + ran.stderr)
+        run = self.ok(self.admin.get("/runs")).json["items"][0]["id"]
+        shown = pawl("show", run, "--events").stdout
+        self.assertIn(f"restate, as {self.get_run(run)['foreign']['id']}: completed", shown)
 
     def test_a_retry_is_a_new_run_with_an_invocation_of_its_own(self):
         run = self.start(demo("fails"))["id"]

@@ -169,6 +169,19 @@ class RecordedFaults(WithRecordedServer):
         self.aws.end(arn, "SUCCEEDED", output="7")
         self.assertEqual(self.run_status(run, "success")["foreign"]["output"], 7)
 
+    def test_recorded_a_canceled_run_whose_start_was_never_answered_is_stopped_all_the_same(self):
+        self.publish(ship())
+        real = self.aws.StartExecution
+
+        def start_silently(request):
+            real(request)
+            raise Refused("InternalFailure", status=500)
+        self.aws.StartExecution = start_silently
+        run = self.create("ship")["id"]
+        self.until(lambda: self.aws.arn_of(run), bool, "started")
+        self.ok(self.admin.post(f"/runs/{run}/cancel"))
+        self.until(lambda: self.aws.executions[self.aws.arn_of(run)]["status"], lambda s: s == "ABORTED", "stopped")
+
     def test_recorded_a_start_that_is_over_already_is_adopted_by_its_name(self):
         self.publish(ship())
         real = self.aws.StartExecution
