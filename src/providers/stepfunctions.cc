@@ -49,6 +49,7 @@ std::optional<object> object_of(const Response& response) {
 
 // "com.amazonaws.states#ExecutionDoesNotExist:http://..." is ExecutionDoesNotExist.
 std::string error_of(const Response& response) {
+  if (response.is_ok()) return {};
   auto body = object_of(response);
   std::string type = body ? text_in(*body, "__type") : std::string();
   if (auto hash = type.find('#'); hash != type.npos) type.erase(0, hash + 1);

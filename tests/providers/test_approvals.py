@@ -1,7 +1,10 @@
 """Approvals that somebody in the real Restate waits for: an awakeable, and a promise behind a handler."""
+import json
+import subprocess
 import unittest
+import zipfile
 
-from provider_case import RestateCase
+from provider_case import PAWL, TIMEOUT_S, RestateCase
 
 AWAKEABLE = """
 workflow: waits
@@ -40,6 +43,27 @@ class Bound(RestateCase):
         done = self.run_status(run, "success")
         decided = done["foreign"]["output"]["decided"]
         self.assertEqual((decided["decision"], decided["gate"], decided["reason"]), ("approved", "sign-off", "fine"))
+
+    def test_the_journal_verifies_and_a_bundle_proves_who_allowed_it_without_showing_the_output(self):
+        run = self.begin(AWAKEABLE)
+        self.ok(self.admin.post(f"/runs/{run}/approve", {"reason": "fine"}))
+        self.run_status(run, "success")
+        bundle = self.folder / "bundle.zip"
+        bundle.write_bytes(self.ok(self.admin.get(f"/runs/{run}/evidence")).body)
+        signing = subprocess.run([PAWL, "keys", "signing", "--json", "--data", self.data], capture_output=True, text=True,
+                                 check=True, timeout=TIMEOUT_S).stdout.splitlines()
+        key = json.loads(signing[-1])["id"]
+        checked = subprocess.run([PAWL, "verify", bundle, "--key", key], capture_output=True, text=True, timeout=TIMEOUT_S)
+        self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+        with zipfile.ZipFile(bundle) as parts:
+            events = [json.loads(line) for line in parts.read("events.jsonl").decode().splitlines()]
+        text = json.dumps(events)
+        self.assertIn("approval.approved", text)
+        self.assertNotIn('"decided"', text)
+        if not self.server.store:
+            self.server.stop()
+            whole = subprocess.run([PAWL, "verify", "--data", self.data], capture_output=True, text=True, timeout=TIMEOUT_S)
+            self.assertEqual(whole.returncode, 0, whole.stdout + whole.stderr)
 
     def test_a_rejected_awakeable_denies_the_run_that_ends_by_it(self):
         run = self.begin(AWAKEABLE)
