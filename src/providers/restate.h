@@ -9,12 +9,17 @@
 // at a time, for all the others: so what a look missed is found within a minute, and what is gone is noticed.
 #pragma once
 
+#include <chrono>
 #include <deque>
+#include <expected>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "providers/provider.h"
 #include "providers/transport.h"

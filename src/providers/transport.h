@@ -1,9 +1,12 @@
 // HTTP to one provider: many requests at once over few connections, each with a limit on everything. For one thread.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "aws/access.h"

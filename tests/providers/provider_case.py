@@ -2,6 +2,7 @@
 their own.
 """
 import http.client
+import http.server
 import json
 import os
 import pathlib
@@ -11,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -137,6 +139,46 @@ class Restate:
     def flags(self, ingress=None, admin=None):
         return ["--restate", f"http://127.0.0.1:{ingress or self.ingress}",
                 "--restate-admin", f"http://127.0.0.1:{admin or self.admin}", "--provider-interval", "100ms"]
+
+
+class Mangler:
+    """Stands before a server on loopback and passes everything on, until it is told what to say instead."""
+
+    def __init__(self, port):
+        self.instead = None  # status and body
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def handle_any(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                if outer.instead:
+                    status, text = outer.instead
+                else:
+                    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+                    connection.request(self.command, self.path, body, dict(self.headers))
+                    response = connection.getresponse()
+                    status, text = response.status, response.read()
+                    connection.close()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            do_GET = do_POST = do_PATCH = handle_any
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
 
 
 class ProviderCase(ApiCase):

@@ -1,9 +1,10 @@
 """Runs that the real Restate carries, with a small real service (service.mjs)."""
+import json
 import subprocess
 import time
 import unittest
 
-from provider_case import PAWL, TIMEOUT_S, RestateCase, call, free_port
+from provider_case import PAWL, TIMEOUT_S, Mangler, RestateCase, call, free_port
 
 
 def demo(handler, more=""):
@@ -241,6 +242,27 @@ class Faults(RestateCase):
             self.assertEqual(self.terminal(run)["status"], "timeout")
         finally:
             self.restate.server.resume()
+
+    def test_nonsense_changes_nothing_and_is_got_over(self):
+        admin = Mangler(self.restate.admin)
+        self.addCleanup(admin.close)
+        self.server.flags = self.restate.flags(admin=admin.port)
+        self.restart()
+        waiting = self.start(demo("sleeps"), input={"ms": 3000})["id"]
+        ending = self.start(demo("hangs", "timeout: 4s"))["id"]
+        self.sub_state(waiting, "waiting")
+        self.sub_state(ending, "waiting")
+        there = self.get_run(waiting)["foreign"]["id"]
+        rows = [{"id": there, "status": "completed"}, {"id": there, "status": 7}, {"id": there}, 7, {"status": "completed"},
+                {"id": there, "status": "completed", "completion_result": "perhaps"}]
+        for status, text in ((200, b""), (200, b"<html>"), (200, b"[]"), (200, b'{"rows": 7}'), (500, b"{}"), (404, b""),
+                             *((200, json.dumps({"rows": [row]}).encode()) for row in rows)):
+            admin.instead = (status, text)
+            time.sleep(0.3)
+            self.assertIn(self.get_run(waiting)["status"], ("waiting", "running"), text)
+        self.assertEqual(self.terminal(ending)["status"], "timeout")
+        admin.instead = None
+        self.assertEqual(self.run_status(waiting, "success")["foreign"]["output"], "slept")
 
     def test_a_handler_that_never_notices_a_cancel_is_killed(self):
         self.server.flags += ["--restate-kill-after", "1s"]
