@@ -16,8 +16,8 @@ struct AwsAccess {
 // AWS_PROFILE names. What is nowhere is empty.
 AwsAccess find_aws_access();
 
-// Of one service: `given` when there is one, then AWS_ENDPOINT_URL_<service>, then AWS_ENDPOINT_URL; without a slash at its
-// end. Empty: Amazon's own.
+// Of one service: `given` when there is one, then AWS_ENDPOINT_URL_<service>, then AWS_ENDPOINT_URL; without a slash at
+// its end. Empty: Amazon's own.
 std::string find_aws_endpoint(const std::string& given, const char* service);
 
 }  // namespace pawl

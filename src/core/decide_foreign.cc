@@ -101,9 +101,8 @@ Decision decide_command(const Run& run, const RequestApproval& command, Instant 
                                              std::string(to_string(command.callback.kind)));
   auto gate = run.workflow->find(command.gate);
   if (!gate)
-    return refusal(RefusalCode::invalid,
-                   "workflow " + run.workflow->name.text + " has no approval " + command.gate.text +
-                       "; list it under `approvals`, with who has to decide");
+    return refusal(RefusalCode::invalid, "workflow " + run.workflow->name.text + " has no approval " +
+                                             command.gate.text + "; list it under `approvals`, with who has to decide");
   // A repeat: whoever asked does not know that it was heard.
   for (const Foreign::Bound& bound : run.foreign->bound)
     if (bound.callback == command.callback) return {};

@@ -1,5 +1,5 @@
-// Who carries a run, and what the states of those who do are called here. The table below is all there is to it: the code
-// maps by it, the tests walk it, docs/providers.md prints it.
+// Who carries a run, and what the states of those who do are called here. The table below is all there is to it: the
+// code maps by it, the tests walk it, docs/providers.md prints it.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 
 namespace pawl {
 
-// native = this engine. external = somebody reports, and contract v1 is enforced on the reports. The others are foreign: pawl
-// starts them, looks at them and stops them (src/providers).
+// native = this engine. external = somebody reports, and contract v1 is enforced on the reports. The others are
+// foreign: pawl starts them, looks at them and stops them (src/providers).
 enum class Provider { native, external, restate, stepfunctions };
 template <>
 inline constexpr std::array enum_names<Provider>{std::string_view("native"), std::string_view("external"),
@@ -77,7 +77,8 @@ inline constexpr auto provider_states = [] {
       Row{stepfunctions, "RUNNING", none, running, goes_on, ""},
       Row{stepfunctions, "RUNNING", between_attempts, backing_off, goes_on,
           "the newest event of the history is a failure that is retried"},
-      Row{stepfunctions, "RUNNING", after_failure, error, goes_on, "an attempt is under way in a state that failed before"},
+      Row{stepfunctions, "RUNNING", after_failure, error, goes_on,
+          "an attempt is under way in a state that failed before"},
       Row{stepfunctions, "RUNNING", awaits_callback, waiting, goes_on,
           "a task token, an activity's worker or a `Wait` state is awaited"},
       Row{stepfunctions, "PENDING_REDRIVE", none, waiting, goes_on, "a child of a map run that will be redriven"},
@@ -88,8 +89,8 @@ inline constexpr auto provider_states = [] {
   };
 }();
 
-// The row for what a provider said. Null for a word that it has never been heard to say: the run is taken to be running, and
-// whoever asked says so aloud. A sign that the word does not have is no sign.
+// The row for what a provider said. Null for a word that it has never been heard to say: the run is taken to be
+// running, and whoever asked says so aloud. A sign that the word does not have is no sign.
 constexpr const ProviderState* find_provider_state(Provider provider, std::string_view word, Sign sign = Sign::none) {
   const ProviderState* plain = nullptr;
   for (const ProviderState& row : provider_states) {
@@ -102,7 +103,8 @@ constexpr const ProviderState* find_provider_state(Provider provider, std::strin
 
 // What a foreign workflow names instead of steps.
 struct Target {
-  // Restate: a handler of a service, and for one with keys, which. A template; empty = none, or the run's id for a workflow.
+  // Restate: a handler of a service, and for one with keys, which. A template; empty = none, or the run's id for a
+  // workflow.
   std::string service;
   std::string handler;
   std::string key;
@@ -124,7 +126,8 @@ constexpr std::optional<StateMachine> find_state_machine(std::string_view arn) {
     parts[i] = arn.substr(0, colon);
     arn = colon == arn.npos ? std::string_view() : arn.substr(colon + 1);
     for (char c : parts[i])
-      if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.'))
+      if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+            c == '.'))
         return std::nullopt;
     if (parts[i].empty()) return std::nullopt;
   }

@@ -58,7 +58,8 @@ Carrier::~Carrier() { stop(); }
 
 void Carrier::start() {
   thread_ = std::thread([this] { look_again_and_again(); });
-  pthread_setname_np(thread_.native_handle(), ("pawl-" + std::string(to_string(client_.provider()))).substr(0, 15).c_str());
+  pthread_setname_np(thread_.native_handle(),
+                     ("pawl-" + std::string(to_string(client_.provider()))).substr(0, 15).c_str());
 }
 
 void Carrier::stop() {
@@ -131,12 +132,13 @@ Carrier::Runs Carrier::inspect(const std::vector<Key>& keys) {
   for (std::size_t i = 0; i < keys.size(); ++i)
     runtime_.post(
         [key = keys[i], i, runs, token = countdown.token()](Engine& engine) mutable {
-          engine.inspect(key.first, key.second,
-                         [i, runs, token = std::move(token)](std::expected<std::shared_ptr<const Run>, Refusal> run) mutable {
-                           token.end("", [&] {
-                             if (run && (*run)->foreign) (*runs)[i] = std::move(*run);
-                           });
-                         });
+          engine.inspect(
+              key.first, key.second,
+              [i, runs, token = std::move(token)](std::expected<std::shared_ptr<const Run>, Refusal> run) mutable {
+                token.end("", [&] {
+                  if (run && (*run)->foreign) (*runs)[i] = std::move(*run);
+                });
+              });
         },
         StreamKey::of(keys[i].first, keys[i].second));
   countdown.wait();
@@ -286,7 +288,8 @@ void Carrier::tell(std::string& problem) {
       const bool refused = outcomes[i].kind == Outcome::Kind::refused;
       if (refused && options_.report)
         options_.report(fmt::format("{}: the answer to {} of {} cannot be given there any more: {}",
-                                    to_string(client_.provider()), some[i].approval.str(), run.run.str(), outcomes[i].text));
+                                    to_string(client_.provider()), some[i].approval.str(), run.run.str(),
+                                    outcomes[i].text));
       RecordTold told{some[i].approval, refused ? outcomes[i].text : std::string()};
       runtime_.post([tenant = run.tenant, id = run.run, told, token = countdown.token()](Engine& engine) mutable {
         engine.command(tenant, id, told,
@@ -310,8 +313,8 @@ void Carrier::end(std::string& problem) {
         continue;
       }
       if (outcomes[i].kind == Outcome::Kind::refused && options_.report)
-        options_.report(fmt::format("{}: {} has ended here and cannot be stopped there: {}", to_string(client_.provider()),
-                                    some[i].run.str(), outcomes[i].text));
+        options_.report(fmt::format("{}: {} has ended here and cannot be stopped there: {}",
+                                    to_string(client_.provider()), some[i].run.str(), outcomes[i].text));
       std::lock_guard lock(mutex_);
       leaving_.push_back(some[i].run);
     }
@@ -400,8 +403,9 @@ std::optional<ObserveRun> Carrier::meaning_of(const Sighting& sighting) {
                  .last_failure = sighting.last_failure,
                  .output = sighting.output,
                  .ends = state ? state->ends : std::nullopt};
-  const std::string why = sighting.failure.empty() ? fmt::format("{} says {}", to_string(client_.provider()), sighting.word)
-                                                   : sighting.failure;
+  const std::string why = sighting.failure.empty()
+                              ? fmt::format("{} says {}", to_string(client_.provider()), sighting.word)
+                              : sighting.failure;
   if (out.ends == RunTrigger::fail) out.diagnostic = diagnosed("PROVIDER_RUN_FAILED", why, clock_.now());
   if (out.ends == RunTrigger::time_out)
     out.diagnostic = diagnosed("RUN_TIMEOUT", fmt::format("it timed out at {}: {}", to_string(client_.provider()), why),

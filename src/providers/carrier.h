@@ -1,12 +1,13 @@
 // Takes runs to the provider that carries them, and brings back what it says.
 //
-// Two things go on. A follower of the journal hands over: what the journal says is to be started, stopped or told over there
-// is done, and only then does the follower's place move on; so a crash anywhere in between does it again, and doing it twice
-// is as doing it once. A thread of its own looks: at all runs that are carried, in batches, once an interval, which grows when
-// looking takes long or fails. What it sees becomes a command (ObserveRun), and core decides what that means.
+// Two things go on. A follower of the journal hands over: what the journal says is to be started, stopped or told over
+// there is done, and only then does the follower's place move on; so a crash anywhere in between does it again, and
+// doing it twice is as doing it once. A thread of its own looks: at all runs that are carried, in batches, once an
+// interval, which grows when looking takes long or fails. What it sees becomes a command (ObserveRun), and core decides
+// what that means.
 //
-// With several servers both are one server's at a time, and another's when that one is not heard of (follower.h). Should two
-// look at once, for a moment, nothing is harmed: a run moves by what is new only, and never after its end.
+// With several servers both are one server's at a time, and another's when that one is not heard of (follower.h).
+// Should two look at once, for a moment, nothing is harmed: a run moves by what is new only, and never after its end.
 #pragma once
 
 #include <atomic>

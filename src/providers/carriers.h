@@ -34,7 +34,8 @@ class Carriers {
 
  private:
   struct One {
-    One(std::unique_ptr<Client> made, Runtime& runtime, Store& store, const Clock& clock, const CarriersOptions& options)
+    One(std::unique_ptr<Client> made, Runtime& runtime, Store& store, const Clock& clock,
+        const CarriersOptions& options)
         : client(std::move(made)),
           carrier(runtime, store, clock, *client, options.carrier),
           following(store, carrier, options.following) {}

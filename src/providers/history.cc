@@ -7,14 +7,19 @@
 namespace pawl::providers {
 namespace {
 
-constexpr std::array failures{
-    std::string_view("TaskFailed"),         std::string_view("TaskTimedOut"),
-    std::string_view("TaskStartFailed"),    std::string_view("TaskSubmitFailed"),
-    std::string_view("LambdaFunctionFailed"), std::string_view("LambdaFunctionTimedOut"),
-    std::string_view("LambdaFunctionScheduleFailed"), std::string_view("LambdaFunctionStartFailed"),
-    std::string_view("ActivityFailed"),     std::string_view("ActivityTimedOut"),
-    std::string_view("ActivityScheduleFailed"), std::string_view("ParallelStateFailed"),
-    std::string_view("MapStateFailed")};
+constexpr std::array failures{std::string_view("TaskFailed"),
+                              std::string_view("TaskTimedOut"),
+                              std::string_view("TaskStartFailed"),
+                              std::string_view("TaskSubmitFailed"),
+                              std::string_view("LambdaFunctionFailed"),
+                              std::string_view("LambdaFunctionTimedOut"),
+                              std::string_view("LambdaFunctionScheduleFailed"),
+                              std::string_view("LambdaFunctionStartFailed"),
+                              std::string_view("ActivityFailed"),
+                              std::string_view("ActivityTimedOut"),
+                              std::string_view("ActivityScheduleFailed"),
+                              std::string_view("ParallelStateFailed"),
+                              std::string_view("MapStateFailed")};
 // After these nothing happens before somebody answers, or time has passed.
 constexpr std::array awaiting{std::string_view("TaskSubmitted"), std::string_view("ActivityScheduled"),
                               std::string_view("WaitStateEntered")};

@@ -1,11 +1,11 @@
-// What the history of an execution in Step Functions says of its retries. No event is called a retry: one shows as a second
-// attempt that follows a failure within the same state.
+// What the history of an execution in Step Functions says of its retries. No event is called a retry: one shows as a
+// second attempt that follows a failure within the same state.
 //
 //   TaskStateEntered -> TaskScheduled -> TaskStarted -> TaskFailed -> TaskScheduled -> ...
 //                                                       ^ between two attempts while nothing follows
 //
-// Branches of a Parallel or a Map interleave; previousEventId tells them apart. Each event that nothing follows is the end of
-// a branch, and the execution does what its branches do: it backs off when all of them do.
+// Branches of a Parallel or a Map interleave; previousEventId tells them apart. Each event that nothing follows is the
+// end of a branch, and the execution does what its branches do: it backs off when all of them do.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // Who carries runs elsewhere: what pawl asks of another engine, and what it hears.
 //
-// A provider starts runs, stops them, passes on what people decided, and is looked at. What its words mean is not said here
-// but in core/provider.h, one table for all of them. Nothing here decides anything: what was heard goes to the engine as a
-// command (carrier.h).
+// A provider starts runs, stops them, passes on what people decided, and is looked at. What its words mean is not said
+// here but in core/provider.h, one table for all of them. Nothing here decides anything: what was heard goes to the
+// engine as a command (carrier.h).
 //
 // start(), stop() and tell() are called by one thread at a time, and watch(), forget() and look() by one thread.
 #pragma once
@@ -86,7 +86,8 @@ class Client {
   virtual Look look() = 0;
 };
 
-// The text that a refusal carries over there: it names the approval, so that a run that fails by it is known to be denied.
+// The text that a refusal carries over there: it names the approval, so that a run that fails by it is known to be
+// denied.
 std::string refusal_text(const Decided& decided);
 // The same as an object, for those who take one.
 JsonText decision_object(const Decided& decided);

@@ -46,7 +46,9 @@ Outcome outcome_of(const Response& response, std::string done = {}) {
 }
 
 bool is_id(std::string_view text) {
-  auto is_plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; };
+  auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
   return text.starts_with("inv_") && std::ranges::all_of(text, is_plain);
 }
 
@@ -117,10 +119,11 @@ std::map<std::string, Outcome> RestateClient::find_kinds(const std::set<std::str
     auto value = responses[i].is_ok() ? parse_json(responses[i].body) : std::unexpected(std::string());
     const std::string kind = value && value->is_object() ? text_in(value->get_object(), "ty") : std::string();
     if (kind.empty())
-      problems[asked[i]] = responses[i].is_ok() ? Outcome{Kind::unreachable, "Restate does not say what " + asked[i] + " is"}
-                                                : outcome_of(responses[i]);
+      problems[asked[i]] = responses[i].is_ok()
+                               ? Outcome{Kind::unreachable, "Restate does not say what " + asked[i] + " is"}
+                               : outcome_of(responses[i]);
     else
-      kinds_[asked[i]] = kind == "Workflow" ? Service::workflow
+      kinds_[asked[i]] = kind == "Workflow"        ? Service::workflow
                          : kind == "VirtualObject" ? Service::object
                                                    : Service::plain;
   }
@@ -137,7 +140,8 @@ std::expected<std::string, Outcome> RestateClient::path_of(const Carried& run) c
                                    run.target.service + " is a virtual object: its `target` needs a `key`, such as "
                                                         "`key: ${{ input.order }}`"});
   if (!run.key.empty() && kind == Service::plain)
-    return std::unexpected(Outcome{Outcome::Kind::refused, run.target.service + " is a service, and has no keys: remove `key`"});
+    return std::unexpected(
+        Outcome{Outcome::Kind::refused, run.target.service + " is a service, and has no keys: remove `key`"});
   return escaped(run.target.service) + (key.empty() ? "" : "/" + escaped(key));
 }
 
@@ -159,12 +163,11 @@ std::vector<Outcome> RestateClient::start(const std::vector<Carried>& runs) {
       out[i] = path.error();
       continue;
     }
-    Request one = request("POST", fmt::format("{}/restate/send/{}/{}", options_.ingress, *path, escaped(run.target.handler)),
-                          run.input);
+    Request one = request(
+        "POST", fmt::format("{}/restate/send/{}/{}", options_.ingress, *path, escaped(run.target.handler)), run.input);
     one.headers.push_back("x-pawl-run: " + run.run.str());
     // A workflow runs once a key, and takes no other.
-    if (kinds_.at(run.target.service) != Service::workflow)
-      one.headers.push_back("idempotency-key: " + run.run.str());
+    if (kinds_.at(run.target.service) != Service::workflow) one.headers.push_back("idempotency-key: " + run.run.str());
     requests.push_back(std::move(one));
     asked.push_back(i);
   }
@@ -172,8 +175,9 @@ std::vector<Outcome> RestateClient::start(const std::vector<Carried>& runs) {
   for (std::size_t i = 0; i < asked.size(); ++i) {
     auto value = responses[i].is_ok() ? parse_json(responses[i].body) : std::unexpected(std::string());
     std::string id = value && value->is_object() ? text_in(value->get_object(), "invocationId") : std::string();
-    out[asked[i]] = responses[i].is_ok() && !is_id(id) ? Outcome{Kind::unreachable, "Restate took it and does not say as what"}
-                                                       : outcome_of(responses[i], id);
+    out[asked[i]] = responses[i].is_ok() && !is_id(id)
+                        ? Outcome{Kind::unreachable, "Restate took it and does not say as what"}
+                        : outcome_of(responses[i], id);
     // It may have been deployed anew, as something else.
     if (out[asked[i]].kind == Kind::refused) kinds_.erase(runs[asked[i]].target.service);
   }
@@ -265,9 +269,9 @@ std::vector<Outcome> RestateClient::tell(const std::vector<Decided>& decided) {
         out[i] = path.error();
         continue;
       }
-      Request one = request("POST",
-                            fmt::format("{}/restate/send/{}/{}", options_.ingress, *path, escaped(each.callback.address)),
-                            decision_object(each));
+      Request one =
+          request("POST", fmt::format("{}/restate/send/{}/{}", options_.ingress, *path, escaped(each.callback.address)),
+                  decision_object(each));
       one.headers.push_back("idempotency-key: " + each.approval.str());
       requests.push_back(std::move(one));
     }
@@ -298,7 +302,8 @@ void RestateClient::forget(RunId run) {
 // Those to ask for by their ids in this look: the new ones, and the next few of all.
 std::vector<std::string> RestateClient::next_ids() {
   std::vector<std::string> out;
-  for (auto it = fresh_.begin(); it != fresh_.end() && out.size() < ids_a_query_max; it = fresh_.erase(it)) out.push_back(*it);
+  for (auto it = fresh_.begin(); it != fresh_.end() && out.size() < ids_a_query_max; it = fresh_.erase(it))
+    out.push_back(*it);
   if (round_.empty())
     for (const auto& [id, watched] : watched_) round_.push_back(id);
   for (std::size_t left = std::max(ids_a_look_min, watched_.size() / looks_a_round + 1);
@@ -315,7 +320,8 @@ std::string RestateClient::changes_query() const {
   std::string services;
   for (const auto& [service, runs] : services_) services += (services.empty() ? "" : ", ") + sql_text(service);
   return fmt::format(
-      "select {} from sys_invocation where target_service_name in ({}) and (modified_at >= TIMESTAMP {} or next_retry_at is "
+      "select {} from sys_invocation where target_service_name in ({}) and (modified_at >= TIMESTAMP {} or "
+      "next_retry_at is "
       "not null or last_failure is not null)",
       columns, services, sql_text(modified_));
 }
@@ -325,7 +331,8 @@ void RestateClient::take_rows(const Response& response, const std::vector<std::s
   auto value = response.is_ok() ? parse_json(response.body) : std::unexpected(std::string());
   const Json* rows = value && value->is_object() ? value->get_object().if_contains("rows") : nullptr;
   if (!rows || !rows->is_array()) {
-    look.problem = "Restate: " + (response.is_ok() ? std::string("the answer to a query is none") : message_of(response));
+    look.problem =
+        "Restate: " + (response.is_ok() ? std::string("the answer to a query is none") : message_of(response));
     fresh_.insert(asked_for.begin(), asked_for.end());
     return;
   }
@@ -374,7 +381,8 @@ void RestateClient::kill_due() {
   {
     std::lock_guard lock(mutex_);
     for (; !to_kill_.empty() && to_kill_.front().first <= std::chrono::steady_clock::now(); to_kill_.pop_front())
-      requests.push_back(request("PATCH", fmt::format("{}/invocations/{}/kill", options_.admin, to_kill_.front().second)));
+      requests.push_back(
+          request("PATCH", fmt::format("{}/invocations/{}/kill", options_.admin, to_kill_.front().second)));
   }
   looking_.exchange(requests);  // what has ended by now says so, and that is all
 }
@@ -394,7 +402,8 @@ Look RestateClient::look() {
     requests.push_back(ask(fmt::format("select {} from sys_invocation where id in ({})", columns, listed)));
   auto responses = looking_.exchange(requests);
   std::set<std::string> seen;
-  // Where both speak of a run, either may be a moment older; what is new in the other one is seen again by the next look.
+  // Where both speak of a run, either may be a moment older; what is new in the other one is seen again by the next
+  // look.
   if (responses.size() > 1) take_rows(responses[1], ids, out, seen);
   take_rows(responses[0], {}, out, seen);
   fetch_outputs(out);

@@ -1,12 +1,13 @@
-// Restate: a handler of a service, an object or a workflow is called over the ingress, and looked at over the admin port.
+// Restate: a handler of a service, an object or a workflow is called over the ingress, and looked at over the admin
+// port.
 //
 //   start  POST  {ingress}/restate/send/{service}[/{key}]/{handler}     idempotency-key: the run's id
 //   look   POST  {admin}/query                                          one SQL query for all that changed
 //   stop   PATCH {admin}/invocations/{id}/cancel, and /kill for what has not ended a while later
 //   tell   POST  {ingress}/restate/awakeables/{id}/resolve|reject, or a call of the workflow's own handler
 //
-// A look asks for what was modified since the last one, for what is being retried, for those that are new to it, and, a few
-// at a time, for all the others: so what a look missed is found within a minute, and what is gone is noticed.
+// A look asks for what was modified since the last one, for what is being retried, for those that are new to it, and, a
+// few at a time, for all the others: so what a look missed is found within a minute, and what is gone is noticed.
 #pragma once
 
 #include <chrono>

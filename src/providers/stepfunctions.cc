@@ -29,7 +29,8 @@ constexpr auto quiet_min = std::chrono::seconds(1);
 constexpr auto quiet_max = std::chrono::seconds(30);
 
 constexpr std::array throttlings{std::string_view("ThrottlingException"), std::string_view("Throttling"),
-                                 std::string_view("TooManyRequestsException"), std::string_view("RequestLimitExceeded")};
+                                 std::string_view("TooManyRequestsException"),
+                                 std::string_view("RequestLimitExceeded")};
 // Not now, but perhaps later.
 constexpr std::array passing{std::string_view("ExecutionLimitExceeded"), std::string_view("KmsThrottlingException"),
                              std::string_view("ServiceUnavailable"), std::string_view("InternalFailure"),
@@ -89,7 +90,8 @@ bool same_json(const std::string& a, const std::string& b) {
 // Which member holds the details depends on the type: taskFailedEventDetails, activityTimedOutEventDetails.
 std::string failure_of(const object& event) {
   for (const auto& [key, value] : event) {
-    if (!value.is_object() || (!key.ends_with("FailedEventDetails") && !key.ends_with("TimedOutEventDetails"))) continue;
+    if (!value.is_object() || (!key.ends_with("FailedEventDetails") && !key.ends_with("TimedOutEventDetails")))
+      continue;
     const std::string error = text_in(value.get_object(), "error"), cause = text_in(value.get_object(), "cause");
     return error + (error.empty() || cause.empty() ? "" : ": ") + cause;
   }
@@ -121,7 +123,8 @@ Request StepFunctionsClient::request(std::string_view operation, const Target& t
   Request out;
   out.url = options_.endpoint.empty() ? fmt::format("https://states.{}.amazonaws.com{}/", region, is_china ? ".cn" : "")
                                       : options_.endpoint + "/";
-  out.headers = {"content-type: application/x-amz-json-1.0", fmt::format("x-amz-target: AWSStepFunctions.{}", operation)};
+  out.headers = {"content-type: application/x-amz-json-1.0",
+                 fmt::format("x-amz-target: AWSStepFunctions.{}", operation)};
   out.body = boost::json::serialize(body);
   out.region = region;
   out.service = "states";
@@ -143,10 +146,9 @@ Outcome StepFunctionsClient::adopt(const Carried& run, const std::string& said) 
 std::vector<Outcome> StepFunctionsClient::start(const std::vector<Carried>& runs) {
   std::vector<Request> requests;
   for (const Carried& run : runs)
-    requests.push_back(request("StartExecution", run.target,
-                               object{{"stateMachineArn", run.target.state_machine},
-                                      {"name", run.run.str()},
-                                      {"input", run.input}}));
+    requests.push_back(
+        request("StartExecution", run.target,
+                object{{"stateMachineArn", run.target.state_machine}, {"name", run.run.str()}, {"input", run.input}}));
   auto responses = acting_.exchange(requests);
   std::vector<Outcome> out;
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -184,10 +186,11 @@ std::vector<Outcome> StepFunctionsClient::tell(const std::vector<Decided>& decid
       requests.push_back(request("SendTaskSuccess", each.run.target,
                                  object{{"taskToken", each.callback.address}, {"output", decision_object(each)}}));
     else
-      requests.push_back(request("SendTaskFailure", each.run.target,
-                                 object{{"taskToken", each.callback.address},
-                                        {"error", each.status == ApprovalStatus::expired ? "ApprovalExpired" : "ApprovalRejected"},
-                                        {"cause", refusal_text(each)}}));
+      requests.push_back(
+          request("SendTaskFailure", each.run.target,
+                  object{{"taskToken", each.callback.address},
+                         {"error", each.status == ApprovalStatus::expired ? "ApprovalExpired" : "ApprovalRejected"},
+                         {"cause", refusal_text(each)}}));
   }
   std::vector<Outcome> out;
   for (const Response& response : acting_.exchange(requests)) out.push_back(outcome_of(response));
@@ -195,7 +198,9 @@ std::vector<Outcome> StepFunctionsClient::tell(const std::vector<Decided>& decid
 }
 
 void StepFunctionsClient::watch(const Carried& run) {
-  if (!watched_.try_emplace(run.run, Watched{.run = run, .next_history = steady_clock::now(), .pause = history_pause_min}).second)
+  if (!watched_
+           .try_emplace(run.run, Watched{.run = run, .next_history = steady_clock::now(), .pause = history_pause_min})
+           .second)
     return;
   Machine& machine = machines_[run.target.state_machine];
   machine.runs.insert(run.run);
@@ -287,7 +292,8 @@ void StepFunctionsClient::describe(const std::vector<RunId>& runs, Look& look) {
       look.seen.push_back(running(watched));
       continue;
     }
-    read_history(watched, looking_.exchange(history_request(watched)), look);  // for the retries since the last look; without them it has ended all the same
+    read_history(watched, looking_.exchange(history_request(watched)),
+                 look);  // for the retries since the last look; without them it has ended all the same
     const std::string error = text_in(*body, "error"), cause = text_in(*body, "cause");
     look.seen.push_back({.run = runs[i],
                          .word = status,
@@ -318,7 +324,8 @@ bool StepFunctionsClient::read_history(Watched& watched, Response response, Look
     for (const Json& each : found->get_array()) {
       if (!each.is_object()) continue;
       const object& event = each.get_object();
-      events.push_back({number_in(event, "id"), number_in(event, "previousEventId"), text_in(event, "type"), failure_of(event)});
+      events.push_back(
+          {number_in(event, "id"), number_in(event, "previousEventId"), text_in(event, "type"), failure_of(event)});
     }
     const std::string token = text_in(*answer, "nextToken");
     if (token.empty() || (!events.empty() && events.back().id <= before + 1)) break;
@@ -348,7 +355,8 @@ void StepFunctionsClient::read_histories(Look& look) {
     const std::int64_t before = watched->history.last();
     if (!read_history(*watched, std::move(responses[i]), look)) return;
     const bool has_moved = watched->history.last() != before;
-    watched->pause = has_moved ? history_pause_min : std::min<steady_clock::duration>(watched->pause * 2, history_pause_max);
+    watched->pause =
+        has_moved ? history_pause_min : std::min<steady_clock::duration>(watched->pause * 2, history_pause_max);
     watched->next_history = now + watched->pause;
     std::erase_if(look.seen, [&](const Sighting& each) { return each.run == watched->run.run; });
     look.seen.push_back(running(*watched));

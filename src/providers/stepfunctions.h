@@ -1,7 +1,8 @@
 // AWS Step Functions: a state machine is executed under the run's id as its name.
 //
 //   start  StartExecution        the same name and input is the same execution
-//   look   ListExecutions        those that run, a page for many; for the others, and where there are few, DescribeExecution
+//   look   ListExecutions        those that run, a page for many; for the others, and where there are few,
+//   DescribeExecution
 //          GetExecutionHistory   retries, and what is waited for: a few executions a look, those that moved last first
 //   stop   StopExecution
 //   tell   SendTaskSuccess, SendTaskFailure

@@ -60,12 +60,13 @@ void Transport::begin(Transfer& transfer) {
   set(CURLOPT_TIMEOUT_MS, static_cast<long>(options_.timeout.count()));
   set(CURLOPT_PRIVATE, &transfer);
   set(CURLOPT_WRITEDATA, &transfer);
-  set(CURLOPT_WRITEFUNCTION, +[](char* data, std::size_t, std::size_t size, void* to) -> std::size_t {
-    auto& one = *static_cast<Transfer*>(to);
-    if (one.response.body.size() + size > one.body_bytes_max) return 0;
-    one.response.body.append(data, size);
-    return size;
-  });
+  set(
+      CURLOPT_WRITEFUNCTION, +[](char* data, std::size_t, std::size_t size, void* to) -> std::size_t {
+        auto& one = *static_cast<Transfer*>(to);
+        if (one.response.body.size() + size > one.body_bytes_max) return 0;
+        one.response.body.append(data, size);
+        return size;
+      });
   curl_multi_add_handle(multi_, curl);
 }
 

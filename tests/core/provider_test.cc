@@ -6,9 +6,9 @@
 #include <set>
 
 #include "core/invariants.h"
+#include "core/run_builder.h"
 #include "core/snapshot.h"
 #include "core/vocabulary.h"
-#include "core/run_builder.h"
 
 namespace pawl::tests {
 namespace {
@@ -20,12 +20,12 @@ struct SeedRow {
   std::string_view canonical;
 };
 constexpr std::array seed_rows{
-    SeedRow{Provider::stepfunctions, "RUNNING", "running"},   SeedRow{Provider::stepfunctions, "SUCCEEDED", "succeeded"},
-    SeedRow{Provider::stepfunctions, "FAILED", "failed"},     SeedRow{Provider::stepfunctions, "TIMED_OUT", "failed"},
-    SeedRow{Provider::stepfunctions, "ABORTED", "failed"},    SeedRow{Provider::restate, "running", "running"},
-    SeedRow{Provider::restate, "active", "running"},          SeedRow{Provider::restate, "suspended", "waiting"},
-    SeedRow{Provider::restate, "completed", "succeeded"},     SeedRow{Provider::restate, "succeeded", "succeeded"},
-    SeedRow{Provider::restate, "failed", "failed"},           SeedRow{Provider::restate, "error", "failed"},
+    SeedRow{Provider::stepfunctions, "RUNNING", "running"}, SeedRow{Provider::stepfunctions, "SUCCEEDED", "succeeded"},
+    SeedRow{Provider::stepfunctions, "FAILED", "failed"},   SeedRow{Provider::stepfunctions, "TIMED_OUT", "failed"},
+    SeedRow{Provider::stepfunctions, "ABORTED", "failed"},  SeedRow{Provider::restate, "running", "running"},
+    SeedRow{Provider::restate, "active", "running"},        SeedRow{Provider::restate, "suspended", "waiting"},
+    SeedRow{Provider::restate, "completed", "succeeded"},   SeedRow{Provider::restate, "succeeded", "succeeded"},
+    SeedRow{Provider::restate, "failed", "failed"},         SeedRow{Provider::restate, "error", "failed"},
 };
 
 TEST(ProviderStates, every_row_of_the_seed_is_mapped_as_it_says) {
@@ -43,7 +43,8 @@ TEST(ProviderStates, retry_metadata_makes_it_backing_off) {
 }
 
 TEST(ProviderStates, a_transient_failure_is_an_error_that_ends_nothing) {
-  for (auto [provider, word] : {std::pair(Provider::restate, "running"), std::pair(Provider::stepfunctions, "RUNNING")}) {
+  for (auto [provider, word] :
+       {std::pair(Provider::restate, "running"), std::pair(Provider::stepfunctions, "RUNNING")}) {
     const ProviderState* found = find_provider_state(provider, word, Sign::after_failure);
     EXPECT_EQ(found->sub_state, SubState::error);
     EXPECT_FALSE(found->ends);
@@ -51,7 +52,8 @@ TEST(ProviderStates, a_transient_failure_is_an_error_that_ends_nothing) {
 }
 
 TEST(ProviderStates, a_sign_that_a_word_does_not_have_is_no_sign) {
-  EXPECT_EQ(find_provider_state(Provider::stepfunctions, "FAILED", Sign::between_attempts)->sub_state, SubState::failed);
+  EXPECT_EQ(find_provider_state(Provider::stepfunctions, "FAILED", Sign::between_attempts)->sub_state,
+            SubState::failed);
 }
 
 TEST(ProviderStates, what_nobody_knows_is_not_in_the_table) {
@@ -77,15 +79,18 @@ TEST(ProviderStates, an_arn_is_taken_apart_or_refused) {
   EXPECT_EQ(machine->partition, "aws-cn");
   EXPECT_EQ(machine->region, "cn-north-1");
   EXPECT_EQ(machine->name, "ship");
-  for (const char* text : {"", "ship", "arn:aws:states:eu-west-1:123456789012:execution:ship",
-                           "arn:aws:states:eu-west-1:123456789012:stateMachine:", "arn:aws:s3:eu-west-1:1:stateMachine:x",
-                           "arn:aws:states:eu-west-1:123456789012:stateMachine:ship:extra", "arn:aws:states:eu/1:1:stateMachine:x"})
+  for (const char* text :
+       {"", "ship", "arn:aws:states:eu-west-1:123456789012:execution:ship",
+        "arn:aws:states:eu-west-1:123456789012:stateMachine:", "arn:aws:s3:eu-west-1:1:stateMachine:x",
+        "arn:aws:states:eu-west-1:123456789012:stateMachine:ship:extra", "arn:aws:states:eu/1:1:stateMachine:x"})
     EXPECT_FALSE(find_state_machine(text)) << text;
 }
 
 // ---- What a run does by it
 
-RunBuilder foreign_run(Provider provider = Provider::restate) { return RunBuilder().gate("sign-off").provider(provider); }
+RunBuilder foreign_run(Provider provider = Provider::restate) {
+  return RunBuilder().gate("sign-off").provider(provider);
+}
 
 ObserveRun seen_as(Provider provider, std::string_view word, Sign sign = Sign::none) {
   ObserveRun out{.id = "inv_1", .state = std::string(word)};
