@@ -15,8 +15,7 @@
 #include "bench/latency.h"
 #include "bench/world.h"
 #include "measure.h"
-#include "store/forwarding_store.h"
-#include "store/sqlite/sqlite_store.h"
+#include "recorded.h"
 
 namespace {
 
@@ -35,35 +34,16 @@ struct Scale {
 
 constexpr std::uint64_t in_flight = 8192;
 
-// Keeps what was committed, in the groups it was committed in.
-class RecordingStore final : public ForwardingStore {
- public:
-  RecordingStore(Store& store, std::vector<std::vector<Frame>>& record) : ForwardingStore(store), record_(record) {}
-
-  std::vector<Lost> commit(std::span<const Frame> frames) override {
-    record_.emplace_back(frames.begin(), frames.end());
-    return store_.commit(frames);
-  }
-
- private:
-  std::vector<std::vector<Frame>>& record_;
-};
-
-// The same frames, the same rows, the same grouping, straight into SQLite: what is left when there is no engine.
+// What is left when there is no engine.
 double raw_steps_per_s(const fs::path& parent, std::uint64_t runs) {
-  std::vector<std::vector<Frame>> record;
+  Record record;
   {
     Folder folder(parent, "record");
     World world({.folder = folder.path(),
                  .between = [&](Store& store) { return std::make_unique<RecordingStore>(store, record); }});
     world.run_many(world.publish(steps_workflow("five", 5)), runs, in_flight);
   }
-  Folder folder(parent, "raw");
-  SqliteStore store({.folder = folder.path()});
-  settle_disk();
-  double begin = seconds_now();
-  for (const auto& group : record) store.commit(group);
-  return static_cast<double>(runs * 5) / (seconds_now() - begin);
+  return static_cast<double>(runs * 5) / commit_again(parent, record);
 }
 
 // In turns, because what the disk gives changes from one second to the next; the middle one of each is told.

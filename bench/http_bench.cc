@@ -11,6 +11,7 @@
 #include "arguments.h"
 #include "child.h"
 #include "client.h"
+#include "constant.h"
 #include "bench/disk.h"
 #include "http/server.h"
 #include "bench/figures.h"
@@ -48,24 +49,12 @@ struct Bench {
 
 // ---- The constant answer: this program, started once more.
 
-class Constant final : public http::Handler {
- public:
-  explicit Constant(std::size_t bytes) : body_(bytes, 'x') {}
-  void handle(http::Request, http::Responder respond) override {
-    respond({.status = 201, .content_type = "application/json", .body = body_, .headers = {}, .stream = {}});
-  }
-  http::Response refuse(int status, std::string_view, std::string_view) override { return {.status = status}; }
-
- private:
-  std::string body_;
-};
-
 void serve_constant(std::size_t bytes) {
   sigset_t end;
   sigemptyset(&end);
   sigaddset(&end, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &end, nullptr);
-  Constant constant(bytes);
+  Constant constant(std::string(bytes, 'x'));
   http::Server server({.port = 0}, constant);
   server.start();
   fmt::print("{}\n", server.port());

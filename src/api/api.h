@@ -30,6 +30,7 @@
 #include "api/metrics.h"
 #include "http/message.h"
 #include "notify/reach.h"
+#include "tools/run_logs.h"
 #include "api/problem.h"
 
 namespace pawl {
@@ -220,9 +221,18 @@ void answer_page(Call& call, const Items& items, NameOf name_of, IsName is_name,
   call.answer(200, boost::json::object{{"items", std::move(page)}, {"next_cursor", more ? Json(last) : Json(nullptr)}});
 }
 
-// Answers with a part of what this step's program said, as the query asks for it (stream, attempt, after, tail, limit,
-// follow), once it is known that the run is the caller's.
-void answer_log(CallPtr call, RunId run, StepId step);
+// A part of what a step's program said.
+struct LogWish {
+  RunId run;
+  StepId step;
+  LogQuery query;
+  bool follow = false;
+};
+// What the query says of it: stream, attempt, after, tail, limit, follow.
+LogWish read_log_wish(const Call& call);
+// Once it is known that the run is the caller's, and that it has this step.
+void answer_log(CallPtr call, LogWish wish);
+void answer_log_of_run(CallPtr call, LogWish wish);
 
 // Answers with the run, as it is once the command is durable.
 void answer_with_run(CallPtr call, TenantId tenant, RunId run, int status);

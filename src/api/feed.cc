@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <thread>
 
 #include "core/event.h"
+#include "store/shared_store.h"
 
 namespace pawl::api {
 namespace {
@@ -13,6 +15,8 @@ namespace {
 constexpr auto round_period = std::chrono::seconds(10);
 // How often a shared journal is looked at while nobody says that it grew.
 constexpr auto look_period = std::chrono::milliseconds(250);
+// Somebody's transaction that takes longer than this is not waited for.
+constexpr auto now_patience = std::chrono::seconds(1);
 // Of the journal, for one client before the next one's turn.
 constexpr std::size_t visit_bytes_max = 1 << 20;
 constexpr std::size_t shared_message_bytes = 1 << 10;
@@ -126,7 +130,17 @@ std::optional<std::pair<Position, Feed::Bytes>> Feed::next_frame_cached(Position
 }
 
 FeedPosition Feed::now() {
-  return FeedPosition::behind(last_now());
+  SharedStore* shared = store_.shared();
+  if (!shared) return FeedPosition::behind(last_now());
+  // Not before what was acknowledged already, nor behind what is under way and will be seen in no table yet: a moment
+  // later all of that is there.
+  const Position newest = shared->newest_position();
+  const auto patience = std::chrono::steady_clock::now() + now_patience;
+  while (last_now() < newest) {
+    if (std::chrono::steady_clock::now() > patience) return FeedPosition::behind(last_now());
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return FeedPosition::behind(newest);
 }
 
 bool Feed::can_resume(std::optional<FeedPosition> after) {

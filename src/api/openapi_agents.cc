@@ -35,6 +35,15 @@ std::vector<ObjectDoc> agent_requests() {
 std::vector<RouteDoc> agent_route_docs() {
   using enum Method;
   const Field run_id{"id", "RunId", "The run's id."};
+  const std::vector<Field> part{{"stream", "text", "stdout unless told; or stderr."},
+                                {"attempt", "1..", "The last one unless told."},
+                                {"after", "count", "Where to begin, in bytes."},
+                                {"tail", "count", "Instead of after: at most the last so many bytes."},
+                                {"limit", "1..1048576", "At most so many bytes; 262144 unless told."},
+                                {"follow", "flag", "Wait for something to say."}};
+  std::vector<Field> part_of_task{{"execution", "1..", "The latest one unless told."},
+                                  {"step", "Name", "Of a workflow's task, when several steps have logs."}};
+  part_of_task.insert(part_of_task.end(), part.begin(), part.end());
   return {
       {.method = get,
        .pattern = "/runs/{id}/logs",
@@ -52,12 +61,17 @@ std::vector<RouteDoc> agent_route_docs() {
            "Ask again with `after` set to `next` until `ended`. With `follow` the answer waits up to 20 seconds for "
            "something to say.",
        .path = {run_id, {"step", "Name", "The step's id."}},
-       .query = {{"stream", "text", "stdout unless told; or stderr."},
-                 {"attempt", "1..", "The last one unless told."},
-                 {"after", "count", "Where to begin, in bytes."},
-                 {"tail", "count", "Instead of after: at most the last so many bytes."},
-                 {"limit", "1..1048576", "At most so many bytes; 262144 unless told."},
-                 {"follow", "flag", "Wait for something to say."}},
+       .query = part,
+       .answers = {{200, "A part of it.", {{"LogPart"}}}},
+       .problems = {"NOT_FOUND"}},
+      {.method = get,
+       .pattern = "/tasks/{id}/logs",
+       .operation_id = "get_task_log",
+       .tag = "agents",
+       .says =
+           "As of a run's step. An agent's can be followed before it has begun; a task that was never run has none.",
+       .path = {{"id", "TaskId", "The task's id."}},
+       .query = part_of_task,
        .answers = {{200, "A part of it.", {{"LogPart"}}}},
        .problems = {"NOT_FOUND"}},
       {.method = post,
@@ -79,7 +93,6 @@ std::vector<ExampleDoc> agent_examples() {
   "run_id": "run_01m7hm5kk9e00a16va1g5nvbxh", "step_id": "work", "attempt": 1, "stream": "stdout",
   "from": 0, "next": 31, "ended": false, "text": "{\"type\":\"system\",\"subtype\":\"init\"}\n"
 })"},
-      {"LoggedStep", R"({"step_id": "work", "attempt": 1})"},
       {"LoggedSteps", R"({"items": [{"step_id": "work", "attempt": 1}], "next_cursor": null})"},
       {"McpMessage", R"({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})"},
       {"McpAnswer", R"({"jsonrpc": "2.0", "id": 1, "result": {"tools": []}})"},

@@ -17,18 +17,18 @@ std::vector<ExampleDoc> run_examples() {
   "retry_count": 0, "error_code": null, "retryable": null,
   "input": {"order": 17}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
   "trigger_ref": "", "retry_of": null, "budget_usd": "2.50", "timeout": "4h",
-  "created_at": "2026-11-16T07:29:28.681Z", "started_at": null, "finished_at": null, "cost_usd": "0.00",
+  "created_at": "2026-11-16T07:29:28.681Z", "started_at": null, "finished_at": null, "cost_usd": "0.00", "cost_is_known": true,
   "seq": 2,
   "steps": [
     {
       "id": "pack", "tool": "warehouse.pack", "needs": [], "status": "ready", "attempts": 0, "max_attempts": 3,
       "started_at": null, "finished_at": null, "next_eligible_at": null, "lease_owner": null,
-      "cost_usd": "0.00", "output": null, "question": null, "answer": null, "last_error": null
+      "cost_usd": "0.00", "cost_is_known": true, "output": null, "question": null, "answer": null, "last_error": null
     },
     {
       "id": "sign-off", "tool": "approval", "needs": ["pack"], "status": "pending", "attempts": 0,
       "max_attempts": 3, "started_at": null, "finished_at": null, "next_eligible_at": null, "lease_owner": null,
-      "cost_usd": "0.00", "output": null, "question": null, "answer": null, "last_error": null
+      "cost_usd": "0.00", "cost_is_known": true, "output": null, "question": null, "answer": null, "last_error": null
     }
   ],
   "approvals": [], "foreign": null, "diagnostic": null
@@ -41,18 +41,18 @@ std::vector<ExampleDoc> run_examples() {
   "input": {"order": 17}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
   "trigger_ref": "", "retry_of": null, "budget_usd": "2.50", "timeout": "4h",
   "created_at": "2026-11-16T07:29:28.681Z", "started_at": "2026-11-16T07:29:29.885Z", "finished_at": null,
-  "cost_usd": "0.10", "seq": 8,
+  "cost_usd": "0.10", "cost_is_known": true, "seq": 8,
   "steps": [
     {
       "id": "pack", "tool": "warehouse.pack", "needs": [], "status": "succeeded", "attempts": 1,
       "max_attempts": 3, "started_at": "2026-11-16T07:29:29.885Z", "finished_at": "2026-11-16T07:29:31.989Z",
-      "next_eligible_at": null, "lease_owner": "packer-1", "cost_usd": "0.10", "output": {"boxes": 2},
+      "next_eligible_at": null, "lease_owner": "packer-1", "cost_usd": "0.10", "cost_is_known": true, "output": {"boxes": 2},
       "question": null, "answer": null, "last_error": null
     },
     {
       "id": "sign-off", "tool": "approval", "needs": ["pack"], "status": "waiting_approval", "attempts": 0,
       "max_attempts": 3, "started_at": null, "finished_at": null, "next_eligible_at": null, "lease_owner": null,
-      "cost_usd": "0.00", "output": null, "question": null, "answer": null, "last_error": null
+      "cost_usd": "0.00", "cost_is_known": true, "output": null, "question": null, "answer": null, "last_error": null
     }
   ],
   "approvals": [
@@ -73,18 +73,18 @@ std::vector<ExampleDoc> run_examples() {
   "input": {"order": 17}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
   "trigger_ref": "", "retry_of": null, "budget_usd": "2.50", "timeout": "4h",
   "created_at": "2026-11-16T07:29:28.681Z", "started_at": "2026-11-16T07:29:29.885Z",
-  "finished_at": "2026-11-16T07:29:33.398Z", "cost_usd": "0.10", "seq": 12,
+  "finished_at": "2026-11-16T07:29:33.398Z", "cost_usd": "0.10", "cost_is_known": true, "seq": 12,
   "steps": [
     {
       "id": "pack", "tool": "warehouse.pack", "needs": [], "status": "succeeded", "attempts": 1,
       "max_attempts": 3, "started_at": "2026-11-16T07:29:29.885Z", "finished_at": "2026-11-16T07:29:31.989Z",
-      "next_eligible_at": null, "lease_owner": "packer-1", "cost_usd": "0.10", "output": {"boxes": 2},
+      "next_eligible_at": null, "lease_owner": "packer-1", "cost_usd": "0.10", "cost_is_known": true, "output": {"boxes": 2},
       "question": null, "answer": null, "last_error": null
     },
     {
       "id": "sign-off", "tool": "approval", "needs": ["pack"], "status": "succeeded", "attempts": 0,
       "max_attempts": 3, "started_at": null, "finished_at": "2026-11-16T07:29:33.398Z",
-      "next_eligible_at": null, "lease_owner": null, "cost_usd": "0.00", "output": null, "question": null,
+      "next_eligible_at": null, "lease_owner": null, "cost_usd": "0.00", "cost_is_known": true, "output": null, "question": null,
       "answer": null, "last_error": null
     }
   ],
@@ -107,18 +107,18 @@ std::vector<ExampleDoc> run_examples() {
   "retryable": false, "input": {"order": 18}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp",
   "trigger_type": "api", "trigger_ref": "", "retry_of": null, "budget_usd": "2.50", "timeout": "4h",
   "created_at": "2026-11-16T07:29:33.406Z", "started_at": "2026-11-16T07:29:33.408Z",
-  "finished_at": "2026-11-16T07:29:34.530Z", "cost_usd": "0.10", "seq": 12,
+  "finished_at": "2026-11-16T07:29:34.530Z", "cost_usd": "0.10", "cost_is_known": true, "seq": 12,
   "steps": [
     {
       "id": "pack", "tool": "warehouse.pack", "needs": [], "status": "succeeded", "attempts": 1,
       "max_attempts": 3, "started_at": "2026-11-16T07:29:33.408Z", "finished_at": "2026-11-16T07:29:33.814Z",
-      "next_eligible_at": null, "lease_owner": "packer-1", "cost_usd": "0.10", "output": {"boxes": 2},
+      "next_eligible_at": null, "lease_owner": "packer-1", "cost_usd": "0.10", "cost_is_known": true, "output": {"boxes": 2},
       "question": null, "answer": null, "last_error": null
     },
     {
       "id": "sign-off", "tool": "approval", "needs": ["pack"], "status": "failed_terminal", "attempts": 0,
       "max_attempts": 3, "started_at": null, "finished_at": "2026-11-16T07:29:34.530Z",
-      "next_eligible_at": null, "lease_owner": null, "cost_usd": "0.00", "output": null, "question": null,
+      "next_eligible_at": null, "lease_owner": null, "cost_usd": "0.00", "cost_is_known": true, "output": null, "question": null,
       "answer": null,
       "last_error": {
         "error_code": "APPROVAL_REJECTED", "category": "approval",
@@ -160,18 +160,18 @@ std::vector<ExampleDoc> run_examples() {
   "input": {"order": 19}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
   "trigger_ref": "", "retry_of": null, "budget_usd": "2.50", "timeout": "4h",
   "created_at": "2026-11-16T07:29:34.532Z", "started_at": "2026-11-16T07:29:35.041Z",
-  "finished_at": "2026-11-16T07:29:35.041Z", "cost_usd": "0.00", "seq": 6,
+  "finished_at": "2026-11-16T07:29:35.041Z", "cost_usd": "0.00", "cost_is_known": true, "seq": 6,
   "steps": [
     {
       "id": "pack", "tool": "warehouse.pack", "needs": [], "status": "canceled", "attempts": 0,
       "max_attempts": 3, "started_at": null, "finished_at": "2026-11-16T07:29:35.041Z",
-      "next_eligible_at": null, "lease_owner": null, "cost_usd": "0.00", "output": null, "question": null,
+      "next_eligible_at": null, "lease_owner": null, "cost_usd": "0.00", "cost_is_known": true, "output": null, "question": null,
       "answer": null, "last_error": null
     },
     {
       "id": "sign-off", "tool": "approval", "needs": ["pack"], "status": "canceled", "attempts": 0,
       "max_attempts": 3, "started_at": null, "finished_at": "2026-11-16T07:29:35.041Z",
-      "next_eligible_at": null, "lease_owner": null, "cost_usd": "0.00", "output": null, "question": null,
+      "next_eligible_at": null, "lease_owner": null, "cost_usd": "0.00", "cost_is_known": true, "output": null, "question": null,
       "answer": null, "last_error": null
     }
   ],
@@ -209,7 +209,7 @@ std::vector<ExampleDoc> run_examples() {
   "retryable": true, "input": {}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
   "trigger_ref": "", "retry_of": null, "budget_usd": null, "timeout": "4h",
   "created_at": "2026-11-16T07:29:35.044Z", "started_at": "2026-11-16T07:29:35.147Z",
-  "finished_at": "2026-11-16T07:29:35.956Z", "cost_usd": "0.00", "seq": 3, "steps": [], "approvals": [],
+  "finished_at": "2026-11-16T07:29:35.956Z", "cost_usd": "0.00", "cost_is_known": true, "seq": 3, "steps": [], "approvals": [],
   "foreign": null, "diagnostic": {
     "error_code": "TOOL_DEPENDENCY_DOWN", "category": "dependency", "message": "the carrier does not answer",
     "likely_cause": "what the tool calls is unreachable or failing",

@@ -126,6 +126,9 @@ std::vector<ObjectDoc> governance_answers() {
         {"receipt_id?", "ReceiptId", "With allow: where the outcome belongs."},
         {"is_done?", "flag", "With allow: it has happened already, under this key; do not do it again."},
         {"response?", "json", "With is_done: what the other side said then."},
+        {"before?", "json",
+         "With allow, of a call that is in doubt and to be made again: what stood there before the first. An undo leads back "
+         "to that; what stands there now may be the first call's doing."},
         {"approval_id?", "ApprovalId", "With needs_approval: what people are asked."},
         {"policy_version", "count", ""},
         {"rule", "text", "The rule that spoke; empty when none did."},

@@ -77,7 +77,7 @@ constexpr std::string_view task_example = R"({
   "executions": [
     {
       "number": 1, "run_id": "run_01m7hm5kk9e00a16va1g5nvbxj", "session_id": "5b6962dd-5f5c-4b8e-9c62-0a1f8f3b8a7e",
-      "resumes": false, "message": null, "log_folder": "tasks/task_01m7hm5kk9e00a16va1g5nvbxh/1",
+      "resumes": false, "message": null, "log_folder": "logs/run_01m7hm5kk9e00a16va1g5nvbxj",
       "queued_at": "2026-11-16T07:29:30.020Z", "started_at": "2026-11-16T07:29:30.051Z",
       "ended_at": "2026-11-16T07:31:02.114Z", "outcome": "BLOCKED", "cost_usd": "0.12"
     }
@@ -181,7 +181,7 @@ std::vector<ObjectDoc> task_answers() {
         {"session_id", "text", "Of the agent; known before it begins."},
         {"resumes", "flag", "It goes on with the session of an earlier one."},
         {"message", "json", "What the agent is told beside its prompt: an answer, or that it timed out."},
-        {"log_folder", "text", "Where its logs are, below the folder of logs."},
+        {"log_folder", "text", "Where its logs are, in the data folder of the server that ran it."},
         {"queued_at", "Time", ""},
         {"started_at", "Time?", ""},
         {"ended_at", "Time?", ""},
@@ -196,7 +196,7 @@ std::vector<ObjectDoc> task_requests() {
        "Either a workflow with its input, or what an agent is to do.",
        {{"title", "text/200", ""},
         {"prompt?", "text/262144", "What an agent is to do."},
-        {"agent?", "NewTaskAgent", "`claude` unless told."},
+        {"agent?", "NewTaskAgent", "`claude` unless told; a subtask's is its parent's, with all that is set for it."},
         {"model?", "text", "For the agent."},
         {"command?", "[text]", "The agent `command`: a program and its arguments."},
         {"folder?", "text", "Where the agent works."},
@@ -210,7 +210,8 @@ std::vector<ObjectDoc> task_requests() {
         {"timeout?", "Duration", "Of each of its runs; past it, it is TIMED_OUT."},
         {"priority?", "TaskPriority", "normal unless told."},
         {"tags?", "[text]", "50 at most."},
-        {"workspace?", "Name", "default unless told."}}},
+        {"workspace?", "Name", "default unless told."},
+        {"run?", "flag", "Run it at once."}}},
       {"TaskRejection", "", {{"comment?", "text/65536", "What is wrong with it."}}},
       {"TaskAnswer", "", {{"answer", "json", "Text, or whatever the question wants."}}},
   };

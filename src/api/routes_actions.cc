@@ -76,6 +76,7 @@ object answer_object(const GateAnswer& answer, const Hash& digest) {
     auto response = parse_json(answer.response);
     out["response"] = response ? std::move(*response) : Json(nullptr);
   }
+  if (auto before = parse_json(answer.before)) out["before"] = std::move(*before);
   return out;
 }
 

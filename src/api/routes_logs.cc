@@ -3,7 +3,6 @@
 #include <boost/json/array.hpp>
 
 #include "api/api.h"
-#include "tools/run_logs.h"
 
 namespace pawl::api {
 namespace {
@@ -14,13 +13,6 @@ using boost::json::object;
 constexpr std::uint64_t part_bytes_usual = 256 << 10, part_bytes_max = 1 << 20;
 constexpr auto follow_time = std::chrono::seconds(20);
 
-struct Wish {
-  RunId run;
-  StepId step;
-  LogQuery query;
-  bool follow = false;
-};
-
 // Where in a log, or how much of it: from nought.
 std::optional<std::uint64_t> place_in(const Call& call, std::string_view name) {
   const std::string* text = call.query.find(name);
@@ -28,28 +20,7 @@ std::optional<std::uint64_t> place_in(const Call& call, std::string_view name) {
   return *text == "0" ? 0 : call.query.number(name, 0, INT64_MAX);
 }
 
-Wish read_wish(const Call& call, RunId run, StepId step) {
-  call.query.only({"stream", "attempt", "after", "tail", "limit", "follow"});
-  Wish wish{.run = run, .step = std::move(step), .query = {}};
-  if (const std::string* word = call.query.find("stream")) {
-    // What an agent says on stdout is its stream.
-    auto stream = *word == "stream" ? std::optional(LogStream::stdout_) : parse_enum<LogStream>(*word);
-    if (!stream) refuse_input("stream", "It must be stdout or stderr.");
-    wish.query.stream = *stream;
-  }
-  if (call.query.find("attempt")) wish.query.attempt = static_cast<int>(call.query.number("attempt", 1, 1'000'000));
-  wish.query.after = place_in(call, "after").value_or(0);
-  wish.query.tail = place_in(call, "tail");
-  if (wish.query.tail && wish.query.after > 0) refuse_input("tail", "It cannot stand beside after.");
-  wish.query.bytes_max = std::max<std::uint64_t>(4, call.query.number("limit", part_bytes_usual, part_bytes_max));
-  if (const std::string* follow = call.query.find("follow")) {
-    if (*follow != "true" && *follow != "false") refuse_input("follow", "It must be true or false.");
-    wish.follow = *follow == "true";
-  }
-  return wish;
-}
-
-object part_object(const Wish& wish, const LogPart& part) {
+object part_object(const LogWish& wish, const LogPart& part) {
   return {{"run_id", wish.run.str()}, {"step_id", wish.step.str()},
           {"attempt", part.attempt},  {"stream", to_string(wish.query.stream)},
           {"from", part.from},        {"next", part.next},
@@ -57,7 +28,7 @@ object part_object(const Wish& wish, const LogPart& part) {
 }
 
 // True when there was something to say.
-bool answer_part(Call& call, const Wish& wish, bool is_late) {
+bool answer_part(Call& call, const LogWish& wish, bool is_late) {
   auto part = call.api.logs().read(wish.run, wish.step, wish.query);
   if (!part && !wish.follow) {
     call.answer(not_found());
@@ -72,9 +43,11 @@ bool answer_part(Call& call, const Wish& wish, bool is_late) {
 }
 
 void get_log(CallPtr call) {
-  const RunId run = run_of(*call);
-  StepId step{call->path[1]};
-  answer_log(std::move(call), run, std::move(step));
+  call->query.only({"stream", "attempt", "after", "tail", "limit", "follow"});
+  LogWish wish = read_log_wish(*call);
+  wish.run = run_of(*call);
+  wish.step = StepId{call->path[1]};
+  answer_log_of_run(std::move(call), std::move(wish));
 }
 
 void list_logs(CallPtr call) {
@@ -97,21 +70,44 @@ void list_logs(CallPtr call) {
 
 }  // namespace
 
-void answer_log(CallPtr call, RunId run_id, StepId step) {
-  Wish wish = read_wish(*call, run_id, std::move(step));
-  call->api.runtime().post([call, wish](Engine& engine) {
+LogWish read_log_wish(const Call& call) {
+  LogWish wish;
+  if (const std::string* word = call.query.find("stream")) {
+    // What an agent says on stdout is its stream.
+    auto stream = *word == "stream" ? std::optional(LogStream::stdout_) : parse_enum<LogStream>(*word);
+    if (!stream) refuse_input("stream", "It must be stdout or stderr.");
+    wish.query.stream = *stream;
+  }
+  if (call.query.find("attempt")) wish.query.attempt = static_cast<int>(call.query.number("attempt", 1, 1'000'000));
+  wish.query.after = place_in(call, "after").value_or(0);
+  wish.query.tail = place_in(call, "tail");
+  if (wish.query.tail && wish.query.after > 0) refuse_input("tail", "It cannot stand beside after.");
+  wish.query.bytes_max = std::max<std::uint64_t>(4, call.query.number("limit", part_bytes_usual, part_bytes_max));
+  if (const std::string* follow = call.query.find("follow")) {
+    if (*follow != "true" && *follow != "false") refuse_input("follow", "It must be true or false.");
+    wish.follow = *follow == "true";
+  }
+  return wish;
+}
+
+void answer_log(CallPtr call, LogWish wish) {
+  in_background(call, [wish = std::move(wish), call](Call& c) {
+    if (answer_part(c, wish, false)) return;
+    const bool waits = c.api.log_waits().add(follow_time, [call, wish](bool is_late) {
+      const bool gone = call->request.gone && call->request.gone->load(std::memory_order_relaxed);
+      return gone || answer_part(*call, wish, is_late || !call->api.ready());
+    });
+    if (!waits) answer_part(c, wish, true);
+  });
+}
+
+void answer_log_of_run(CallPtr call, LogWish wish) {
+  call->api.runtime().post([call, wish = std::move(wish)](Engine& engine) {
     // Whose run it is comes first: what concerns others is as if it had never been.
     engine.inspect(call->who.tenant, wish.run, [call, wish](std::expected<std::shared_ptr<const Run>, Refusal> run) {
       if (!run) return call->answer(problem_of(run.error()));
       if (!(*run)->workflow->find(wish.step)) return call->answer(not_found());
-      in_background(call, [wish, call](Call& c) {
-        if (answer_part(c, wish, false)) return;
-        const bool waits = c.api.log_waits().add(follow_time, [call, wish](bool is_late) {
-          const bool gone = call->request.gone && call->request.gone->load(std::memory_order_relaxed);
-          return gone || answer_part(*call, wish, is_late || !call->api.ready());
-        });
-        if (!waits) answer_part(c, wish, true);
-      });
+      answer_log(call, wish);
     });
   });
 }

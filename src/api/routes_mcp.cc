@@ -19,6 +19,7 @@ namespace {
 using boost::json::array;
 using boost::json::object;
 
+constexpr std::size_t title_bytes_usual = 80;
 constexpr std::size_t content_bytes_max = std::size_t{256} << 10;
 
 // What a tool asks of a route.
@@ -91,7 +92,20 @@ Inner ask(const Call& call, object arguments) {
           .said = "Asked. End your turn now: you will be resumed with the answer."};
 }
 
-// A lease's key delegates beneath its own task, and nowhere else.
+// The first line of what is to be done.
+std::string title_of(const object& arguments) {
+  const Json* prompt = arguments.if_contains("prompt");
+  if (!prompt || !prompt->is_string()) throw Misfit{"prompt is missing"};
+  std::string_view text = prompt->get_string();
+  text = text.substr(0, text.find('\n'));
+  if (text.size() <= title_bytes_usual) return std::string(text);
+  std::size_t end = title_bytes_usual;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // no half character
+  return std::string(text.substr(0, end)) + "...";
+}
+
+// A lease's key delegates beneath its own task, and nowhere else. What is delegated begins at once: nobody else would
+// know that it is there.
 Inner create_subtask(const Call& call, object arguments) {
   if (call.who.lease) {
     if (call.who.lease->task.empty()) throw Misfit{"you do not work for a task, so it can have no subtasks"};
@@ -99,6 +113,8 @@ Inner create_subtask(const Call& call, object arguments) {
   } else if (!arguments.contains("parent_task_id")) {
     throw Misfit{"parent_task_id is missing"};
   }
+  if (!arguments.contains("title")) arguments["title"] = title_of(arguments);
+  arguments["run"] = true;
   return {.path = "/tasks", .body = std::move(arguments), .said = {}};
 }
 

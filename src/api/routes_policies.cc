@@ -11,6 +11,8 @@ using boost::json::object;
 
 constexpr std::size_t tried_actions_max = 1000;
 constexpr std::size_t tried_actions_usual = 200;
+constexpr std::uint64_t page_max = 500;
+constexpr std::uint64_t page_usual = 50;
 
 Problem invalid_policy(std::string detail, std::string where = {}) {
   return {.status = 422, .code = "INVALID_POLICY", .detail = std::move(detail), .where = std::move(where)};
@@ -46,13 +48,18 @@ void get_policy(CallPtr call) {
 }
 
 void get_history(CallPtr call) {
-  call->query.only({});
-  in_background(call, [](Call& c) {
+  call->query.only({"limit", "cursor"});
+  const std::uint64_t limit = call->query.number("limit", page_usual, page_max);
+  PolicyPage page{.limit = limit + 1};  // one more tells whether there are more
+  if (call->query.find("cursor")) page.before = static_cast<int>(call->query.number("cursor", 0, INT32_MAX));
+  in_background(call, [page, limit](Call& c) {
+    auto versions = policy_versions(c.api.store(), c.who.tenant, page);
+    bool more = versions.size() > limit;
+    if (more) versions.pop_back();
     array items;
-    auto versions = policy_versions(c.api.store(), c.who.tenant);
-    for (auto version = versions.rbegin(); version != versions.rend(); ++version)
-      items.push_back(policy_object(*version, false));
-    c.answer(200, object{{"items", std::move(items)}, {"next_cursor", nullptr}});
+    for (const PolicyVersion& version : versions) items.push_back(policy_object(version, false));
+    Json next = more ? Json(std::to_string(versions.back().version)) : Json(nullptr);
+    c.answer(200, object{{"items", std::move(items)}, {"next_cursor", std::move(next)}});
   });
 }
 

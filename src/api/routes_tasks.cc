@@ -6,6 +6,7 @@
 #include "core/snapshot.h"
 #include "core/task_object.h"
 #include "crypto/sha256.h"
+#include "engine/task_workflows.h"
 
 namespace pawl::api {
 namespace {
@@ -134,7 +135,15 @@ void answer_with_task(CallPtr call, TaskId id, int status, Headers headers = {})
   });
 }
 
-void make_task(Engine& engine, CallPtr call, NewTask task) {
+// One that a repeated request finds may run already.
+void run_new_task(Engine& engine, CallPtr call, TaskId id, bool is_new, Headers headers) {
+  engine.command_task(call->who.tenant, id, RunTask{call->who.actor()},
+                      [call, id, is_new, headers](std::expected<RunAnswer, Refusal>) {
+                        answer_with_task(call, id, is_new ? 201 : 200, headers);
+                      });
+}
+
+void make_task(Engine& engine, CallPtr call, NewTask task, bool runs) {
   auto made = std::make_shared<std::optional<RunAnswer>>();
   TaskSpec spec = task.spec;
   engine.create_task(std::move(task), [call, made, spec](std::expected<RunAnswer, Refusal> answer) {
@@ -144,12 +153,16 @@ void make_task(Engine& engine, CallPtr call, NewTask task) {
       call->answer(creation_problem(answer.error(), spec));
   });
   // Behind all of it: its parent knows of it too.
-  engine.when_durable([call, made] {
+  engine.when_durable([call, made, runs] {
     if (!*made) return;
+    const bool is_new = (*made)->is_new;
     TaskId id = task_of_stream((*made)->run);
     Headers headers{{"Location", "/tasks/" + id.str()}};
-    if (!(*made)->is_new) headers.push_back({"Idempotency-Replayed", "true"});
-    answer_with_task(call, id, (*made)->is_new ? 201 : 200, std::move(headers));
+    if (!is_new) headers.push_back({"Idempotency-Replayed", "true"});
+    if (!runs) return answer_with_task(call, id, is_new ? 201 : 200, std::move(headers));
+    call->api.runtime().post([call, id, is_new, headers = std::move(headers)](Engine& again) {
+      run_new_task(again, call, id, is_new, headers);
+    });
   });
 }
 
@@ -157,24 +170,30 @@ void create_task(CallPtr call) {
   call->query.only({});
   Input input = Input::parse(call->request);
   input.only({"title", "prompt", "agent", "model", "command", "folder", "mcp", "sandbox", "workflow", "input",
-              "parent_task_id", "depends_on", "max_budget_usd", "timeout", "priority", "tags", "workspace"});
+              "parent_task_id", "depends_on", "max_budget_usd", "timeout", "priority", "tags", "workspace", "run"});
+  // An agent that delegates chooses neither another program nor another sandbox than its own.
+  if (call->who.lease)
+    input.only({"title", "prompt", "parent_task_id", "depends_on", "max_budget_usd", "timeout", "priority", "tags", "run"});
+  const bool runs = input.flag("run").value_or(false);
   NewTask task;
   task.tenant = call->who.tenant;
   task.by = call->who.actor();
   task.spec = read_spec(input);
+  task.like_parent = task.spec.parent && task.spec.agent != TaskAgent::none && !input.has("agent") && task.spec.settings.empty();
   if (input.has("workspace")) task.workspace = WorkspaceName{input.name("workspace")};
   // Of its own kind: a run that was made under the same key is something else.
   if (auto key = idempotency_key(call->request))
     task.idempotency = std::make_shared<const Idempotency>(
         Idempotency{"tasks/" + call->who.key.str(), std::move(*key), sha256(input.canonical_text()).hex()});
-  call->api.runtime().post([call, task = std::move(task)](Engine& engine) mutable {
+  call->api.runtime().post([call, runs, task = std::move(task)](Engine& engine) mutable {
     TaskAgent agent = task.spec.agent;
-    if (engine.can_make_tasks(task.tenant, agent)) return make_task(engine, call, std::move(task));
+    if (engine.can_make_tasks(task.tenant, agent)) return make_task(engine, call, std::move(task), runs);
     engine.prepare_tasks(
-        task.tenant, agent, [call, task = std::move(task)](std::expected<WorkflowRef, Refusal> done) mutable {
+        task.tenant, agent, [call, runs, task = std::move(task)](std::expected<WorkflowRef, Refusal> done) mutable {
           if (!done) return call->answer(problem_of(done.error()));
-          call->api.runtime().post(
-              [call, task = std::move(task)](Engine& again) mutable { make_task(again, call, std::move(task)); });
+          call->api.runtime().post([call, runs, task = std::move(task)](Engine& again) mutable {
+            make_task(again, call, std::move(task), runs);
+          });
         });
   });
 }
@@ -312,6 +331,51 @@ void get_events(CallPtr call) {
   });
 }
 
+// A workflow's task may have several steps with programs: the one that is meant is named, unless only one has said something.
+std::optional<StepId> only_step_with_logs(const Call& call, RunId run) {
+  auto steps = call.api.logs().steps(run);
+  if (steps.size() > 1) {
+    std::string names;
+    for (const StepId& step : steps) names += (names.empty() ? "" : ", ") + step.text;
+    refuse_input("step", "Several steps have logs; name one: " + names + ".");
+  }
+  return steps.empty() ? std::nullopt : std::optional(steps.front());
+}
+
+void answer_log_of_task(CallPtr call, const Task& task, std::optional<int> number, LogWish wish) {
+  auto execution = number ? std::ranges::find(task.executions, *number, &TaskExecution::number)
+                          : task.executions.empty() ? task.executions.end() : std::prev(task.executions.end());
+  if (execution == task.executions.end()) return call->answer(not_found());
+  wish.run = execution->run;
+  // An agent's can be followed before its run has begun.
+  if (task.spec.agent != TaskAgent::none) {
+    wish.step = StepId{std::string(agent_step)};
+    return answer_log(call, std::move(wish));
+  }
+  if (!wish.step.empty()) return answer_log_of_run(call, std::move(wish));
+  in_background(call, [call, wish = std::move(wish)](Call& c) mutable {
+    auto step = only_step_with_logs(c, wish.run);
+    if (!step) return c.answer(not_found());
+    wish.step = *step;
+    answer_log_of_run(call, std::move(wish));
+  });
+}
+
+void get_logs(CallPtr call) {
+  call->query.only({"execution", "step", "stream", "attempt", "after", "tail", "limit", "follow"});
+  TaskId id = task_of(*call);
+  LogWish wish = read_log_wish(*call);
+  std::optional<int> number;
+  if (call->query.find("execution")) number = static_cast<int>(call->query.number("execution", 1, 1'000'000));
+  if (const std::string* step = call->query.find("step")) wish.step = StepId{*step};
+  call->api.runtime().post([call, id, number, wish = std::move(wish)](Engine& engine) {
+    engine.inspect_task(call->who.tenant, id, [call, number, wish](std::expected<RunPointer, Refusal> run) {
+      if (!run) return call->answer(problem_of(run.error()));
+      answer_log_of_task(call, *(*run)->task, number, wish);
+    });
+  });
+}
+
 // ---- Asking
 
 void command_task(CallPtr call, TaskCommand command) {
@@ -387,6 +451,7 @@ std::vector<Route> task_routes() {
       {get, "/tasks", viewer, list_tasks, "List tasks, newest first"},
       {get, "/tasks/{id}", viewer, get_task, "A task with its executions"},
       {get, "/tasks/{id}/events", viewer, get_events, "A task's stream of events"},
+      {get, "/tasks/{id}/logs", viewer, get_logs, "What those who carry a task out say", true},
       {delete_, "/tasks/{id}", operator_, delete_task, "Delete a task that is neither queued nor running"},
       {post, "/tasks/{id}/run", operator_, run_task, "Have it done, or tried again after it failed"},
       {post, "/tasks/{id}/cancel", operator_, cancel_task, "End a task"},

@@ -43,6 +43,7 @@ std::uint64_t Counter::value() {
 
 World::World(const WorldOptions& options) : options_(options), store_(open_store(options)), clock_(*store_) {
   tools_.push_back(make_noop());
+  if (options.http) tools_.push_back(make_http_request(*options.http));
   catalog_ = catalog_of(tools_);
   if (options.between) between_ = options.between(*store_);
   RuntimeOptions runtime_options;
@@ -50,6 +51,10 @@ World::World(const WorldOptions& options) : options_(options), store_(open_store
   runtime_options.on_durable = [this](const Frame& frame) { watch(frame); };
   runtime_ = std::make_unique<Runtime>(between_ ? *between_ : *store_, catalog_, clock_, std::move(runtime_options));
   runtime_->start();
+  if (options.governed)
+    gate_ = std::make_unique<PolicyGate>(*runtime_);
+  else
+    gate_ = std::make_unique<OpenGate>();
   tenant_ = must(runtime_->ask<TenantId>(
       [](Engine& engine, Reply<TenantId> reply) { engine.create_tenant("default", Actor{"bench"}, std::move(reply)); }));
   if (options.slots > 0) start_workers();
@@ -62,12 +67,11 @@ World::~World() {
 
 void World::start_workers() {
   WorkerName name = local_worker(*store_);
-  workers_ = std::make_unique<WorkerPool>(
-      WorkerPoolOptions{.worker = name,
-                        .slots = options_.slots > 0 ? options_.slots : 8192,
-                        .threads_max = 4,
-                        .clock = [this] { return clock_.now(); }},
-      tools_, gate_);
+  workers_ = std::make_unique<WorkerPool>(WorkerPoolOptions{.worker = name,
+                                                            .slots = options_.slots > 0 ? options_.slots : 8192,
+                                                            .threads_max = options_.threads,
+                                                            .clock = [this] { return clock_.now(); }},
+                                          tools_, *gate_);
   runtime_->post([this, name](Engine& engine) {
     std::vector<ToolName> names;
     for (const auto& tool : tools_) names.push_back(tool->spec().name);
@@ -87,6 +91,12 @@ WorkflowName World::publish(const std::string& source) {
   return must(runtime_->ask<WorkflowRef>([&](Engine& engine, Reply<WorkflowRef> reply) {
            engine.publish(tenant_, source, "bench.yaml", Actor{"bench"}, std::move(reply));
          })).name;
+}
+
+void World::publish_policy(const std::string& source) {
+  must(runtime_->ask<PolicyRef>([&](Engine& engine, Reply<PolicyRef> reply) {
+    engine.publish_policy(tenant_, PolicySource::read(source, "bench").value(), Actor{"bench"}, std::move(reply));
+  }));
 }
 
 double World::run_many(const WorkflowName& workflow, std::uint64_t count, std::uint64_t in_flight) {

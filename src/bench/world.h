@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ struct WorldOptions {
   std::filesystem::path folder;
   std::string database;  // postgres://...: there instead
   int slots = 8192;    // of the in-process workers; 0 = no workers
+  int threads = 4;     // for those of their tools that are slow
+  std::optional<ToolLimits> http;  // they have http.request too, so limited
+  bool governed = false;           // what they write passes the gate of the engine
   EngineLimits limits;
   // What stands between the engine and its store, when something shall.
   std::function<std::unique_ptr<Store>(Store&)> between;
@@ -60,6 +64,7 @@ class World {
   EngineStats stats();
   Runtime& runtime() { return *runtime_; }
   TenantId tenant() const { return tenant_; }
+  void publish_policy(const std::string& source);
 
  private:
   void watch(const Frame& frame);
@@ -69,7 +74,7 @@ class World {
   ServiceClock clock_;
   std::vector<std::unique_ptr<Tool>> tools_;
   ToolCatalog catalog_;
-  OpenGate gate_;
+  std::unique_ptr<Gate> gate_;
   std::unique_ptr<Store> between_;
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<WorkerPool> workers_;

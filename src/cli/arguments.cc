@@ -314,10 +314,10 @@ class VerbTable {
 
   void add_logs() {
     add<LogsOptions>(
-        "logs", "Print what a run's agents say",
+        "logs", "Print what the agents of a run or a task say",
         "Examples:\n  pawl logs 7c5ezy\n  pawl logs 7c5ezy --step review --follow\n  pawl logs 7c5ezy --stream stderr --tail 2000",
         print_logs, [](CLI::App& verb, LogsOptions& options) {
-          verb.add_option("RUN", options.run, run_help)->required();
+          verb.add_option("RUN", options.run, "a run, or a task: its id, its beginning or its last six characters")->required();
           verb.add_option("--step", options.step, "of this step; needed when several have logs")->type_name("STEP");
           add_word<LogStream>(verb, "--stream", "STREAM", "which", [&options](LogStream stream) { options.stream = stream; });
           verb.add_option("--attempt", options.attempt, "of this attempt, not the last")
@@ -332,7 +332,8 @@ class VerbTable {
 
   void add_mcp() {
     add<McpOptions>("mcp", "Give an agent the server's tools, on stdin and stdout (Model Context Protocol)",
-                    "Example, for an agent's configuration:\n  {\"mcpServers\": {\"pawl\": {\"command\": \"pawl\", \"args\": [\"mcp\"]}}}\n"
+                    "Examples:\n  pawl mcp --server https://pawl.example:7295\n"
+                    "In an agent's configuration:\n  {\"mcpServers\": {\"pawl\": {\"command\": \"pawl\", \"args\": [\"mcp\"]}}}\n"
                     "The key is $PAWL_KEY, else $PAWL_LEASE_KEY, else the data folder's.",
                     speak_mcp, [](CLI::App& verb, McpOptions& options) {
                       add_data(verb, options.data);

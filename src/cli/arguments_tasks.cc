@@ -21,8 +21,9 @@ DeclaredVerb declare_task(CLI::App& app) {
       "  pawl task reject 9g4qf1 \"the dates are missing\"\n"
       "  pawl task list --state BLOCKED --tag docs\n"
       "  pawl task board\n"
+      "  pawl task logs 9g4qf1 --follow\n"
       "docs/tasks.md tells the whole story.");
-  add_action(*verb, options->what, "list, add, show, run, cancel, accept, reject, resume, answer, delete or board");
+  add_action(*verb, options->what, "list, add, show, run, cancel, accept, reject, resume, answer, delete, board or logs");
   verb->add_option("TASK", options->task, "a task's id, or the end of it; for add its title");
   verb->add_option("TEXT", options->text,
                    "for add the prompt, for answer the answer, for reject and cancel why; - is stdin");
@@ -55,6 +56,7 @@ DeclaredVerb declare_task(CLI::App& app) {
   verb->add_option("--workspace", options->workspace, "add: whose turn its runs take [default]")->type_name("NAME");
   verb->add_flag("--run", options->run, "add: run it at once");
   verb->add_option("--state", options->state, "list: only those in this state")->type_name("STATE");
+  verb->add_flag("--follow,-f", options->follow, "logs: go on while its agent does");
   verb->add_option("--value", options->value, "answer: JSON, when the answer is no text")->type_name("JSON");
   add_place(*verb, *options);
   return {verb, [options] { return manage_tasks(*options); }};

@@ -12,14 +12,18 @@
 #include <cstdlib>
 #include <map>
 #include <set>
+#include <span>
 
+#include "cli/folder.h"
 #include "cli/recorded_run.h"
-#include "cli/run_rows.h"
-#include "cli/verbs.h"
 #include "cli/remote.h"
+#include "cli/run_rows.h"
 #include "cli/text.h"
+#include "cli/verbs.h"
+#include "core/event_names.h"
 #include "core/task.h"
 #include "core/tenant.h"
+#include "store/sqlite/sqlite_store.h"
 
 namespace pawl {
 namespace {
@@ -68,7 +72,7 @@ class Completion {
       values_[awaiting_->names[0]] = word;
       awaiting_ = nullptr;
     } else if (only_positionals_ || !word.starts_with("-")) {
-      ++positionals_;
+      positional_values_.push_back(word);
     } else if (word == "--") {
       only_positionals_ = true;
     } else {
@@ -95,8 +99,8 @@ class Completion {
     } else if (!only_positionals_ && current_.starts_with("-")) {
       for (const FlagOutline& flag : verb_->flags)
         if (!given_.contains(&flag)) offer(flag.names[0], flag.help);
-    } else if (positionals_ < verb_->positionals.size()) {
-      offer_values(verb_->positionals[positionals_]);
+    } else if (positional_values_.size() < verb_->positionals.size()) {
+      offer_values(verb_->positionals[positional_values_.size()]);
     } else if (verb_->last_repeats) {
       offer_values(verb_->positionals.back());
     }
@@ -134,6 +138,11 @@ class Completion {
         Row{"KEY", &Completion::offer_keys},
         Row{"ACTION", &Completion::offer_actions},
         Row{"TASK", &Completion::offer_tasks},
+        Row{"RECEIPT", &Completion::offer_receipts},
+        Row{"PERSON", &Completion::offer_people},
+        Row{"WEBHOOK", &Completion::offer_webhooks},
+        Row{"DELIVERY", &Completion::offer_deliveries},
+        Row{"KIND", &Completion::offer_kinds},
         Row{"STATE", &Completion::offer_words<TaskState>},
         Row{"STATUS", &Completion::offer_words<RunStatus>},
         Row{"VOCABULARY", &Completion::offer_words<Vocabulary>},
@@ -202,6 +211,48 @@ class Completion {
                                                    printable(task.at("title").as_string())));
   }
 
+  // Of what a server lists there: each item by this member, with these others beside it.
+  void offer_listed(const std::string& path, std::string_view name,
+                    std::initializer_list<std::string_view> beside) const {
+    auto remote = Remote::find(value("--server"), folder());
+    if (!remote) return;
+    remote->answer_within(time_max);
+    Json page = remote->get(path);
+    for (const Json& item : page.at("items").as_array()) {
+      std::string help;
+      for (std::string_view key : beside)
+        if (const Json& text = item.at(key); text.is_string())
+          (help += help.empty() ? "" : " ") += printable(text.get_string());
+      offer(item.at(name).as_string(), help);
+    }
+  }
+  void offer_people() const { offer_listed("/people", "name", {}); }
+  void offer_webhooks() const { offer_listed("/webhooks", "name", {"url"}); }
+  void offer_deliveries() const {
+    if (positional_values_.size() > 1)
+      offer_listed("/webhooks/" + percent_encode(positional_values_[1]) + "/deliveries", "id", {"status", "type"});
+  }
+  // An effect is undone once, and only when it happened.
+  void offer_receipts() const {
+    const bool undoes = verb_->name == "undo";
+    if (Remote::find(value("--server"), folder()))
+      return offer_listed(undoes ? "/receipts?status=succeeded" : "/receipts", "id", {"status", "idempotency_key"});
+    auto store = open_to_read(folder());
+    ReceiptFilter filter{.limit = runs_max};
+    if (undoes) filter.status = ReceiptStatus::succeeded;
+    for (const Tenant& tenant : store->tenants())
+      for (const ReceiptRow& row : store->list_receipts(tenant.id, filter))
+        offer(row.id.str(), fmt::format("{} {}", to_string(row.status), printable(row.key)));
+  }
+  void offer_kinds() const {
+    for (std::string_view all : {"*", "run.*", "step.*", "approval.*", "receipt.*", "action.*", "task.*"}) offer(all);
+    for (auto names :
+         {std::span<const std::string_view>(run_event_names), std::span<const std::string_view>(step_event_names),
+          std::span<const std::string_view>(approval_event_names),
+          std::span<const std::string_view>(receipt_event_names), std::span<const std::string_view>(task_event_names)})
+      for (std::string_view name : names) offer(name);
+  }
+
   void offer_workflows() const {
     Json list = list_workflows(value("--server"), folder());
     for (const Json& item : list.at("items").as_array()) offer(item.at("name").as_string(), "a published workflow");
@@ -224,7 +275,7 @@ class Completion {
   const FlagOutline* awaiting_ = nullptr;
   std::set<const FlagOutline*> given_;
   std::map<std::string, std::string> values_;
-  std::size_t positionals_ = 0;
+  std::vector<std::string> positional_values_;
   bool only_positionals_ = false;
 };
 

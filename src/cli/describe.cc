@@ -7,6 +7,9 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <initializer_list>
+
+#include "core/run_object.h"
 
 namespace pawl {
 namespace {
@@ -117,6 +120,11 @@ std::string print_elapsed(Duration span) {
 
 std::string print_usd(Money amount) { return "$" + print_money(amount); }
 
+std::string print_cost(Money amount, bool is_known) {
+  if (is_known) return amount.micros > 0 ? print_usd(amount) : "";
+  return amount.micros > 0 ? print_usd(amount) + " and more" : "cost unknown";
+}
+
 bool is_untaken(const Run& run, StepIndex index, Instant now) {
   const Step& step = run.steps[index];
   if (step.status != StepStatus::ready) return false;
@@ -167,7 +175,8 @@ Line describe_step(const Run& run, StepIndex index, const StepLayout& layout, co
   }
   auto elapsed = elapsed_of(run, index, how.now);
   line.add_right(Ink::plain, elapsed ? print_elapsed(*elapsed) : "", elapsed_columns);
-  if (layout.cost && step.cost.micros > 0) line.add("  ").add(Ink::cyan, print_usd(step.cost));
+  if (std::string cost = print_cost(step.cost, cost_is_known(step)); layout.cost && !cost.empty())
+    line.add("  ").add(Ink::cyan, cost);
   line.add("  ");
   add_note(line, run, index, how.now);
   return line;
@@ -219,8 +228,8 @@ Line describe_end(const Run& run, const Look& look, Vocabulary vocabulary) {
   line.add(ink_of(run.status), run_word(vocabulary, run));
   if (run.started_at.ms != 0 && run.finished_at.ms != 0)
     line.add(fmt::format(" in {}", print_elapsed(run.finished_at - run.started_at)));
-  if (run.cost.micros > 0) {
-    line.add(", ").add(Ink::cyan, print_usd(run.cost));
+  if (std::string cost = print_cost(run.cost, cost_is_known(run)); !cost.empty()) {
+    line.add(", ").add(Ink::cyan, cost);
     if (run.budget) line.add(Ink::dim, " of " + print_usd(*run.budget));
   }
   return line;
@@ -342,10 +351,30 @@ std::string describe_terms(const Approval& approval, Instant now) {
   return out;
 }
 
+std::string question_text(const Json& question) {
+  const boost::json::object* parts = question.if_object();
+  if (!parts) return printable(question.is_string() ? std::string(question.get_string()) : canonical(question));
+  auto find = [&](std::initializer_list<const char*> names) -> const Json* {
+    for (const char* name : names)
+      if (const Json* value = parts->if_contains(name)) return value;
+    return nullptr;
+  };
+  const Json* words = find({"text", "question"});
+  if (!words || !words->is_string()) return printable(canonical(question));
+  std::string out(words->get_string());
+  const Json* choices = find({"options", "choices"});
+  if (choices && choices->is_array() && !choices->get_array().empty()) {
+    std::string list;
+    for (const Json& choice : choices->get_array())
+      (list += list.empty() ? "" : " / ") += choice.is_string() ? std::string(choice.get_string()) : canonical(choice);
+    out += " (" + list + ")";
+  }
+  return printable(out);
+}
+
 std::string question_text(const JsonText& question) {
   auto value = parse_json(question);
-  const Json* text = value && value->is_object() ? value->get_object().if_contains("text") : nullptr;
-  return printable(text && text->is_string() ? std::string(text->get_string()) : question);
+  return value ? question_text(*value) : printable(question);
 }
 
 std::string prompt_of(const Run& run, const Approval& approval) {

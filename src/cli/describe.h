@@ -16,6 +16,8 @@ namespace pawl {
 std::string print_elapsed(Duration span);
 // $0.02
 std::string print_usd(Money amount);
+// The same, and what to say when that is not all of it, or nobody knows any of it; empty when it was nought.
+std::string print_cost(Money amount, bool is_known);
 
 // How a run's steps stand beside each other: widths by the longest, and what a narrow terminal must do without.
 struct StepLayout {
@@ -59,7 +61,8 @@ std::vector<Line> describe_json(const Json& value, std::size_t lines_max, std::s
 std::string describe_terms(const Approval& approval, Instant now);
 // The prompt with its expressions replaced where that is possible; empty when there is none.
 std::string prompt_of(const Run& run, const Approval& approval);
-// Its `text`, when it is an object that has one; otherwise all of it.
+// As a person reads it: its words and what there is to choose from, when it is an object that has such; otherwise all of it.
+std::string question_text(const Json& question);
 std::string question_text(const JsonText& question);
 
 // One event in words: subject, what happened, and what else there is to know.

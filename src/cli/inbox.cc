@@ -4,6 +4,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
+#include "cli/describe.h"
 #include "cli/remote.h"
 #include "cli/table.h"
 #include "cli/text.h"
@@ -17,14 +18,6 @@ using boost::json::object;
 
 // Of runs that wait, so many are looked into for a question.
 constexpr std::size_t runs_max = 100;
-
-std::string words_of(const Json& question) {
-  if (question.is_string()) return printable(question.as_string());
-  if (question.is_object())
-    if (const Json* words = question.as_object().if_contains("question"); words && words->is_string())
-      return printable(words->as_string());
-  return printable(canonical(question));
-}
 
 void add(array& items, std::string_view kind, const std::string& id, const std::string& what, const std::string& since,
          const std::string& command) {
@@ -40,7 +33,7 @@ void add_tasks(const Remote& remote, array& items) {
       if (std::string_view(state) == "READY")
         add(items, "review", id, title, text_of(task, "updated_at"), fmt::format("pawl task accept {}", id));
       else if (asks)
-        add(items, "question", id, fmt::format("{}: {}", title, words_of(task.at("question"))),
+        add(items, "question", id, fmt::format("{}: {}", title, question_text(task.at("question"))),
             text_of(task, "updated_at"), fmt::format("pawl task answer {} TEXT", id));
     }
   }
@@ -66,7 +59,7 @@ void add_runs(const Remote& remote, array& items) {
       if (text_of(step, "status") == "waiting_input")
         add(items, "question", text_of(run, "id"),
             fmt::format("{}, step {}: {}", text_of(run, "workflow"), text_of(step, "id"),
-                        words_of(step.at("question"))),
+                        question_text(step.at("question"))),
             text_of(step, "started_at"), fmt::format("pawl show {}", text_of(run, "id")));
   }
 }

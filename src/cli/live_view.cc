@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/view.h"
+#include "core/run_object.h"
 
 namespace pawl {
 namespace {
@@ -133,7 +134,7 @@ class LiveView final : public View {
       line.add(Ink::dim, fmt::format("{}/{}", done, run.steps.size()));
       Instant end = run.finished_at.ms != 0 ? run.finished_at : now;
       if (run.started_at.ms != 0) line.add_right(Ink::plain, print_elapsed(end - run.started_at), 9);
-      if (run.cost.micros > 0) line.add("  ").add(Ink::cyan, print_usd(run.cost));
+      if (auto cost = print_cost(run.cost, cost_is_known(run)); !cost.empty()) line.add("  ").add(Ink::cyan, cost);
       if (run.diagnostic) line.add("  ").add(Ink::red, printable(run.diagnostic->message));
       out.lines.push_back(std::move(line));
       if (!is_terminal(run.status)) out.first_moving = std::min(out.first_moving, i);
@@ -173,7 +174,7 @@ class LiveView final : public View {
     Line line(Ink::plain, "  ");
     line.add(ink_of(run.status), to_string(run.status));
     if (run.started_at.ms != 0) line.add(Ink::dim, " for " + print_elapsed(now - run.started_at));
-    if (run.cost.micros > 0) line.add(Ink::dim, ", " + print_usd(run.cost));
+    if (auto cost = print_cost(run.cost, cost_is_known(run)); !cost.empty()) line.add(Ink::dim, ", " + cost);
     if (run.timeout) line.add(Ink::dim, fmt::format(", at most {}", print_duration(*run.timeout)));
     out.emplace_back();
     out.push_back(std::move(line));

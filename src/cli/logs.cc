@@ -4,13 +4,17 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <chrono>
 #include <cstdio>
 #include <functional>
+#include <thread>
 
 #include "cli/folder.h"
 #include "cli/remote.h"
+#include "cli/text.h"
 #include "cli/verbs.h"
 #include "core/step_lifecycle.h"
+#include "core/task_lifecycle.h"
 #include "tools/run_logs.h"
 
 namespace pawl {
@@ -64,7 +68,7 @@ ExitCode print_here(const LogsOptions& options, const std::filesystem::path& fol
 class ServedLog {
  public:
   ServedLog(const LogsOptions& options, const Remote& remote)
-      : options_(options), remote_(remote), run_(remote.find_run(options.run)) {}
+      : options_(options), remote_(remote), run_(find_run()) {}
 
   ExitCode print() {
     auto step = find_step();
@@ -85,17 +89,47 @@ class ServedLog {
         from_end = false;
         after = next;
       }
-      if (is_all && (!options_.follow || options_.attempt || !comes_again(step))) return exit_success;
       if (is_all) {
+        if (!options_.follow || options_.attempt || !comes_again(step, number + 1)) return exit_success;
         attempt = number + 1;
         after = 0;
-      } else if (options_.follow && number == 0 && !comes_again(step)) {
+      } else if (options_.follow && number == 0 && !may_come_again(step)) {
         return exit_success;
       }
     }
   }
 
  private:
+  RunId find_run() const {
+    if (!options_.task.empty()) return latest_run(remote_.find_task(options_.task));
+    if (TaskId::parse(options_.run)) return latest_run(options_.run);
+    try {
+      return remote_.find_run(options_.run);
+    } catch (const Stop& stop) {
+      if (stop.code() != exit_not_found) throw;
+    }
+    std::string task;
+    try {
+      task = remote_.find_task(options_.run);
+    } catch (const Stop&) {
+      throw Stop(exit_not_found, fmt::format("there is no run and no task {}", printable(options_.run)));
+    }
+    return latest_run(task);
+  }
+
+  // Of a task's latest execution. One that is followed may yet wait for others.
+  RunId latest_run(const std::string& id) const {
+    while (true) {
+      const Json task = remote_.get("/tasks/" + id);
+      auto state = parse_enum<TaskState>(task.at("state").as_string());
+      if (auto run = task.at("run_id").is_null() ? std::nullopt : RunId::parse(task.at("run_id").as_string());
+          run && state != TaskState::queued)
+        return *run;
+      if (!options_.follow || !state || is_terminal(*state)) throw Stop(exit_not_found, id + " has no logs: it has not begun");
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    }
+  }
+
   std::string find_step() const {
     if (!options_.step.empty()) return options_.step;
     while (true) {
@@ -115,8 +149,25 @@ class ServedLog {
     return status && is_terminal(*status);
   }
 
+  // Waits for this attempt, as long as the step may have another.
+  bool comes_again(const std::string& step, int attempt) const {
+    while (true) {
+      const bool may_come = may_come_again(step);
+      if (last_attempt(step) >= attempt) return true;
+      if (!may_come) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    }
+  }
+
+  int last_attempt(const std::string& step) const {
+    const Json listed = insist([&] { return remote_.get("/runs/" + run_.str() + "/logs"); });
+    for (const Json& item : listed.at("items").as_array())
+      if (item.at("step_id").as_string() == step) return item.at("attempt").to_number<int>();
+    return 0;
+  }
+
   // Whether the step may have another attempt.
-  bool comes_again(const std::string& step) const {
+  bool may_come_again(const std::string& step) const {
     const Json run = insist([&] { return remote_.get("/runs/" + run_.str()); });
     if (has_ended(run)) return false;
     for (const Json& each : run.at("steps").as_array())

@@ -60,12 +60,11 @@ Json find_policy(const PolicyOptions& options, const std::filesystem::path& fold
 }
 
 Json list_versions(const PolicyOptions& options, const std::filesystem::path& folder) {
-  if (auto remote = Remote::find_named(options.server, folder)) return remote->get("/policy/history");
+  if (auto remote = Remote::find_named(options.server, folder)) return remote->get_all("/policy/history");
   auto store = open_to_read(folder);
-  auto versions = policy_versions(*store, find_tenant(*store).id);
   array items;
-  for (auto version = versions.rbegin(); version != versions.rend(); ++version)
-    items.push_back(policy_object(*version, false));
+  for (const PolicyVersion& version : policy_versions(*store, find_tenant(*store).id, {.limit = SIZE_MAX}))
+    items.push_back(policy_object(version, false));
   return object{{"items", std::move(items)}};
 }
 

@@ -265,8 +265,9 @@ Json Remote::post(const std::string& path, const Json& body) const {
 
 Json Remote::get_all(const std::string& path) const {
   Json whole = get(path);
+  std::string with_cursor = path + (path.contains('?') ? "&cursor=" : "?cursor=");
   for (Json* next = &whole.at("next_cursor"); !next->is_null();) {
-    Json page = get(path + "?cursor=" + percent_encode(next->as_string()));
+    Json page = get(with_cursor + percent_encode(next->as_string()));
     for (Json& item : page.at("items").as_array()) whole.at("items").as_array().push_back(std::move(item));
     *next = page.at("next_cursor");
   }
@@ -352,6 +353,23 @@ RunId Remote::find_run(std::string_view text) const {
   if (matching.size() == 1) return matching[0];
   throw Stop(exit_not_found, matching.empty() ? fmt::format("there is no run {}", printable(text))
                                               : fmt::format("{} means more than one run:{}", printable(text), list));
+}
+
+std::string Remote::find_task(const std::string& text) const {
+  if (text.empty()) throw Stop(exit_usage, "say which task: its id, or the end of it");
+  if (TaskId::parse(text)) return text;
+  constexpr std::size_t chars_min = 4;
+  if (text.size() < chars_min) throw Stop(exit_usage, printable(text) + " is too short for the end of a task's id");
+  std::string found;
+  Json all = get_all("/tasks?limit=200");
+  for (const Json& task : all.at("items").as_array()) {
+    std::string id(task.at("id").as_string());
+    if (!id.ends_with(text)) continue;
+    if (!found.empty()) throw Stop(exit_usage, fmt::format("{} is the end of {} and of {}", text, found, id));
+    found = id;
+  }
+  if (found.empty()) throw Stop(exit_not_found, "there is no such task: " + printable(text));
+  return found;
 }
 
 WholeStream Remote::stream(RunId run, std::uint64_t from) const {

@@ -65,6 +65,8 @@ class Remote {
 
   // As find_run() does it for a folder: the whole id, its beginning, or its last six characters.
   RunId find_run(std::string_view text) const;
+  // The whole id of a task, or the end of one that is no other's.
+  std::string find_task(const std::string& text) const;
   // The run's stream, as the journal has it, from the event after this one on.
   WholeStream stream(RunId run, std::uint64_t after = 0) const;
 

@@ -286,6 +286,7 @@ class Service {
   void reach_out(const ServeSettings& settings) {
     reach_.find_tenant = [this](TenantId id) { return directory_.find(id); };
     reach_.runtime = &runtime_;
+    reach_.store = store_.get();
     reach_.count = [this](std::string_view channel, notify::Delivery outcome) {
       metrics_.sent(channel, to_string(outcome));
     };

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <iterator>
 
+#include "cli/describe.h"
 #include "cli/files.h"
 #include "cli/remote.h"
 #include "cli/table.h"
@@ -32,24 +33,6 @@ std::string text_or_stdin(const std::string& text) {
   return all;
 }
 
-// The whole id, or the end of one that is no other's.
-std::string find_task(const Remote& remote, const std::string& text) {
-  if (text.empty()) throw Stop(exit_usage, "say which task: its id, or the end of it");
-  if (TaskId::parse(text)) return text;
-  constexpr std::size_t chars_min = 4;
-  if (text.size() < chars_min) throw Stop(exit_usage, printable(text) + " is too short for the end of a task's id");
-  std::string found;
-  Json all = remote.get_all("/tasks?limit=200");
-  for (const Json& task : all.at("items").as_array()) {
-    std::string id(task.at("id").as_string());
-    if (!id.ends_with(text)) continue;
-    if (!found.empty()) throw Stop(exit_usage, fmt::format("{} is the end of {} and of {}", text, found, id));
-    found = id;
-  }
-  if (found.empty()) throw Stop(exit_not_found, "there is no such task: " + printable(text));
-  return found;
-}
-
 object new_task(const Remote& remote, const TaskOptions& options) {
   if (options.task.empty()) throw Stop(exit_usage, "say what: pawl task add TITLE PROMPT, or TITLE --workflow NAME");
   object out{{"title", options.task}};
@@ -69,15 +52,16 @@ object new_task(const Remote& remote, const TaskOptions& options) {
   if (!options.command.empty()) out["command"] = array(options.command.begin(), options.command.end());
   if (options.mcp) out["mcp"] = true;
   if (!options.sandbox.empty()) out["sandbox"] = json_of(options.sandbox, "--sandbox");
-  if (!options.parent.empty()) out["parent_task_id"] = find_task(remote, options.parent);
+  if (!options.parent.empty()) out["parent_task_id"] = remote.find_task(options.parent);
   array depends_on;
-  for (const std::string& text : options.depends_on) depends_on.emplace_back(find_task(remote, text));
+  for (const std::string& text : options.depends_on) depends_on.emplace_back(remote.find_task(text));
   if (!depends_on.empty()) out["depends_on"] = std::move(depends_on);
   put("max_budget_usd", options.budget);
   put("timeout", options.timeout);
   put("priority", options.priority);
   if (!options.tags.empty()) out["tags"] = array(options.tags.begin(), options.tags.end());
   put("workspace", options.workspace);
+  if (options.run) out["run"] = true;
   return out;
 }
 
@@ -85,15 +69,6 @@ std::string joined(const Json& list) {
   std::string out;
   for (const Json& item : list.as_array()) (out += out.empty() ? "" : " ") += std::string_view(item.as_string());
   return out;
-}
-
-// A question as a person reads it: its own words where it has some.
-std::string question_text(const Json& question) {
-  if (question.is_string()) return printable(question.as_string());
-  if (question.is_object())
-    if (const Json* words = question.as_object().if_contains("question"); words && words->is_string())
-      return printable(words->as_string());
-  return printable(canonical(question));
 }
 
 void print_executions(const Json& task) {
@@ -139,7 +114,7 @@ std::string list_path(const Remote& remote, const TaskOptions& options) {
   std::string path = "/tasks?limit=200";
   if (!options.state.empty()) path += "&state=" + percent_encode(options.state);
   if (!options.tags.empty()) path += "&tag=" + percent_encode(options.tags[0]);
-  if (!options.parent.empty()) path += "&parent=" + find_task(remote, options.parent);
+  if (!options.parent.empty()) path += "&parent=" + remote.find_task(options.parent);
   return path;
 }
 
@@ -210,20 +185,21 @@ ExitCode manage_tasks(const TaskOptions& options) {
       return exit_success;
     case add: {
       Json task = remote.post("/tasks", new_task(remote, options));
-      if (options.run) task = remote.post("/tasks/" + text_of(task, "id") + "/run", object{});
       say(options, task, "is there");
       return exit_success;
     }
     case show: {
-      Json task = remote.get("/tasks/" + find_task(remote, options.task));
+      Json task = remote.get("/tasks/" + remote.find_task(options.task));
       if (options.json)
         print_json(task);
       else
         print_task(task);
       return exit_success;
     }
+    case logs:
+      return print_logs({.data = options.data, .server = options.server, .task = options.task, .follow = options.follow});
     case delete_: {
-      Json task = remote.remove("/tasks/" + find_task(remote, options.task));
+      Json task = remote.remove("/tasks/" + remote.find_task(options.task));
       if (options.json)
         print_json(task);
       else
@@ -239,7 +215,7 @@ ExitCode manage_tasks(const TaskOptions& options) {
       break;
   }
   std::string verb(to_string(options.what));
-  Json task = remote.post("/tasks/" + find_task(remote, options.task) + "/" + verb, body_of(options));
+  Json task = remote.post("/tasks/" + remote.find_task(options.task) + "/" + verb, body_of(options));
   say(options, task, options.what == cancel && text_of(task, "state") == "RUNNING" ? "is being cancelled" : "is now");
   return exit_success;
 }

@@ -125,7 +125,8 @@ ExitCode print_events(const EventsOptions& options);
 struct LogsOptions {
   std::string data;
   std::string server;
-  std::string run;
+  std::string run;   // or a task
+  std::string task;  // instead of it
   std::string step;
   LogStream stream = LogStream::stdout_;
   std::optional<int> attempt;          // absent = the last
@@ -356,12 +357,12 @@ struct VersionOptions {
 };
 ExitCode print_version(const VersionOptions& options);
 
-enum class TaskAction { list, add, show, run, cancel, accept, reject, resume, answer, delete_, board };
+enum class TaskAction { list, add, show, run, cancel, accept, reject, resume, answer, delete_, board, logs };
 template <>
 inline constexpr std::array enum_names<TaskAction>{
     std::string_view("list"),   std::string_view("add"),    std::string_view("show"),   std::string_view("run"),
     std::string_view("cancel"), std::string_view("accept"), std::string_view("reject"), std::string_view("resume"),
-    std::string_view("answer"), std::string_view("delete"), std::string_view("board")};
+    std::string_view("answer"), std::string_view("delete"), std::string_view("board"),  std::string_view("logs")};
 
 struct TaskOptions {
   TaskAction what = TaskAction::list;
@@ -390,6 +391,8 @@ struct TaskOptions {
   bool run = false;
   // list
   std::string state;
+  // logs
+  bool follow = false;
 };
 ExitCode manage_tasks(const TaskOptions& options);
 

@@ -58,6 +58,7 @@ VerifyCounts Verification::check() {
         ++counts_.approvals;
         approvals_[row.run].push_back(std::move(row));
       }
+  for (const Tenant& tenant : tenants) read_receipts(tenant.id);
   store_.for_each_ready([&](const ReadyStep& ready) {
     ++counts_.ready;
     ready_[ready.run].push_back(ready);
@@ -80,6 +81,18 @@ VerifyCounts Verification::check() {
   for (const SignedCheckpoint& held : held_)
     if (!audits_.contains(held.tenant)) report(held.tenant.str(), 0, "a checkpoint is held of this tenant, which is not here");
   return counts_;
+}
+
+void Verification::read_receipts(TenantId tenant) {
+  constexpr std::size_t page = 10'000;
+  for (ReceiptFilter filter{.limit = page};;) {
+    auto rows = store_.list_receipts(tenant, filter);
+    counts_.receipts += rows.size();
+    if (!rows.empty()) filter.before = rows.back().id;
+    bool more = rows.size() == page;
+    for (ReceiptRow& row : rows) receipts_[row.run].push_back(std::move(row));
+    if (!more) return;
+  }
 }
 
 void Verification::check_tenant(const Tenant& tenant) {
@@ -220,6 +233,7 @@ void Verification::check_row(const Run& run, const WholeStream& stream, const Ru
   else
     expect(!is_this_format, "the snapshot cannot be read");
   check_approval_rows(run);
+  check_receipt_rows(run);
   check_ready_rows(run);
 }
 
@@ -238,6 +252,31 @@ void Verification::check_approval_rows(const Run& run) {
   std::ranges::sort(folded, {}, approval_key);
   if (!std::ranges::equal(rows, folded, {}, approval_key, approval_key))
     report(run.id.str(), run.seq, "its rows of approvals are not the fold of the journal");
+}
+
+void Verification::check_receipt_rows(const Run& run) {
+  std::vector<ReceiptRow> rows;
+  if (auto found = receipts_.find(run.id); found != receipts_.end()) {
+    rows = std::move(found->second);
+    receipts_.erase(found);
+  }
+  for (const Receipt& receipt : run.receipts) {
+    auto row = std::ranges::find(rows, receipt.id, &ReceiptRow::id);
+    if (row == rows.end()) {
+      report(run.id.str(), run.seq, fmt::format("{} is in the journal and has no row", receipt.id.str()));
+      continue;
+    }
+    if (*row != receipt_row(run, receipt))
+      report(run.id.str(), run.seq, fmt::format("the row of {} is not the fold of the journal", receipt.id.str()));
+    rows.erase(row);
+    const std::string& key = receipt.proposal->action.idempotency_key;
+    if (!holds_key(receipt.status) || owner_of_key(key)) continue;
+    if (auto holders = store_.find_effects(run.tenant, key);
+        std::ranges::find(holders, receipt.id, &ReceiptRow::id) == holders.end())
+      report(run.id.str(), run.seq, fmt::format("{} is not found by its idempotency key", receipt.id.str()));
+  }
+  for (const ReceiptRow& row : rows)
+    report(run.id.str(), run.seq, fmt::format("there is a row of {}, of which the journal says nothing", row.id.str()));
 }
 
 void Verification::check_ready_rows(const Run& run) {
@@ -263,6 +302,7 @@ void Verification::check_ready_rows(const Run& run) {
 void Verification::check_leftovers() {
   for (const auto& [run, rows] : approvals_)
     report(run.str(), 0, "there are rows of approvals and no such row of a run");
+  for (const auto& [run, rows] : receipts_) report(run.str(), 0, "there are rows of receipts and no such row of a run");
   for (const auto& [run, rows] : ready_) report(run.str(), 0, "there are rows of ready steps and no such row of a run");
 }
 

@@ -26,6 +26,7 @@ struct VerifyCounts {
   std::uint64_t runs = 0;
   std::uint64_t events = 0;
   std::uint64_t approvals = 0;
+  std::uint64_t receipts = 0;
   std::uint64_t ready = 0;
   std::uint64_t checkpoints = 0;
 };
@@ -45,12 +46,14 @@ class Verification {
 
  private:
   void check_tenant(const Tenant& tenant);
+  void read_receipts(TenantId tenant);
   void check_workflows();
   void check_run_stream(StreamKey key);
   // The run after the last event that folds; problems are reported.
   void fold_and_compare(StreamKey key, const WholeStream& stream, const Workflow& workflow);
   void check_row(const Run& folded, const WholeStream& stream, const RunRow& row);
   void check_approval_rows(const Run& run);
+  void check_receipt_rows(const Run& run);
   void check_ready_rows(const Run& run);
   void check_leftovers();
   void audit(StreamKey key, const WholeStream& stream);
@@ -66,6 +69,7 @@ class Verification {
   std::map<TenantId, CheckpointAudit> audits_;
   std::vector<SignedCheckpoint> held_;
   std::map<RunId, std::vector<ApprovalRow>> approvals_;
+  std::map<RunId, std::vector<ReceiptRow>> receipts_;
   std::map<RunId, std::vector<ReadyStep>> ready_;
 };
 

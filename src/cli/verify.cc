@@ -60,6 +60,7 @@ class Report {
                                                                     {"runs", counts.runs},
                                                                     {"events", counts.events},
                                                                     {"approvals", counts.approvals},
+                                                                    {"receipts", counts.receipts},
                                                                     {"ready", counts.ready},
                                                                     {"checkpoints", counts.checkpoints},
                                                                     {"problems", problems_}}));
@@ -67,9 +68,9 @@ class Report {
       clear_progress();
       bool clean = problems_ == 0;
       Line line(clean ? Ink::green : Ink::red, clean ? "clean" : fmt::format("{} problems", problems_));
-      line.add(fmt::format(": {} runs, {} events, {} tenants, {} approvals, {} ready steps in {}",
+      line.add(fmt::format(": {} runs, {} events, {} tenants, {} approvals, {} receipts, {} ready steps in {}",
                            print_count(counts.runs), print_count(counts.events), print_count(counts.tenants),
-                           print_count(counts.approvals), print_count(counts.ready), where));
+                           print_count(counts.approvals), print_count(counts.receipts), print_count(counts.ready), where));
       line.add(Ink::dim, fmt::format(" ({})", print_elapsed(clock_.now() - started_)));
       fmt::print("{}\n", line.print(traits_.look));
     }

@@ -119,6 +119,12 @@ Refusal key_reused(const Proposal& proposal, const std::string& where) {
           "the idempotency key \"" + proposal.action.idempotency_key + "\" was used for another action, " + where};
 }
 
+// The key begins with another run's id. Nobody looks for such a one in other runs, so it must not be used there.
+bool is_anothers_key(const Run& run, const std::string& key) {
+  auto owner = owner_of_key(key);
+  return owner && *owner != run.id && !planted(Bug::lend_own_key);
+}
+
 // Another run holds the key.
 Decision meet_holder(Draft draft, const ProposeAction& command) {
   const auto& [run, receipt] = *command.holder;
@@ -137,9 +143,16 @@ Decision meet_holder(Draft draft, const ProposeAction& command) {
 
 Decision decide_command(const Run& run, const ProposeAction& command, Instant now, Draws) {
   if (auto problem = lease_problem(run, command.step, command.token)) return {{}, problem};
+  // A report is good until another worker takes the step. An effect is not: that worker may be about to have it too.
+  if (run.steps[command.step].lease_expires_at <= now && !planted(Bug::allow_on_expired_lease))
+    return refuse(RefusalCode::lease_lost, "this lease has run out; drop the work");
   Draft draft(run, now);
-  const Receipt* earlier = find_effect(run, command.proposal->action.idempotency_key);
+  const std::string& key = command.proposal->action.idempotency_key;
+  const Receipt* earlier = find_effect(run, key);
   if (planted(Bug::forget_receipts)) earlier = nullptr;
+  if (!earlier && is_anothers_key(run, key))
+    return refuse(RefusalCode::idempotency_conflict,
+                  "an idempotency key that begins with a run's id is that run's own; this is another run");
   if (!earlier) return command.holder ? meet_holder(std::move(draft), command) : judge(std::move(draft), command, nullptr);
   if (earlier->proposal->digest != command.proposal->digest)
     return {{}, key_reused(*command.proposal, earlier->id.str() + " of this run")};

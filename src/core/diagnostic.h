@@ -104,8 +104,6 @@ inline constexpr std::array error_codes{
               "see to the task that is named; then run this one again"},
     ErrorCode{"TASK_NOT_STARTED", Category::validation, true, Severity::medium,
               "the run that should carry the task out cannot be made", "publish the workflow that is named; then run the task again"},
-    ErrorCode{"AGENT_BUDGET_EXCEEDED", Category::budget, false, Severity::high,
-              "the agent spent what it was allowed to, max_budget_usd", "raise max_budget_usd in a new task, or ask for less"},
     ErrorCode{"PROVIDER_REFUSED", Category::validation, false, Severity::high,
               "the engine that should carry the run does not take it", "read the message; correct the workflow's target"},
     ErrorCode{"PROVIDER_RUN_FAILED", Category::dependency, false, Severity::medium,

@@ -1,4 +1,4 @@
-// The types of events, in the order of the triggers they come from. For event_*.cc and notices.cc only.
+// The types of events, in the order of the triggers they come from. For event_*.cc, notices.cc and who offers them to people.
 #pragma once
 
 #include <array>

@@ -6,6 +6,16 @@ namespace {
 constexpr std::string_view alphabet = "0123456789abcdefghjkmnpqrstvwxyz";
 constexpr std::size_t digits = 26;
 
+// What each character is worth as a digit; no_digit for those that are none.
+constexpr std::uint8_t no_digit = 255;
+constexpr std::array<std::uint8_t, 256> digit_values = [] {
+  std::array<std::uint8_t, 256> out{};
+  out.fill(no_digit);
+  for (std::size_t i = 0; i < alphabet.size(); ++i)
+    out[static_cast<unsigned char>(alphabet[i])] = static_cast<std::uint8_t>(i);
+  return out;
+}();
+
 __extension__ using Wide = unsigned __int128;
 
 std::uint64_t mix(std::uint64_t x) {
@@ -38,8 +48,8 @@ std::optional<IdBits> parse_id(std::string_view prefix, std::string_view text) {
   if (text[0] > '7') return std::nullopt;
   Wide value = 0;
   for (char c : text) {
-    auto digit = alphabet.find(c);
-    if (digit == std::string_view::npos) return std::nullopt;
+    auto digit = digit_values[static_cast<unsigned char>(c)];
+    if (digit == no_digit) return std::nullopt;
     value = (value << 5) | digit;
   }
   return IdBits{static_cast<std::uint64_t>(value >> 64), static_cast<std::uint64_t>(value)};

@@ -26,7 +26,7 @@ struct WebhookRemoved {
   std::string name;
 };
 
-// The receiver said that it is gone for good. It stays so until the webhook is set again.
+// The receiver said that it is gone for good, or was not there for days. It stays so until the webhook is set again.
 struct WebhookDisabled {
   std::string name;
   std::string reason;

@@ -30,6 +30,8 @@ enum class Bug {
   share_open_call,
   believe_failed_repeat,
   borrow_approval,
+  lend_own_key,
+  allow_on_expired_lease,
   reuse_decision,
   forget_maker_of_key,
   // engine

@@ -87,9 +87,6 @@ constexpr std::array advice{
     Advice{"TASK_NOT_STARTED",
            "The message says why no run could be made: most often the workflow was never published. Publish it, then run the "
            "task again."},
-    Advice{"AGENT_BUDGET_EXCEEDED",
-           "See in the task's executions what was spent on what. A task that exceeded its budget is over: ask for the rest "
-           "in a new one, with a larger `max_budget_usd` if it is worth it."},
     Advice{"PROVIDER_REFUSED",
            "The message is the other engine's own. Compare the workflow's `target` with what is deployed there, publish a "
            "corrected version, and start a new run."},

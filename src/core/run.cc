@@ -123,6 +123,11 @@ std::expected<std::string, std::string> render_idempotency_key(const Run& run, S
   return render_text(step.idempotency_key, RunScope(run, index));
 }
 
+std::optional<RunId> owner_of_key(std::string_view key) {
+  auto end = key.find(':');
+  return end == std::string_view::npos ? std::nullopt : RunId::parse(key.substr(0, end));
+}
+
 std::expected<std::string, std::string> render_prompt(const Run& run, const Approval& approval) {
   return render_text(approval.terms.prompt, RunScope(run, approval.step));
 }

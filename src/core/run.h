@@ -159,6 +159,9 @@ bool is_reclaimable(const Run& run, StepIndex step, Instant now);
 std::expected<JsonText, std::string> render_input(const Run& run, StepIndex step);
 // The key under which the step's effect may happen once: the workflow's own template, or "<run id>:<step id>".
 std::expected<std::string, std::string> render_idempotency_key(const Run& run, StepIndex step);
+// Whose key it is when it begins as those do that no workflow gives, "<run id>:". No other run may use such a one, so that
+// nobody has to look for it in other runs.
+std::optional<RunId> owner_of_key(std::string_view key);
 // What the people who decide the gate are asked. The journal keeps the template and the values; doors show this.
 std::expected<std::string, std::string> render_prompt(const Run& run, const Approval& approval);
 

@@ -1,5 +1,6 @@
 #include "core/run_object.h"
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 
 namespace pawl {
@@ -38,6 +39,7 @@ object step_object(const Run& run, std::size_t index, Vocabulary vocabulary) {
           {"next_eligible_at", time_of(step.next_eligible_at)},
           {"lease_owner", step.lease_owner.empty() ? Json(nullptr) : Json(step.lease_owner.text)},
           {"cost_usd", print_money(step.cost)},
+          {"cost_is_known", cost_is_known(step)},
           {"output", value_of(step.output)},
           {"question", value_of(step.question)},
           {"answer", value_of(step.answer)},
@@ -52,6 +54,23 @@ Json id_of(const std::optional<AnyId>& id) {
 }
 
 }  // namespace
+
+bool cost_is_known(const Step& step) {
+  // Most outputs have nothing of the kind, and need not be read for that.
+  if (!step.output.contains(R"("cost_basis":"unknown")")) return true;
+  auto output = parse_json(step.output);
+  const Json* usage = output && output->is_object() ? output->get_object().if_contains("usage") : nullptr;
+  auto is_unknown = [](const Json& each) {
+    const Json* basis = each.is_object() ? each.get_object().if_contains("cost_basis") : nullptr;
+    return basis && *basis == "unknown";
+  };
+  if (usage && usage->is_array()) return std::ranges::none_of(usage->get_array(), is_unknown);
+  return !usage || !is_unknown(*usage);
+}
+
+bool cost_is_known(const Run& run) {
+  return std::ranges::all_of(run.steps, [](const Step& step) { return cost_is_known(step); });
+}
 
 object receipt_object(const Run& run, const Receipt& receipt) {
   return {{"id", receipt.id.str()},
@@ -170,6 +189,7 @@ object run_object(const Run& run, Vocabulary vocabulary) {
           {"started_at", time_of(run.started_at)},
           {"finished_at", time_of(run.finished_at)},
           {"cost_usd", print_money(run.cost)},
+          {"cost_is_known", cost_is_known(run)},
           {"seq", run.seq},
           {"steps", std::move(steps)},
           {"approvals", std::move(approvals)},

@@ -115,10 +115,6 @@ WorkflowName carrying_workflow(const TaskSpec& spec) {
   return {"pawl.agent." + std::string(to_string(spec.agent))};
 }
 
-std::string log_folder(TaskId task, const TaskExecution& execution) {
-  return "tasks/" + task.str() + "/" + std::to_string(execution.number);
-}
-
 bool Task::waits_for(TaskId subtask) const { return std::ranges::find(dropped, subtask) == dropped.end(); }
 
 RunStatus run_status_of(TaskState state) {

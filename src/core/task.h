@@ -86,9 +86,6 @@ struct TaskExecution {
   friend bool operator==(const TaskExecution&, const TaskExecution&) = default;
 };
 
-// Where its logs are, below the folder of logs.
-std::string log_folder(TaskId task, const TaskExecution& execution);
-
 struct Task {
   TaskSpec spec;
   TaskState state = TaskState::pending;

@@ -96,6 +96,7 @@ struct NewTask {
   TenantId tenant;
   WorkspaceName workspace{"default"};
   TaskSpec spec;
+  bool like_parent = false;  // carried out by the agent that carries its parent out, if one does
   Actor by;
   std::shared_ptr<const Idempotency> idempotency;
 };
@@ -119,6 +120,9 @@ struct GateAnswer {
   ApprovalId approval;   // needs_approval
   Grounds grounds;
   JsonText response;
+  // Of a call that is in doubt and to be made again: what stood there before the first. What stands there now may be
+  // its doing.
+  JsonText before;
 };
 
 struct WorkflowRef {
@@ -642,8 +646,13 @@ class Engine {
   std::deque<std::pair<Position, RunId>> folded_;       // may leave memory once that position is durable
   // Of runs whose row may not be durable yet; the table knows the rest.
   std::map<std::pair<TenantId, std::string>, RunId> requests_;
-  // The same for effects, by idempotency key: the run that last had one.
-  std::map<std::pair<TenantId, std::string>, RunId> effects_;
+  // The same for effects, by idempotency key: the run that last had one. Keys that are a run's own are not among them.
+  struct HashEffect {
+    std::size_t operator()(const std::pair<TenantId, std::string>& effect) const {
+      return std::hash<TenantId>{}(effect.first) ^ std::hash<std::string>{}(effect.second);
+    }
+  };
+  boost::unordered_flat_map<std::pair<TenantId, std::string>, RunId, HashEffect> effects_;
   std::vector<Resident*> touched_;                      // in this turn
   Turn turn_;
   EngineStats stats_;

@@ -15,7 +15,8 @@ std::optional<int> Engine::writes_max_of(const Run& run) const {
 }
 
 void Engine::remember_effect(const Run& run, const Proposal& proposal) {
-  effects_[{run.tenant, proposal.action.idempotency_key}] = run.id;
+  const std::string& key = proposal.action.idempotency_key;
+  if (!owner_of_key(key)) effects_[{run.tenant, key}] = run.id;
 }
 
 void Engine::remember_effects(const Resident& resident) {
@@ -25,14 +26,17 @@ void Engine::remember_effects(const Resident& resident) {
 
 void Engine::forget_effects(const Run& run) {
   for (const Receipt& receipt : run.receipts) {
-    auto found = effects_.find({run.tenant, receipt.proposal->action.idempotency_key});
+    const std::string& key = receipt.proposal->action.idempotency_key;
+    if (owner_of_key(key)) continue;
+    auto found = effects_.find({run.tenant, key});
     if (found != effects_.end() && found->second == run.id) effects_.erase(found);
   }
 }
 
-// What another run holds under the key. Tables may be behind, so each that they name is looked at as it is now; what they
-// cannot know yet is remembered.
+// What another run holds under the key; nothing when the key is a run's own. Tables may be behind, so each that they
+// name is looked at as it is now; what they cannot know yet is remembered.
 std::optional<ProposeAction::Holder> Engine::find_holder(TenantId tenant, RunId own, const std::string& key) {
+  if (owner_of_key(key)) return std::nullopt;
   std::vector<RunId> runs;
   if (auto found = effects_.find({tenant, key}); found != effects_.end()) runs.push_back(found->second);
   if (planted(Bug::forget_tenant_of_effect))
@@ -74,36 +78,44 @@ void Engine::propose(ActionRequest request, Reply<GateAnswer> reply) {
   if (!index)
     return answer_with<GateAnswer>(
         reply, std::unexpected(Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"}));
+  // In-process workers are alive while they are registered, and time has not been told yet when a proposal comes first.
+  if (*index < resident->run.steps.size() && resident->run.steps[*index].lease_expires_at <= clock_.now())
+    pass_time(*resident);
   // Whose lease is over hears that, and not that they might ask again.
   bool is_live = is_live_lease(*resident, *index, request.token);
   if (is_live && request.verdict.policy_version != tenants_.at(request.tenant).tenant.policy.version &&
       !planted(Bug::trust_old_verdict))
     return answer_with<GateAnswer>(
         reply, std::unexpected(Refusal{RefusalCode::policy_changed, "the policy has changed meanwhile"}));
+  auto copy = shared_ ? std::make_shared<const ActionRequest>(request) : nullptr;
   if (const auto& reverses = resident->run.definition(*index).reverses; reverses != request.proposal->reverses) {
     // What the step undoes is the plan's to say, not the worker's.
     auto proposal = std::make_shared<Proposal>(*request.proposal);
     proposal->reverses = reverses;
     request.proposal = std::move(proposal);
   }
-  ProposeAction command{.step = *index,
-                        .token = request.token,
-                        .proposal = request.proposal,
-                        .verdict = request.verdict,
-                        .writes_max = writes_max_of(resident->run),
-                        .can_look = request.can_look,
-                        .happened = request.happened,
-                        .holder = find_holder(request.tenant, request.run, request.proposal->action.idempotency_key)};
   // The worker that proposes is told by its answer what became of its lease.
-  StepReport own{request.tenant, request.run, request.step, request.token, Released{}};
+  StepReport own{request.tenant, request.run, std::move(request.step), request.token, Released{}};
+  auto holder = find_holder(request.tenant, request.run, request.proposal->action.idempotency_key);
+  const RunCommand command = ProposeAction{.step = *index,
+                                           .token = request.token,
+                                           .proposal = std::move(request.proposal),
+                                           .verdict = std::move(request.verdict),
+                                           .writes_max = writes_max_of(resident->run),
+                                           .can_look = request.can_look,
+                                           .happened = request.happened,
+                                           .holder = std::move(holder)};
   Decision decision = decide_on(*resident, command);
   apply(*resident, decision.events, request.by_program ? nullptr : &own);
-  std::expected<GateAnswer, Refusal> answer = gate_answer(resident->run, command, decision);
-  if (decision.refusal) answer = std::unexpected(*decision.refusal);
+  std::expected<GateAnswer, Refusal> answer;
+  if (decision.refusal)
+    answer = std::unexpected(std::move(*decision.refusal));
+  else
+    answer = gate_answer(resident->run, std::get<ProposeAction>(command), decision);
   if (planted(Bug::call_before_intent) && reply) return reply(std::move(answer));
   auto done = answer && answer->is_done ? std::optional(answer->receipt) : std::nullopt;
   answer_on<GateAnswer>(basis_of(*resident), reply, std::move(answer), [&] {
-    return [request](Engine& engine, Reply<GateAnswer> again) { engine.propose(request, std::move(again)); };
+    return [copy](Engine& engine, Reply<GateAnswer> again) { engine.propose(*copy, std::move(again)); };
   });
   if (done) record_reversal(resident->run, *index, *done);
 }
@@ -135,6 +147,7 @@ GateAnswer Engine::gate_answer(const Run& run, const ProposeAction& command, con
   out.grounds = receipt->grounds;
   out.is_done = receipt->status == ReceiptStatus::succeeded;
   if (out.is_done) out.response = receipt->response;
+  if (receipt->status == ReceiptStatus::in_doubt) out.before = receipt->proposal->before;
   return out;
 }
 

@@ -145,6 +145,7 @@ std::optional<Lease> Engine::claim(const WorkerName& worker, const Scheduler::Ti
   const ToolSpec* spec = tools_.find(definition.tool);
   command.writes = input && (!spec || may_write(*spec, *input));
   command.writes_max = writes_max_of(run);
+  const bool was_ready = run.steps[ticket.step].status == StepStatus::ready;
   resident->claiming = ticket.step;
   decide_and_apply(*resident, command, nullptr);
   resident->claiming = no_step;
@@ -154,6 +155,7 @@ std::optional<Lease> Engine::claim(const WorkerName& worker, const Scheduler::Ti
     scheduler_.lease_ended(ticket.workflow);
     return std::nullopt;
   }
+  if (was_ready) ++resident->claims;
   resident->lease_marks[ticket.step] = LeaseMark::counted;
   ++stats_.leases_granted;
   return Lease{.tenant = run.tenant,

@@ -222,6 +222,7 @@ void Engine::fold_shared(Resident& resident, RunFold& out) {
   out.row.revision = resident.revision = random_.next() >> 1 | 1;
   out.leases_before = resident.folded_leases;
   resident.folded_leases = out.leases;
+  out.claims = std::exchange(resident.claims, 0);
   // A lease that ran out waits for a worker like a step that is ready, once somebody has noticed.
   Instant now = clock_.now();
   for (StepIndex i = 0; i < run.steps.size(); ++i)

@@ -99,6 +99,12 @@ std::optional<Refusal> Engine::task_problem(const NewTask& request) {
 }
 
 std::optional<RunId> Engine::create_task(NewTask request, Reply<RunAnswer> reply) {
+  if (request.like_parent)
+    if (const Resident* parent = find_task(request.tenant, *request.spec.parent);
+        parent && parent->run.task->spec.agent != TaskAgent::none) {
+      request.spec.agent = parent->run.task->spec.agent;
+      request.spec.settings = parent->run.task->spec.settings;
+    }
   NewRun stream;
   stream.tenant = request.tenant;
   stream.workflow.text = task_workflow_name;

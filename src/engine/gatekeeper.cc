@@ -35,18 +35,19 @@ void Gatekeeper::propose(Request request, Reply<GateAnswer> reply) {
 }
 
 void Gatekeeper::propose(std::shared_ptr<Request> request, Reply<GateAnswer> reply, int attempt) {
-  request->action.verdict = judge(*request);
   StreamKey run = StreamKey::of(request->action.tenant, request->action.run);
   runtime_.post(
-      [this, request, reply = std::move(reply), attempt](Engine& engine) mutable {
-        engine.propose(request->action,
-                       [this, request, reply = std::move(reply), attempt](std::expected<GateAnswer, Refusal> answer) mutable {
-                         bool again = !answer && answer.error().code == RefusalCode::policy_changed;
-                         if (again && attempt < attempts_max)
-                           propose(request, std::move(reply), attempt + 1);
-                         else
-                           reply(std::move(answer));
-                       });
+      [this, request, verdict = judge(*request), reply = std::move(reply), attempt](Engine& engine) mutable {
+        Engine::ActionRequest action = request->action;
+        action.verdict = std::move(verdict);
+        engine.propose(std::move(action), [this, request, reply = std::move(reply),
+                                           attempt](std::expected<GateAnswer, Refusal> answer) mutable {
+          bool again = !answer && answer.error().code == RefusalCode::policy_changed;
+          if (again && attempt < attempts_max)
+            propose(request, std::move(reply), attempt + 1);
+          else
+            reply(std::move(answer));
+        });
       },
       run);
 }

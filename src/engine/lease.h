@@ -34,6 +34,9 @@ struct Lease {
   bool names_secrets = false;
   JsonText shown = {};
   bool key_is_declared = false;  // the workflow gives the idempotency key: no tool knows better
+  // Of a write that is in doubt and called again: what stood there before the first call, as its plan said. Empty
+  // otherwise.
+  JsonText before = {};
   JsonText question = {};  // that an earlier attempt asked; empty when none did
   JsonText answer = {};    // to it
   std::uint64_t token = 0;

@@ -1,6 +1,7 @@
 #include "engine/policy_records.h"
 
 #include <algorithm>
+#include <ranges>
 #include <set>
 
 #include "crypto/sha256.h"
@@ -42,10 +43,32 @@ std::optional<PolicyVersion> version_in(std::string_view line) {
 
 }  // namespace
 
-std::vector<PolicyVersion> policy_versions(Store& store, TenantId tenant) {
+namespace {
+
+// Those in a tenant's stream, newest first, until `take` has enough and says no. A tenant's events are folded in the
+// commit that brings them: history has all of them.
+template <class Take>
+void for_each_version_back(Store& store, TenantId tenant, Take take) {
+  store.for_each_piece_back(StreamKey::of(tenant), [&](std::uint64_t, std::string_view lines) {
+    std::vector<PolicyVersion> in_piece;
+    while (!lines.empty()) {
+      if (auto found = version_in(lines.substr(0, lines.find('\n')))) in_piece.push_back(std::move(*found));
+      lines.remove_prefix(std::min(lines.find('\n'), lines.size() - 1) + 1);
+    }
+    for (PolicyVersion& version : in_piece | std::views::reverse)
+      if (!take(std::move(version))) return false;
+    return true;
+  });
+}
+
+}  // namespace
+
+std::vector<PolicyVersion> policy_versions(Store& store, TenantId tenant, PolicyPage page) {
   std::vector<PolicyVersion> out;
-  for (const StreamLine& line : read_stream(store, StreamKey::of(tenant)).lines)
-    if (auto version = version_in(line.text)) out.push_back(std::move(*version));
+  for_each_version_back(store, tenant, [&](PolicyVersion version) {
+    if (version.version < page.before && out.size() < page.limit) out.push_back(std::move(version));
+    return out.size() < page.limit;
+  });
   return out;
 }
 
@@ -53,14 +76,9 @@ std::optional<PolicyVersion> find_policy_version(Store& store, TenantId tenant, 
   if (version == 0)
     return PolicyVersion{0, sha256(default_policy_source).hex(), std::string(default_policy_source), {}, {}};
   std::optional<PolicyVersion> out;
-  // A tenant's events are folded in the commit that brings them: history has all of them.
-  store.for_each_piece_back(StreamKey::of(tenant), [&](std::uint64_t, std::string_view lines) {
-    while (!lines.empty() && !out) {
-      auto found = version_in(lines.substr(0, lines.find('\n')));
-      if (found && found->version == version) out = std::move(found);
-      lines.remove_prefix(std::min(lines.find('\n'), lines.size() - 1) + 1);
-    }
-    return !out;
+  for_each_version_back(store, tenant, [&](PolicyVersion found) {
+    if (found.version == version) out = std::move(found);
+    return !out && found.version > version;
   });
   return out;
 }

@@ -19,8 +19,12 @@ struct PolicyVersion {
   Actor published_by;
 };
 
-// Oldest first. Reads the tenant's whole stream.
-std::vector<PolicyVersion> policy_versions(Store& store, TenantId tenant);
+struct PolicyPage {
+  int before = INT32_MAX;  // of these versions
+  std::size_t limit = 50;
+};
+// Newest first. Reads the tenant's stream backwards, a piece at a time, until there are enough.
+std::vector<PolicyVersion> policy_versions(Store& store, TenantId tenant, PolicyPage page = {});
 // This one; absent when there is none.
 std::optional<PolicyVersion> find_policy_version(Store& store, TenantId tenant, int version);
 // {version, digest, published_at, published_by} and source, if that is wanted.

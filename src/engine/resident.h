@@ -27,6 +27,7 @@ struct Engine::Resident {
   std::uint64_t verified_in = 0;  // Engine::arrivals_
   std::uint64_t revision = 0;
   int folded_leases = 0;
+  int claims = 0;  // of ready steps, since then
   bool folded_ready = false;
   bool wants_latest = false;  // new, of whatever version is the latest
   std::vector<StepIndex> left;  // ready, and not queued here but left to whoever takes it from the store

@@ -10,6 +10,10 @@ constexpr std::string_view task_source =
     "steps:\n"
     "  - {id: review, tool: approval}\n";
 
+std::string given(std::string_view key) {
+  return "      " + std::string(key) + ": \"${{ input." + std::string(key) + " }}\"\n";
+}
+
 // One attempt: what an agent has begun is not begun again by itself. A person sees that it failed, and runs it again.
 HouseWorkflow agent_workflow(TaskAgent agent) {
   std::string word(to_string(agent));
@@ -17,7 +21,9 @@ HouseWorkflow agent_workflow(TaskAgent agent) {
                        "\n"
                        "description: Has an agent carry a task out\n"
                        "steps:\n"
-                       "  - id: agent\n"
+                       "  - id: " +
+                       std::string(agent_step) +
+                       "\n"
                        "    tool: agent." +
                        word +
                        "\n"
@@ -25,8 +31,9 @@ HouseWorkflow agent_workflow(TaskAgent agent) {
                        "    retry: {max_attempts: 1}\n"
                        "    with:\n";
   for (std::string_view key : {"prompt", "session_id", "resume", "answer", "max_budget_usd", "task_id", "folder",
-                               "model", "command", "mcp", "sandbox"})
-    source += "      " + std::string(key) + ": \"${{ input." + std::string(key) + " }}\"\n";
+                               "model", "mcp", "sandbox"})
+    source += given(key);
+  if (agent == TaskAgent::command) source += given("command");
   return {{"pawl.agent." + word}, std::move(source)};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/task.h"
@@ -12,6 +13,9 @@ struct HouseWorkflow {
   WorkflowName name;
   std::string source;
 };
+
+// The only step of a workflow that has an agent carry a task out.
+inline constexpr std::string_view agent_step = "agent";
 
 // Whatever a task that this agent carries out, or none, needs.
 std::vector<HouseWorkflow> task_workflows(TaskAgent agent);

@@ -98,6 +98,7 @@ std::string write_archive(const std::vector<ArchivePart>& parts) {
 }
 
 std::expected<std::vector<ArchivePart>, std::string> read_archive(std::string_view bytes) {
+  if (bytes.empty()) return std::unexpected("the file is empty");
   zip_error_t error;
   zip_error_init(&error);
   zip_source_t* source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);
@@ -105,6 +106,11 @@ std::expected<std::vector<ArchivePart>, std::string> read_archive(std::string_vi
   zip_t* opened = zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, &error);
   if (!opened) {
     zip_source_free(source);
+    // An archive lists its parts at its end, so one that was cut off cannot be opened at all.
+    constexpr std::string_view first_part = "PK\x03\x04", end_of_list = "PK\x05\x06";
+    if (bytes.starts_with(first_part) && bytes.find(end_of_list) == bytes.npos)
+      return std::unexpected(
+          fmt::format("it was cut off: {} bytes of a zip archive are here, and its end is missing", bytes.size()));
     return std::unexpected("this is no zip archive, or a damaged one: " + message_of(error));
   }
   Zip zip(opened);

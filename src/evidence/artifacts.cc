@@ -1,12 +1,13 @@
 #include "evidence/artifacts.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <system_error>
+
+#include "evidence/whole_file.h"
 
 namespace pawl {
 namespace {
@@ -20,10 +21,11 @@ class FolderArtifacts final : public Artifacts {
   std::string put(const std::string& name, std::string_view bytes) override {
     const fs::path path = folder_ / name;
     make_folders(path.parent_path());
-    const fs::path draft = fmt::format("{}.{}.new", path.string(), ::getpid());
-    write(draft, bytes);
-    if (::rename(draft.c_str(), path.c_str()) != 0) fail(path);
-    sync_folder(path.parent_path());
+    try {
+      WholeFile(path, bytes).replace();
+    } catch (const std::system_error& error) {
+      throw ArtifactFailure(fmt::format("{} cannot be written: {}", path.string(), error.code().message()));
+    }
     return fs::absolute(path).string();
   }
 
@@ -36,29 +38,6 @@ class FolderArtifacts final : public Artifacts {
     if (fs::exists(folder)) return;
     make_folders(folder.parent_path());
     if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) fail(folder);
-  }
-
-  static void write(const fs::path& path, std::string_view bytes) {
-    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (file < 0) fail(path);
-    bool is_written = true;
-    while (is_written && !bytes.empty()) {
-      const ssize_t count = ::write(file, bytes.data(), bytes.size());
-      is_written = count > 0;
-      if (is_written) bytes.remove_prefix(static_cast<std::size_t>(count));
-    }
-    is_written = is_written && ::fsync(file) == 0;
-    const int error = errno;
-    ::close(file);
-    errno = error;
-    if (!is_written) fail(path);
-  }
-
-  static void sync_folder(const fs::path& folder) {
-    const int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (file < 0) fail(folder);
-    ::fsync(file);
-    ::close(file);
   }
 
   fs::path folder_;

@@ -95,7 +95,9 @@ class Accounts {
 
   Json print() const {
     array models, tools;
+    std::int64_t unknown = 0;
     for (const auto& [key, account] : models_) {
+      unknown += account.unknown;
       object row = print_account(account);
       row["provider"] = key.first;
       row["model"] = key.second;
@@ -106,10 +108,12 @@ class Accounts {
       row["tool"] = tool;
       tools.push_back(std::move(row));
     }
-    return object{{"total_usd", print_money(run_.cost)},
-                  {"budget_usd", run_.budget ? Json(print_money(*run_.budget)) : Json(nullptr)},
-                  {"models", std::move(models)},
-                  {"tools", std::move(tools)}};
+    object out{{"total_usd", print_money(run_.cost)},
+               {"budget_usd", run_.budget ? Json(print_money(*run_.budget)) : Json(nullptr)},
+               {"models", std::move(models)},
+               {"tools", std::move(tools)}};
+    if (unknown > 0) out["calls_of_unknown_cost"] = unknown;  // the total is without these
+    return out;
   }
 
  private:

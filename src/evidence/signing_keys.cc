@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,8 +12,10 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 
 #include "core/checkpoint.h"
+#include "evidence/whole_file.h"
 
 namespace pawl {
 namespace {
@@ -29,20 +32,31 @@ std::string print_keys(const SigningKeys& keys) {
   return canonical(object{{"keys", keys_object(keys.known)}, {"secret", keys.secret.seed_hex()}, {"v", 1}}) + "\n";
 }
 
-// Beside the file, under a name of this process, for its owner only, and synced.
-fs::path write_draft(const fs::path& path, std::string_view text) {
-  fs::path draft = fmt::format("{}.{}.new", path.string(), ::getpid());
-  ::unlink(draft.c_str());
-  const int file = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (file < 0) fail(path, fmt::format("cannot be written: {}", std::strerror(errno)));
-  const bool is_written =
-      ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(file) == 0;
-  const int error = errno;
-  ::close(file);
-  if (is_written) return draft;
-  ::unlink(draft.c_str());
-  fail(path, fmt::format("cannot be written: {}", std::strerror(error)));
-}
+// Rotations of one key come one after the other: two at once would each follow the same key, and one of them be lost.
+// Held by the file that is being replaced, so whoever waited looks whether it is still the one.
+class RotationLock {
+ public:
+  explicit RotationLock(const fs::path& path) {
+    for (;;) {
+      file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+      if (file_ < 0) fail(path, fmt::format("the signing key cannot be read: {}", std::strerror(errno)));
+      while (::flock(file_, LOCK_EX) != 0)
+        if (errno != EINTR) fail(path, fmt::format("cannot be locked: {}", std::strerror(errno)));
+      struct stat locked {
+      }, present{};
+      if (::fstat(file_, &locked) == 0 && ::stat(path.c_str(), &present) == 0 && locked.st_ino == present.st_ino &&
+          locked.st_dev == present.st_dev)
+        return;
+      ::close(file_);
+    }
+  }
+  ~RotationLock() { ::close(file_); }
+  RotationLock(const RotationLock&) = delete;
+  RotationLock& operator=(const RotationLock&) = delete;
+
+ private:
+  int file_ = -1;
+};
 
 KnownKey read_known(const object& in) {
   auto text = [&](std::string_view name) -> std::string {
@@ -130,28 +144,28 @@ SigningKeys read_signing_keys(const fs::path& path) {
 SigningKeys open_signing_keys(const fs::path& path, Instant now) {
   if (!fs::exists(path)) {
     const PrivateKey secret = PrivateKey::make();
-    const fs::path draft = write_draft(path, print_keys({secret, {{secret.public_key(), {}, {}, now}}}));
-    // Linked, not renamed: whoever was faster keeps its place, and its key is read below.
-    const bool is_linked = ::link(draft.c_str(), path.c_str()) == 0 || errno == EEXIST;
-    const int error = errno;
-    ::unlink(draft.c_str());
-    if (!is_linked) fail(path, fmt::format("cannot be made: {}", std::strerror(error)));
+    try {
+      // Whoever was faster keeps its place, and its key is read below.
+      WholeFile(path, print_keys({secret, {{secret.public_key(), {}, {}, now}}})).put();
+    } catch (const std::system_error& error) {
+      fail(path, fmt::format("cannot be made: {}", error.code().message()));
+    }
   }
   return read_signing_keys(path);
 }
 
 SigningKeys rotate_signing_key(const fs::path& path, Instant now) {
+  const RotationLock lock(path);
   SigningKeys old = read_signing_keys(path);
   SigningKeys next{PrivateKey::make(), old.known};
   next.known.back().until = now;
   const PublicKey& key = next.secret.public_key();
   const std::string previous = old.current().id();
   next.known.push_back({key, previous, old.secret.sign(key_statement_of(key.hex(), previous)), now});
-  const fs::path draft = write_draft(path, print_keys(next));
-  if (::rename(draft.c_str(), path.c_str()) != 0) {
-    const int error = errno;
-    ::unlink(draft.c_str());
-    fail(path, fmt::format("cannot be replaced: {}", std::strerror(error)));
+  try {
+    WholeFile(path, print_keys(next)).replace();
+  } catch (const std::system_error& error) {
+    fail(path, fmt::format("cannot be replaced: {}", error.code().message()));
   }
   return next;
 }

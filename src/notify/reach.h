@@ -29,6 +29,7 @@ struct Reach {
   // The value of a tenant's secret, both by their names; or why there is none. Blocks.
   std::function<std::expected<std::string, std::string>(const std::string& tenant, const std::string& name)> find_secret;
   Runtime* runtime = nullptr;
+  Store* store = nullptr;  // from any thread
   HttpRules rules;
   // Told of every attempt to send something: "webhook" or "slack", and what came of it.
   std::function<void(std::string_view channel, Delivery outcome)> count = [](std::string_view, Delivery) {};

@@ -31,10 +31,12 @@ class WebhookTool final : public Tool {
     ToolResult result = send(lease, now, stop);
     if (stop.stop_requested()) return result;
     Delivery outcome = Delivery::delivered;
-    if (const Failed* failed = std::get_if<Failed>(&result))
+    if (const Failed* failed = std::get_if<Failed>(&result)) {
+      if (lease.attempt >= delivery_attempts_max) give_up(lease, now, *failed);
       outcome = failed->retryable.value_or(false) ? Delivery::retried : Delivery::failed;
-    else if (std::get<Completed>(result).output.starts_with("{\"delivered\":false"))
+    } else if (std::get<Completed>(result).output.starts_with("{\"delivered\":false")) {
       outcome = Delivery::skipped;
+    }
     reach_.count("webhook", outcome);
     return result;
   }
@@ -80,12 +82,38 @@ class WebhookTool final : public Tool {
     return failure_of(*answer, request.url, now);
   }
 
+  void disable(const Lease& lease, const std::string& webhook, const std::string& why) {
+    auto done = reach_.runtime->ask<TenantId>([&](Engine& engine, Reply<TenantId> reply) {
+      engine.disable_webhook(lease.tenant, {webhook, why}, house_actor, std::move(reply));
+    });
+    if (done) reach_.report("the webhook " + webhook + " is disabled until it is set again: " + why);
+  }
+
+  // The last attempt at a delivery has failed. When nothing else came through either since it was made, days ago,
+  // nobody is there: going on would keep workers waiting for ever more deliveries. A webhook that was enabled anew
+  // since then has its days before it.
+  void give_up(const Lease& lease, Instant now, const Failed& failed) {
+    auto input = parse_json(lease.input);
+    const Json* name = input && input->is_object() ? input->get_object().if_contains("webhook") : nullptr;
+    if (!name || !name->is_string()) return;
+    const std::string webhook(name->get_string());
+    auto run =
+        reach_.runtime->ask<std::shared_ptr<const Run>>([&](Engine& engine, Reply<std::shared_ptr<const Run>> reply) {
+          engine.inspect(lease.tenant, lease.run, std::move(reply));
+        });
+    auto tenant = reach_.find_tenant(lease.tenant);
+    auto known = tenant ? tenant->webhooks.find(webhook) : decltype(tenant->webhooks.begin()){};
+    if (!run || !tenant || known == tenant->webhooks.end()) return;
+    const Instant since = (*run)->created_at;
+    if (known->second.since > since || was_delivered_since(*reach_.store, lease.tenant, webhook, since)) return;
+    disable(lease, webhook,
+            fmt::format("nothing could be delivered for {}; the last failure: {}", print_duration(now - since),
+                        failed.message));
+  }
+
   // It asks to be left alone, and is.
   Failed gone(const Lease& lease, const std::string& webhook) {
-    auto done = reach_.runtime->ask<TenantId>([&](Engine& engine, Reply<TenantId> reply) {
-      engine.disable_webhook(lease.tenant, {webhook, "it answered 410 Gone"}, house_actor, std::move(reply));
-    });
-    if (done) reach_.report("the webhook " + webhook + " answered 410 Gone and is disabled until it is set again");
+    disable(lease, webhook, "it answered 410 Gone");
     Failed out = failure("TOOL_DEPENDENCY_DOWN", "it answered 410 Gone: the webhook is disabled until it is set again");
     out.retryable = false;
     return out;

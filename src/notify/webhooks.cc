@@ -12,6 +12,9 @@ namespace {
 using boost::json::object;
 
 constexpr std::size_t runs_remembered_max = 100'000;
+// From its first attempt to its last: the waits below, each a fifth longer, and no Retry-After adds more than a day to
+// one.
+constexpr Duration delivery_age_max = std::chrono::hours(24) * delivery_attempts_max;
 
 }  // namespace
 
@@ -21,16 +24,18 @@ WorkflowName webhook_workflow(std::string_view webhook) { return {"pawl.webhook.
 // own deliveries, and few of the workers.
 std::string webhook_workflow_source(std::string_view webhook) {
   std::string name(webhook);
-  return "workflow: pawl.webhook." + name + "\n" +
-         "description: Sends one event to the webhook " + name + "\n" +
+  return "workflow: pawl.webhook." + name + "\n" + "description: Sends one event to the webhook " + name + "\n" +
          "caps: {max_concurrency: 4}\n"
          "steps:\n"
          "  - id: send\n"
          "    tool: pawl.webhook\n"
          "    timeout: 45s\n"
          "    lease: 60s\n"
-         "    retry: {max_attempts: 10, schedule: [5s, 5m, 30m, 2h, 5h, 10h, 14h, 20h, 24h], jitter: 0.2}\n"
-         "    with: {webhook: " + name + ", event: \"${{ input.event }}\"}\n";
+         "    retry: {max_attempts: " +
+         std::to_string(delivery_attempts_max) +
+         ", schedule: [5s, 5m, 30m, 2h, 5h, 10h, 14h, 20h, 24h], jitter: 0.2}\n"
+         "    with: {webhook: " +
+         name + ", event: \"${{ input.event }}\"}\n";
 }
 
 NewRun delivery_of(TenantId tenant, std::string_view webhook, const object& event) {
@@ -44,6 +49,20 @@ NewRun delivery_of(TenantId tenant, std::string_view webhook, const object& even
   run.trigger_ref = std::string(event.at("id").get_string());
   run.is_house = true;
   return run;
+}
+
+bool was_delivered_since(Store& store, TenantId tenant, std::string_view webhook, Instant since) {
+  constexpr std::size_t page = 500;
+  RunFilter filter{.status = RunStatus::success,
+                   .workflow = webhook_workflow(webhook),
+                   .since = since - delivery_age_max,
+                   .limit = page};
+  for (;;) {
+    auto rows = store.list_runs(tenant, filter);
+    if (std::ranges::any_of(rows, [&](const RunRow& row) { return row.updated_at >= since; })) return true;
+    if (rows.size() < page) return false;
+    filter.before = rows.back().id;
+  }
 }
 
 bool WebhookFollower::wants(const Tenant& tenant) const {

@@ -27,6 +27,11 @@ std::string webhook_workflow_source(std::string_view webhook);
 // A delivery of `event`, an envelope, as it is made; the caller sets trigger and actor when it is a replay.
 NewRun delivery_of(TenantId tenant, std::string_view webhook, const boost::json::object& event);
 
+// How often a delivery is tried at most.
+inline constexpr int delivery_attempts_max = 10;
+// Whether anything was delivered to the webhook at this time or later. Blocks.
+bool was_delivered_since(Store& store, TenantId tenant, std::string_view webhook, Instant since);
+
 // Makes deliveries.
 class WebhookFollower final : public Follower {
  public:

@@ -52,6 +52,10 @@ class SharedStore : public Store {
   // From now on nothing waits for a database that is gone: StoreFailure instead. For the end of the process.
   virtual void stop_waiting() = 0;
 
+  // No commit that was acknowledged by now has a later position; those that are under way may have an earlier one, until
+  // last_position() is there.
+  virtual Position newest_position() = 0;
+
   // These runs as they are now; those that are not there are left out.
   virtual std::vector<RunRow> load_all(std::span<const StreamKey> runs) = 0;
   // Ready steps for any of these tools that nobody has in hand, with their runs: of each tenant at most `per_tenant`, and

@@ -142,6 +142,7 @@ struct RunFold {
   std::uint64_t incarnation = 0;     // which load of the run this was decided on
   int leases = 0;                    // steps that are running, now
   int leases_before = 0;             // and when it was last folded
+  int claims = 0;                    // ready steps that were leased since then
   bool was_ready = false;            // some step was ready when it was last folded
   bool wants_latest = false;         // new, of whatever version of its workflow is the latest
   bool holds_ready = false;          // the ready steps are in this server's own queue
@@ -288,7 +289,8 @@ class Store {
   // Newest first; none when there is no such approval to go on from.
   virtual std::vector<ApprovalRow> list_approvals(TenantId tenant, const ApprovalFilter& filter) = 0;
   virtual std::optional<ReceiptRow> find_receipt(TenantId tenant, ReceiptId receipt) = 0;
-  // Those that hold the key (core's holds_key()), by what the tables know.
+  // Those that hold the key (core's holds_key()), by what the tables know. Of a key that is a run's own
+  // (owner_of_key()) a store may keep no index, and find none.
   virtual std::vector<ReceiptRow> find_effects(TenantId tenant, const std::string& key) = 0;
   // Newest run first.
   virtual std::vector<ReceiptRow> list_receipts(TenantId tenant, const ReceiptFilter& filter) = 0;

@@ -16,9 +16,9 @@ GatePass PolicyGate::pass(const Lease& lease, const Proposal& proposal, const Qu
                              .workspace = lease.workspace,
                              .workflow = lease.workflow});
   if (answer)
-    return answer->effect == Effect::allow
-               ? GatePass(Allowed{answer->receipt, answer->is_done, std::move(answer->response)})
-               : GatePass(Withheld{});
+    return answer->effect == Effect::allow ? GatePass(Allowed{answer->receipt, answer->is_done,
+                                                              std::move(answer->response), std::move(answer->before)})
+                                           : GatePass(Withheld{});
   const Refusal& refusal = answer.error();
   switch (refusal.code) {
     case RefusalCode::lease_lost:

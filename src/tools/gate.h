@@ -15,6 +15,7 @@ struct Allowed {
   ReceiptId receipt;
   bool is_done = false;
   JsonText response;
+  JsonText before;  // of one that is called again: Lease::before
 };
 // The lease is over: the step was denied, or waits for a person. There is nothing to report.
 struct Withheld {};

@@ -145,8 +145,7 @@ class IssueSet final : public Tool {
     const ApiClient github = client_for(change, stop);
     const auto before = look(change, github, now);
     if (!before) return harmless(before.error());
-    const Names to_add = without(change.set.value_or(change.add), *before);
-    const Names to_remove = change.set ? without(*before, *change.set) : common(change.remove, *before);
+    const Names to_add = added_to(change, *before), to_remove = removed_from(change, *before);
     bool wrote = false;
     if (auto failed = apply(change, github, to_add, to_remove, now, wrote)) {
       if (wrote) failed->is_harmless = false;
@@ -158,14 +157,33 @@ class IssueSet final : public Tool {
       failed.is_harmless = false;
       return failed;
     }
-    return compare(lease, change, {to_add, to_remove}, *before, *after);
+    const Names was = first_seen(lease).value_or(*before);
+    return compare(lease, change, {added_to(change, was), removed_from(change, was)}, was, *after);
   }
 
  private:
   struct Difference {
-    const Names& added;
-    const Names& removed;
+    Names added;
+    Names removed;
   };
+
+  static Names added_to(const Change& change, const Names& present) {
+    return without(change.set.value_or(change.add), present);
+  }
+  static Names removed_from(const Change& change, const Names& present) {
+    return change.set ? without(present, *change.set) : common(change.remove, present);
+  }
+
+  // What was there before the first call of an effect that is called again.
+  std::optional<Names> first_seen(const Lease& lease) const {
+    const auto before = parse_json(lease.before);
+    const Json* list = before ? member(*before, kind_.list) : nullptr;
+    if (!list || !list->is_array()) return std::nullopt;
+    Names out;
+    for (const Json& name : list->get_array())
+      if (name.is_string()) out.emplace_back(name.get_string());
+    return out;
+  }
 
   static Failed harmless(Failed failed) {
     failed.is_harmless = true;
@@ -222,7 +240,7 @@ class IssueSet final : public Tool {
     return std::nullopt;
   }
 
-  ToolResult compare(const Lease& lease, const Change& change, Difference wanted, const Names& before,
+  ToolResult compare(const Lease& lease, const Change& change, const Difference& wanted, const Names& before,
                      const Names& after) const {
     const Names missing = without(wanted.added, after), left = common(wanted.removed, after);
     const Names added = common(wanted.added, after), removed = without(wanted.removed, after);

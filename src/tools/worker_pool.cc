@@ -265,6 +265,7 @@ WorkerPool::Result WorkerPool::execute_write(Tool& tool, Lease&& lease, SecretUs
   auto* allowed = std::get_if<Allowed>(&pass);
   if (!allowed) return {Nothing{}};
   if (allowed->is_done) return {Completed{.output = std::move(allowed->response)}};
+  exactly.before = std::move(allowed->before);
   ToolResult result = tool.run(exactly, now, std::move(stop));
   secrets.scrub(result);
   limit_output(result);

@@ -153,11 +153,20 @@ class ByHand(McpCase):
         step = self.waits(run)
         self.assertEqual(step["question"], {"text": "Sure?", "options": ["yes", "no"]})
 
-    def test_without_tasks_nothing_can_be_delegated(self):
-        if "/tasks" in self.ask("GET", "/openapi.json")["paths"]:
-            self.skipTest("this server has tasks")
-        got = self.call("create_subtask", {"prompt": "help", "parent_task_id": "task_1"})
-        self.assertTrue(got["isError"])
+    def test_a_subtask_is_delegated_and_begins_at_once(self):
+        task = self.ask("POST", "/tasks", {"title": "t", "agent": "command", "prompt": "p", "folder": str(self.work),
+                                           "command": ["sh", "-c", "sleep 100"], "run": True})
+        got = self.call("create_subtask", {"prompt": "one\ntwo", "parent_task_id": task["id"]})
+        self.assertFalse(got["isError"], got)
+        subtask = self.ask("GET", "/tasks/" + got["structuredContent"]["id"])
+        self.assertEqual((subtask["title"], subtask["prompt"], subtask["parent_task_id"], subtask["agent"], subtask["settings"]),
+                         ("one", "one\ntwo", task["id"], "command", task["settings"]))
+        self.assertNotEqual(subtask["state"], "PENDING")
+        status = self.call("get_status", {"task_id": subtask["id"]})["structuredContent"]
+        self.assertEqual(status["id"], subtask["id"])
+        for arguments, why in (({"prompt": "x"}, "parent_task_id is missing"), ({"parent_task_id": task["id"]}, "prompt is missing")):
+            refused = self.message("tools/call", {"name": "create_subtask", "arguments": arguments})
+            self.assertIn(why, json.dumps(refused))
 
 
 class LeaseKeys(McpCase):
@@ -214,6 +223,32 @@ class LeaseKeys(McpCase):
                 self.assertNotIn(secret, file.read_bytes(), file)
         self.ask("POST", f"/runs/{run}/cancel", {})
         self.until(lambda: self.refused("GET", "/runs/" + run, key=key).status == 409)
+
+    def test_an_agent_delegates_beneath_its_own_task_and_waits_for_it(self):
+        script = ("import json,os,sys,urllib.request as u\n"
+                  "prompt=sys.stdin.read()\n"
+                  "def post(url,body,key=os.environ['PAWL_LEASE_KEY']):\n"
+                  "  q=u.Request(url,json.dumps(body).encode(),{'Authorization':'Bearer '+key,'Content-Type':'application/json'})\n"
+                  "  try: return json.load(u.urlopen(q))\n"
+                  "  except u.HTTPError as e: return e.code\n"
+                  "mcp=os.environ['PAWL_MCP_URL']\n"
+                  "said=''\n"
+                  "if prompt=='the whole':\n"
+                  "  call={'jsonrpc':'2.0','id':1,'method':'tools/call','params':{'name':'create_subtask','arguments':{'prompt':'a part'}}}\n"
+                  "  said=post(mcp,call)['result']['isError']\n"
+                  "  escape={'title':'e','prompt':'p','parent_task_id':os.environ['PAWL_TASK_ID'],'agent':'command','command':['true']}\n"
+                  "  said=[said,post(mcp[:-3]+'tasks',escape)]\n"
+                  "print(json.dumps({'type':'result','result':'done','output':{'said':said}}))\n")
+        task = self.ask("POST", "/tasks", {"title": "t", "agent": "command", "prompt": "the whole", "folder": str(self.work),
+                                           "command": ["python3", "-c", script], "run": True})["id"]
+        self.until(lambda: self.ask("GET", "/tasks/" + task)["state"] == "READY")
+        done = self.ask("GET", "/tasks/" + task)
+        run = self.ask("GET", "/runs/" + done["run_id"])
+        self.assertEqual(run["steps"][0]["output"]["output"], {"said": [False, 400]}, "it cannot choose a program for its part")
+        (part,) = done["subtasks"]
+        part = self.ask("GET", "/tasks/" + part)
+        self.assertEqual((part["state"], part["prompt"], part["agent"]), ("COMPLETED", "a part", "command"))
+        self.assertEqual(part["settings"], done["settings"])
 
     def test_an_effect_whose_outcome_an_agent_never_tells_is_in_doubt(self):
         script = ("import json,os,urllib.request as u\n"

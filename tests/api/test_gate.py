@@ -1,4 +1,5 @@
 """The gate for remote workers: what they may do outside, what people say to it, what is undone."""
+import time
 import unittest
 
 from api_case import REMOTE, ApiCase
@@ -53,6 +54,33 @@ class Proposing(GateCase):
         self.assertEqual((decision["decision"], decision["rule"], decision["reason"]), ("deny", "no", "never"))
         self.run_status(run, "denied")
         self.refused(self.admin.post(f"/leases/{lease['lease_id']}/actions", {"token": lease["token"], **RESERVE}), 409, "LEASE_LOST")
+
+    def test_a_lease_that_has_run_out_allows_nothing_though_nobody_else_has_the_step(self):
+        run = self.start("workflow: brief\nsteps: [{id: a, tool: test.work, lease: 300ms}]")["id"]
+        late = self.lease_one()
+        time.sleep(0.5)
+        self.refused(self.admin.post(f"/leases/{late['lease_id']}/actions", {"token": late["token"], **RESERVE}), 409, "LEASE_LOST")
+        self.assertEqual(self.get_run(run)["receipts"], [])
+        again = self.lease_one()
+        self.assertGreater(again["token"], late["token"])
+        self.effect(again)
+        self.run_status(run, "success")
+
+    def test_a_key_that_begins_with_another_runs_id_is_not_for_this_one(self):
+        first, second = self.start(TWO)["id"], self.start(TWO)["id"]
+        leases = {lease["run_id"]: lease for lease in (self.lease_one(), self.lease_one())}
+        key = leases[first]["idempotency_key"]
+        self.assertTrue(key.startswith(first + ":"))
+        body = {"token": leases[second]["token"], **RESERVE, "idempotency_key": key}
+        self.refused(self.admin.post(f"/leases/{leases[second]['lease_id']}/actions", body), 422, "IDEMPOTENCY_KEY_REUSED")
+        self.assertEqual(self.propose(leases[first])["decision"], "allow")
+
+    def test_what_is_called_again_is_told_what_was_there_before_the_first_call(self):
+        self.start("workflow: brief\nsteps: [{id: a, tool: test.work, lease: 300ms}]")
+        first = self.propose(self.lease_one(), idempotent=True, before={"boxes": 9})
+        self.assertNotIn("before", first)
+        again = self.propose(self.lease_one(), idempotent=True, before={"boxes": 2})
+        self.assertEqual((again["receipt_id"], again["before"]), (first["receipt_id"], {"boxes": 9}))
 
     def test_an_approved_action_is_allowed_once_exactly_as_it_was_approved(self):
         run = self.start(REMOTE)["id"]

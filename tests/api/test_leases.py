@@ -63,7 +63,7 @@ steps:
     def test_without_a_wait_the_answer_comes_at_once(self):
         begin = time.monotonic()
         self.assertEqual(self.lease(), [])
-        self.assertLess(time.monotonic() - begin, 1)
+        self.assertLess(time.monotonic() - begin, 5)
 
     def test_a_poll_waits_and_ends_empty(self):
         begin = time.monotonic()
@@ -78,7 +78,7 @@ steps:
         run = self.create("remote")["id"]
         made = time.monotonic()
         thread.join()
-        self.assertLess(time.monotonic() - made, 2)
+        self.assertLess(time.monotonic() - made, 10)
         self.assertEqual([lease["run_id"] for lease in result["leases"]], [run])
 
     def test_a_poll_wakes_when_a_gate_is_approved(self):

@@ -251,6 +251,11 @@ class Answers(OpenApiCase):
         self.call("get_log", id=run, step="nobody", expect=404)
         self.call("list_logs", id=run, expect=200)
         self.call("list_logs", id=NOBODY["RunId"], expect=404)
+        task = self.call("create_task", {"title": "t", "agent": "command", **step["with"]}, expect=201)["id"]
+        self.call("get_task_log", id=task, expect=404)
+        self.call("run_task", id=task, expect=200)
+        self.assertIn("result", self.call("get_task_log", id=task, query="?follow=true&execution=1", expect=200)["text"])
+        self.call("get_task_log", id=task, query="?execution=2", expect=404)
         self.call("speak_mcp", self.example("McpMessage"), expect=200)
 
     def report(self):
@@ -337,7 +342,7 @@ class Answers(OpenApiCase):
         self.fail(f"{task} is not {state}: {seen}")
 
     def take_agent(self):
-        body = {"worker": "w", "tools": ["agent.command"], "max": 1, "wait": "30s"}
+        body = {"worker": "w", "tools": ["test.sweep"], "max": 1, "wait": "30s"}
         lease = self.call("take_leases", body, expect=200)["leases"][0]
         return {"lease_id": lease["lease_id"], "token": lease["token"]}
 
@@ -349,11 +354,13 @@ class Answers(OpenApiCase):
         self.call("create_task", {"title": "t", "workflow": "nobody"}, expect=422)
         self.call("create_task", {"title": "t", "workflow": "ship-order", "depends_on": [NOBODY["TaskId"]]}, expect=422)
         self.call("create_task", {"title": "t"}, expect=400)
-        wanted = {"title": "t", "agent": "command", "prompt": "p", "command": ["true"]}
+        steps = [{"id": "sweep", "tool": "test.sweep", "retry": {"max_attempts": 1}}]
+        self.call("publish_workflow", {"workflow": "swept", "steps": steps}, name="swept", expect=201)
+        wanted = {"title": "t", "workflow": "swept"}
         task = self.call("create_task", wanted, expect=201)["id"]
         cycle = {**wanted, "parent_task_id": task, "depends_on": [task]}
         self.call("create_task", cycle, expect=409)
-        self.call("create_task", {**wanted, "prompt": "p" * 300_000}, expect=400)
+        self.call("create_task", {"title": "t", "prompt": "p" * 300_000}, expect=400)
         self.call("run_task", id=task, expect=200)
         self.call("run_task", id=task, expect=409)
         self.call("delete_task", id=task, expect=409)

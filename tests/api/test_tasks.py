@@ -447,22 +447,13 @@ class Requests(TaskCase):
                          ({"n": 1}, "2.50", "15m", "lab", "task"))
         self.assertEqual(run["trigger_ref"], task["id"] + "/1")
 
-    def test_what_an_agent_is_given(self):
-        task = self.add(agent="command", prompt="Sweep.", command=["/bin/sweep"], model="m", folder="/srv", mcp=True,
-                        sandbox={"network": False}, max_budget_usd="1.00")["id"]
-        self.run_it(task)
-        lease = self.lease_one(tools=["agent.command"])
-        session = self.task(task)["session_id"]
-        self.assertEqual(lease["input"], {"prompt": "Sweep.", "session_id": session, "resume": False, "answer": None,
-                                          "max_budget_usd": "1.00", "task_id": task, "folder": "/srv", "model": "m",
-                                          "command": ["/bin/sweep"], "mcp": True, "sandbox": {"network": False}})
-        self.complete(lease)
-        self.state(task, "READY")
-        self.ok(self.ask(task, "reject", comment="dusty"))
-        self.run_it(task)
-        lease = self.lease_one(tools=["agent.command"])
-        self.assertIn("dusty", lease["input"]["prompt"])
-        self.assertEqual(self.ok(self.admin.get("/runs")).json["items"], [], "what carries an agent's task is in no list")
+    def test_it_can_run_at_once(self):
+        once = {"Idempotency-Key": "at-once"}
+        body = {"title": "t", "workflow": "work", "run": True}
+        task = self.ok(self.admin.post("/tasks", body, headers=once), 201).json
+        self.assertIn(task["state"], ("QUEUED", "RUNNING"))
+        again = self.ok(self.admin.post("/tasks", body, headers=once), 200).json
+        self.assertEqual((again["id"], len(again["executions"])), (task["id"], 1))
 
     def test_bad_requests(self):
         good = {"title": "t", "workflow": "work"}
@@ -773,6 +764,27 @@ class Many(TaskCase):
                 self.state(task, "READY")
                 self.ok(self.ask(task, "accept"))
                 done.add(task)
+
+
+class AgentsOfOthers(TaskCase):
+    flags = ("--no-workers",)
+
+    def test_what_an_agent_is_given(self):
+        task = self.add(agent="command", prompt="Sweep.", command=["/bin/sweep"], model="m", folder="/srv", mcp=True,
+                        sandbox={"network": False}, max_budget_usd="1.00")["id"]
+        self.run_it(task)
+        lease = self.lease_one(tools=["agent.command"])
+        session = self.task(task)["session_id"]
+        self.assertEqual(lease["input"], {"prompt": "Sweep.", "session_id": session, "resume": False, "answer": None,
+                                          "max_budget_usd": "1.00", "task_id": task, "folder": "/srv", "model": "m",
+                                          "command": ["/bin/sweep"], "mcp": True, "sandbox": {"network": False}})
+        self.complete(lease)
+        self.state(task, "READY")
+        self.ok(self.ask(task, "reject", comment="dusty"))
+        self.run_it(task)
+        lease = self.lease_one(tools=["agent.command"])
+        self.assertIn("dusty", lease["input"]["prompt"])
+        self.assertEqual(self.ok(self.admin.get("/runs")).json["items"], [], "what carries an agent's task is in no list")
 
 
 if __name__ == "__main__":

@@ -80,6 +80,7 @@ ROUTES = {
     ("GET", "/runs/{id}/evidence"): ALL,
     ("GET", "/runs/{id}/logs"): ALL,
     ("GET", "/runs/{id}/steps/{step}/logs"): ALL,
+    ("GET", "/tasks/{id}/logs"): ALL,
     ("POST", "/mcp"): ALL,  # its tools are requests to other routes, by the same key
     ("GET", "/checkpoints"): ALL,
     ("POST", "/checkpoints"): OPERATE,

@@ -73,12 +73,32 @@ class Offers(ServerCase):
         self.assertEqual(self.offered("approve", "", env=away), [run])
         self.assertEqual(len(self.offered("keys", "revoke", "key_")), 1)
 
+    def test_what_governance_has_names_for(self):
+        self.serve("--http-allow", "127.0.0.1")
+        run = self.run_to_end("workflow: w\nsteps: [{id: a, tool: shell, with: {argv: ['true']}}]")["run"]
+        receipt = run["receipts"][0]["id"]
+        self.assertEqual(self.offered("receipts", ""), [receipt])
+        self.assertEqual(self.offered("undo", run["id"], "--receipt", "rcp_"), [receipt])
+        self.expect(self.pawl("people", "set", "ada", "--account", "slack:T1:U1"), 0)
+        self.assertEqual(self.offered("people", "remove", ""), ["ada"])
+        self.expect(self.pawl("webhooks", "set", "orders", "--url", "http://127.0.0.1:1/", "--event", "run.succeeded",
+                              "--secret", "KEY"), 0)
+        self.assertEqual(self.offered("webhooks", "remove", ""), ["orders"])
+        self.assertEqual(self.offered("webhooks", "set", "x", "--event", "run.succ"), ["run.succeeded"])
+        self.assertIn("approval.*", self.offered("webhooks", "set", "x", "--event", ""))
+        self.run_to_end("workflow: w\nsteps: [{id: a, tool: noop}]")
+        self.wait_until(lambda: len(self.offered("webhooks", "replay", "orders", "run_")) == 1, "the delivery")
+
+    def test_receipts_of_a_folder(self):
+        run = self.run_to_end("workflow: w\nsteps: [{id: a, tool: shell, with: {argv: ['true']}}]")["run"]
+        self.assertEqual(self.offered("receipts", ""), [run["receipts"][0]["id"]])
+
     def test_quick_and_silent_whatever_is_wrong(self):
         # A server that never answers: nobody who presses Tab shall wait for it.
         for server in ("http://192.0.2.1:9", "http://127.0.0.1:1", "nonsense://"):
             begin = time.monotonic()
             self.assertEqual(self.offered("show", "", env={"PAWL_SERVER": server, "PAWL_KEY": "k"}), [])
-            self.assertLess(time.monotonic() - begin, 2)
+            self.assertLess(time.monotonic() - begin, 5)
         self.assertEqual(self.offered("show", "", env={"PAWL_SERVER": "http://127.0.0.1:1"}), [])
         (self.data).mkdir()
         (self.data / "pawl.db").write_text("no database")

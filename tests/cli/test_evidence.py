@@ -5,6 +5,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import sys
 import unittest
 import urllib.error
 import urllib.request
@@ -12,6 +13,9 @@ import zipfile
 
 from pawl_case import SOURCE
 from server_case import ServerCase
+
+sys.path.insert(0, str(SOURCE / "tests" / "connectors"))
+from fakes import Fake, Model  # noqa: E402
 
 GATED = """
 workflow: gated
@@ -125,6 +129,143 @@ class InFolder(EvidenceCase):
         proof.write_text(json.dumps(changed))
         self.expect(self.pawl("verify", proof, "--key", self.key(), data=False), 1)
         self.expect(self.pawl("verify", "--checkpoint", held), 0)
+
+
+POLICY = """
+policy: shop
+rules:
+- {id: ask, effect: needs_approval, when: connector = 'http' AND target LIKE '%/order', reason: orders cost money}
+- {id: rest, effect: allow}
+"""
+GOVERNED = """
+workflow: governed
+steps:
+  - id: think
+    tool: model.chat
+    with:
+      provider: anthropic
+      base_url: "${{ input.model }}"
+      model: claude-sonnet-4-5-20250929
+      max_tokens: 100
+      messages: [{role: user, content: "${{ input.secret }}"}]
+      api_key: "${{ secrets.MODEL_KEY }}"
+  - {id: guess, tool: model.chat, with: {provider: openai, base_url: "${{ input.model }}", model: llama-9, max_tokens: 9,
+     messages: [{role: user, content: hi}], api_key: "${{ secrets.MODEL_KEY }}"}}
+  - {id: note, tool: shell, with: {argv: ["true"]}}
+  - {id: order, tool: http.request, with: {method: POST, url: "${{ input.shop }}/order", body: {item: "${{ input.secret }}"}}}
+"""
+
+
+class Shop(Fake):
+    def route(self, method, path, query, headers, body):
+        return 200, {"order": 7}
+
+
+class Governed(EvidenceCase):
+    """A run with decisions, people, receipts and models, as somebody sees it who has nothing but its bundle."""
+
+    def setUp(self):
+        super().setUp()
+        secrets = self.folder / "secrets" / "default"
+        secrets.mkdir(parents=True)
+        (secrets / "MODEL_KEY").write_text(Model.KEY)
+        self.expect(self.pawl("run", self.workflow(PLAIN, "plain.yaml")), 0)
+        policy = self.folder / "policy.yaml"
+        policy.write_text(POLICY)
+        self.expect(self.pawl("policy", "put", policy), 0)
+        where = json.dumps({"model": Model(self).url, "shop": Shop(self).url, "secret": CANARY})
+        result = self.pawl("run", self.workflow(GOVERNED, "governed.yaml"), "--input", where, "--approve", "--json",
+                           "--secrets-folder", self.folder / "secrets", "--http-allow", "127.0.0.1")
+        self.assertEqual(result.returncode, 0, result.stdout[-2000:] + result.stderr)
+        self.run_id = json.loads(result.stdout.splitlines()[-1])["run"]["id"]
+        self.bundle = self.folder / "run.zip"
+        self.expect(self.pawl("evidence", self.run_id, "-o", self.bundle), 0)
+        with zipfile.ZipFile(self.bundle) as archive:
+            self.parts = [(info, archive.read(info)) for info in archive.infolist()]
+
+    def part(self, name):
+        return json.loads(next(text for info, text in self.parts if info.filename == name))
+
+    def problems_of(self, change):
+        bad = self.folder / "bad.zip"
+        with zipfile.ZipFile(bad, "w") as archive:
+            for info, text in self.parts:
+                archive.writestr(info, change(info.filename, text))
+        return self.problems_in(bad)
+
+    def problems_in(self, file):
+        result = self.expect(self.pawl("verify", file, "--key", self.key(), "--json", data=False), 1)
+        return [(line["subject"], line["what"]) for line in map(json.loads, result.stdout.splitlines()) if line["type"] == "problem"]
+
+    def assert_named(self, problems, subject, words):
+        self.assertTrue(any(found.startswith(subject) and words in what for found, what in problems), problems)
+
+    def test_its_bundle_has_decisions_people_receipts_and_usage_and_is_good(self):
+        summary = json.loads(self.good(self.bundle).stdout)
+        self.assertEqual((summary["run"], summary["status"], summary["problems"]), (self.run_id, "success", 0))
+        decisions = self.part("decisions.json")
+        self.assertEqual([(d["step"], d["decision"], d["rule"]) for d in decisions["decisions"]],
+                         [("note", "allow", "rest"), ("order", "needs_approval", "ask"), ("order", "allow", "ask")])
+        self.assertEqual([(p["version"], p["source"]) for p in decisions["policies"]], [(1, POLICY)])
+        approval, = self.part("approvals.json")
+        self.assertEqual((approval["status"], approval["step"], len(approval["votes"])), ("approved", "order", 1))
+        receipts = self.part("receipts.json")
+        self.assertEqual([(r["step"], r["status"], r["approval"]) for r in receipts],
+                         [("note", "succeeded", None), ("order", "succeeded", approval["id"])])
+        cost = self.part("cost.json")
+        models = {account["model"]: account for account in cost["models"]}
+        self.assertEqual(models["claude-sonnet-4-5-20250929"]["cost_usd"], "0.012675")
+        self.assertEqual(models["llama-9"]["calls_of_unknown_cost"], 1)
+        self.assertEqual((cost["total_usd"], cost["calls_of_unknown_cost"]), ("0.012675", 1))
+        for canary in (CANARY, Model.KEY):
+            self.assertFalse([info.filename for info, text in self.parts if canary.encode() in text])
+
+    def test_a_stream_that_was_cut_is_named(self):
+        def cut(name, text):
+            return text[:text.rindex(b"\n", 0, -1) + 1] if name == "events.jsonl" else text
+        problems = self.problems_of(cut)
+        self.assert_named(problems, "events.jsonl", "it ends at event")
+        self.assert_named(problems, "events.jsonl", "the chain does not end at the head that the manifest names")
+
+    def test_a_bundle_that_was_cut_is_named(self):
+        whole = self.bundle.read_bytes()
+        for size in (len(whole) - 30, len(whole) // 2, 100):
+            cut = self.folder / "cut.zip"
+            cut.write_bytes(whole[:size])
+            self.assertEqual(self.problems_in(cut),
+                             [("bundle", f"it was cut off: {size} bytes of a zip archive are here, and its end is missing")])
+        cut.write_bytes(b"")
+        self.assertEqual(self.problems_in(cut), [("bundle", "the file is empty")])
+
+    def test_a_changed_receipt_is_named(self):
+        for old, new, where in ((b'"status":"succeeded"', b'"status":"failed"', "/0/status"),
+                                (b'"calls":1', b'"calls":2', "/0/calls"),
+                                (b'"policy_version":1', b'"policy_version":0', "/0/policy_version")):
+            def change(name, text):
+                self.assertTrue(name != "receipts.json" or old in text)
+                return text.replace(old, new, 1) if name == "receipts.json" else text
+            problems = self.problems_of(change)
+            self.assert_named(problems, "receipts.json", "it is not what the manifest has the sum of")
+            self.assert_named(problems, "receipts.json", "it is not the fold of the events: " + where)
+
+    def test_a_folder_whose_stream_was_cut_or_receipt_changed_is_named(self):
+        def with_change(statement, *arguments):
+            before = (self.data / "pawl.db").read_bytes()
+            with sqlite3.connect(self.data / "pawl.db") as database:
+                self.assertEqual(database.execute(statement, arguments).rowcount, 1)
+            database.close()
+            found = [(p["subject"], p["what"]) for p in self.problems()]
+            (self.data / "pawl.db").write_bytes(before)
+            return found
+        database = sqlite3.connect(self.data / "pawl.db")
+        rows = database.execute("SELECT number, lines FROM history ORDER BY number").fetchall()
+        database.close()
+        number, lines = [row for row in rows if b"run.succeeded" in row[1]][-1]
+        problems = with_change("UPDATE history SET lines = ? WHERE number = ?", lines[:lines.rindex(b"\n", 0, -1) + 1], number)
+        self.assert_named(problems, self.run_id, "events and its row says")
+        problems = with_change("UPDATE receipts SET status = 2 WHERE id = (SELECT id FROM receipts ORDER BY id LIMIT 1)")
+        self.assert_named(problems, self.run_id, "is not the fold of the journal")
+        self.verify_clean()
 
 
 class Tampering(EvidenceCase):

@@ -1,10 +1,9 @@
-"""pawl task and pawl inbox, against a real server; the steps are done by a worker, as people would have it."""
+"""pawl task and pawl inbox, against a real server."""
 import json
 import unittest
 
 from server_case import ServerCase
 
-# Asks once, and is done with what it is told; `noop` needs nobody.
 WORK = """
 workflow: work
 steps:
@@ -19,6 +18,15 @@ GATED = """
 workflow: gated
 steps:
   - {id: gate, tool: approval, prompt: "Ship it?"}
+"""
+# An agent that asks once, says what it was told, and is done.
+POET = """#!/usr/bin/env python3
+import json, os, sys
+print("told " + " ".join(sys.argv[1:]) + ": " + sys.stdin.read(), flush=True)
+if os.environ["PAWL_RESUME"] == "0":
+    with open(os.environ["PAWL_QUESTION_FILE"], "w") as out:
+        json.dump({"question": "About what?"}, out)
+print(json.dumps({"type": "result", "result": "done"}))
 """
 
 
@@ -40,9 +48,12 @@ class Tasks(ServerCase):
     def state(self, task, state):
         self.wait_until(lambda: self.task(task)["state"] == state, f"{task} is {state}")
 
-    def lease(self, tool):
-        leases = self.request("POST", "/leases", {"worker": "w", "tools": [tool], "max": 1, "wait": "30s"})["leases"]
-        return leases[0]
+    def poet(self):
+        program = self.folder / "home" / "poet"
+        program.parent.mkdir()
+        program.write_text(POET)
+        program.chmod(0o755)
+        return program
 
     def test_a_task_from_the_wish_to_the_review(self):
         self.assertIn("no tasks", self.pawl("task").stdout)
@@ -69,22 +80,32 @@ class Tasks(ServerCase):
         self.expect(self.pawl("task", "show", task), 4)
 
     def test_questions_come_to_the_inbox_and_answers_go_back(self):
-        task = self.add("Write", "Write a poem.", "--agent", "command", "--command", "/bin/poet", "--command", "-v",
-                        "--folder", "/srv", "--budget", "1.50", "--timeout", "15m", "--mcp", "--sandbox", '{"network": false}', "--run")
-        lease = self.lease("agent.command")
-        self.assertEqual(lease["input"]["command"], ["/bin/poet", "-v"])
-        self.assertEqual(lease["input"]["sandbox"], {"network": False})
-        self.request("POST", f"/leases/{lease['lease_id']}/ask", {"token": lease["token"], "question": {"question": "About what?"}})
+        poet = self.poet()
+        task = self.add("Write", "Write a poem.", "--agent", "command", "--command", str(poet), "--command", "-v",
+                        "--folder", str(poet.parent), "--budget", "1.50", "--timeout", "15m", "--mcp",
+                        "--sandbox", '{"mode": "auto", "network": true}', "--run")
         self.state(task, "BLOCKED")
         self.assertIn("About what?", self.pawl("inbox").stdout)
         self.assertIn("? About what?", self.pawl("task", "board").stdout)
         self.expect(self.pawl("task", "answer", task), 2)
         self.expect(self.pawl("task", "answer", task, "the sea"), 0)
-        again = self.lease("agent.command")
-        self.assertEqual(again["answer"], "the sea")
-        done = {"lease_id": again["lease_id"], "token": again["token"]}
-        self.request("POST", "/leases/complete", {"items": [done]})
         self.state(task, "READY")
+        self.assertIn("told -v: the sea", self.expect(self.pawl("task", "logs", task), 0).stdout)
+        for name in (task, task[-6:]):
+            self.assertIn("told -v: the sea", self.expect(self.pawl("logs", name, "--follow"), 0).stdout)
+        self.assertIn("told -v: Write a poem.", self.expect(self.pawl("logs", task, "--attempt", "1"), 0).stdout)
+
+    def test_logs_of_what_has_not_begun_are_waited_for(self):
+        poet = self.poet()
+        task = self.add("Write", "Write a poem.", "--agent", "command", "--command", str(poet), "--folder", str(poet.parent))
+        self.assertIn("has not begun", self.expect(self.pawl("task", "logs", task), 4).stderr)
+        reader = self.start("task", "logs", task, "--follow")
+        self.expect(self.pawl("task", "run", task), 0)
+        self.state(task, "BLOCKED")
+        self.expect(self.pawl("task", "answer", task, "the moon"), 0)
+        self.state(task, "READY")
+        self.assertEqual(reader.wait(30), 0)
+        self.assertIn("no run and no task", self.expect(self.pawl("logs", "nowhere"), 4).stderr)
 
     def test_approvals_and_parts_and_dependencies(self):
         first = self.add("first", "--workflow", "gated", "--run")

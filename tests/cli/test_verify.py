@@ -29,7 +29,7 @@ class Verify(PawlCase):
 
     def test_clean_with_counts(self):
         result = self.expect(self.pawl("verify"), 0)
-        self.assertRegex(result.stdout, r"clean: 2 runs, \d+ events, 1 tenants, 1 approvals, 0 ready steps")
+        self.assertRegex(result.stdout, r"clean: 2 runs, \d+ events, 1 tenants, 1 approvals, 0 receipts, 0 ready steps")
         summary = json.loads(self.expect(self.pawl("verify", "--json"), 0).stdout)
         self.assertEqual((summary["runs"], summary["problems"]), (2, 0))
 
@@ -78,6 +78,25 @@ class Verify(PawlCase):
         self.verify_clean()
         self.change("UPDATE runs SET ready = NULL WHERE ready IS NOT NULL")
         self.assertTrue(any("ready steps" in p["what"] for p in self.problems()))
+
+    def test_receipts_that_are_not_the_fold(self):
+        # The key of one is its run's own, that of the other any run's.
+        self.run_to_end("workflow: writes\nsteps:\n  - {id: own, tool: shell, with: {argv: ['true']}}\n"
+                        "  - {id: shared, tool: shell, with: {argv: ['true']}, idempotency_key: k}\n")
+        self.assertEqual(json.loads(self.expect(self.pawl("verify", "--json"), 0).stdout)["receipts"], 2)
+        for what, statement in (("the row of rcp_", "UPDATE receipts SET status = 2 WHERE typeof(key) = 'text'"),
+                                ("the row of rcp_", "UPDATE receipts SET key = X'3A78' WHERE typeof(key) = 'blob'"),
+                                ("the row of rcp_", "UPDATE receipts SET key = 'other' WHERE key = 'k'"),
+                                ("and has no row", "DELETE FROM receipts WHERE key = 'k'"),
+                                ("of which the journal says nothing", "INSERT INTO receipts SELECT tenant, zeroblob(16), run, "
+                                                                      "status, 'more' FROM receipts WHERE key = 'k'"),
+                                ("rows of receipts and no such row of a run", "UPDATE receipts SET run = zeroblob(16)")):
+            with self.subTest(what):
+                before = (self.data / "pawl.db").read_bytes()
+                self.change(statement)
+                self.assertTrue(any(what in p["what"] for p in self.problems()), self.problems())
+                (self.data / "pawl.db").write_bytes(before)
+        self.verify_clean()
 
     def test_a_run_that_vanished(self):
         self.change("DELETE FROM runs WHERE status = 2")

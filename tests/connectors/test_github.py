@@ -47,6 +47,9 @@ class LabelsTest(IssueCase):
         step = self.change("labels", add=["triage"], attempts=3)
         self.assertEqual(step["status"], "succeeded")
         self.assertEqual(self.github.labels.count("triage"), 1)
+        self.assertEqual(self.output(step)["added"], ["triage"])
+        _, fields, _ = self.undo(self.only_receipt("succeeded"))
+        self.assertEqual(fields["remove"], ["triage"])
 
     def test_that_somebody_else_removed_meanwhile_are_gone(self):
         self.github.mood("DELETE", effect=True, status=404, body={"message": "Label does not exist"})

@@ -29,7 +29,7 @@ class ChatTest(ConnectorCase):
         self.assertEqual((usage["input_cache_write_5m_tokens"], usage["input_cache_write_1h_tokens"]), (100, 200))
         # 1000 x 3 + 2000 x 0.30 + 100 x 3.75 + 200 x 6 + 500 x 15, each for a million
         self.assertEqual(usage["cost_usd"], "0.012675")
-        self.assertEqual(step["cost_usd"], "0.012675")
+        self.assertEqual((step["cost_usd"], step["cost_is_known"]), ("0.012675", True))
         self.assertEqual((usage["cost_basis"], usage["price_version"]), ("computed", "2025-11"))
         self.assertEqual(usage["request_id"], "req_1")
         body = self.model.asked[0][4]
@@ -50,8 +50,13 @@ class ChatTest(ConnectorCase):
 
     def test_a_model_without_a_price_has_an_unknown_cost(self):
         for model in ("gpt-4", "llama-9"):  # of gpt-4.1 and gpt-4o there are prices
-            usage = self.output(self.chat("openai", model))["usage"]
+            step = self.chat("openai", model)
+            usage = self.output(step)["usage"]
             self.assertEqual((usage["cost_basis"], usage["cost_usd"], usage["price_version"]), ("unknown", None, None))
+            self.assertFalse(step["cost_is_known"], "nought is what it is not")
+            run = json.loads(self.expect(self.pawl("runs", "--json", "--limit", "1"), 0).stdout)["id"]
+            self.assertFalse(json.loads(self.expect(self.pawl("show", run, "--json"), 0).stdout)["cost_is_known"])
+            self.assertIn("cost unknown", self.expect(self.pawl("show", run), 0).stdout)
 
     def test_an_answer_without_usage_has_an_unknown_cost(self):
         self.model.with_usage = False

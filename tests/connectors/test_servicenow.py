@@ -81,7 +81,23 @@ class UpdateTest(ConnectorCase):
         step = self.run_step(TOOL, self.with_({"priority": "1"}, timeout="300ms"), attempts=3)
         self.assertEqual(step["status"], "succeeded")
         self.assertEqual(len(self.now.calls("PATCH")), 2)
-        self.assertEqual(self.receipts[0]["calls"], 2)
+        receipt = self.only_receipt("succeeded")
+        self.assertEqual(receipt["calls"], 2)
+        # The second call found what the first had done. What was there before that is what an undo leads back to.
+        self.assertEqual(self.output(step)["changed"], ["priority"])
+        tool, fields, key = self.undo(receipt)
+        self.assertEqual(fields["fields"], {"priority": "3"})
+        self.output(self.run_step(tool, fields, key=key))
+        self.assertEqual(self.now.incident["priority"], "3")
+
+    def test_an_undo_whose_answer_was_lost_is_made_again(self):
+        self.run_step(TOOL, self.with_({"priority": "1"}))
+        tool, fields, key = self.undo(self.only_receipt("succeeded"))
+        self.now.mood("PATCH", effect=True, status=502)
+        step = self.run_step(tool, fields, key=key, attempts=3)
+        self.assertEqual(step["status"], "succeeded", step)
+        self.assertEqual(self.now.incident["priority"], "3")
+        self.assertEqual(self.only_receipt("succeeded")["calls"], 2)
 
     def test_a_field_that_does_not_exist_is_refused_before_anything_is_written(self):
         step = self.run_step(TOOL, self.with_({"asignment_group": "x", "priority": "1"}), code=1)

@@ -231,6 +231,30 @@ TEST(Propose, another_runs_effect_under_way_or_in_doubt_keeps_this_one_from_it) 
                   .refused_as(RefusalCode::idempotency_conflict));
 }
 
+TEST(Propose, nothing_is_allowed_on_a_lease_that_has_run_out) {
+  auto h = running();
+  h.wait(h.run().definition(0).lease - 1ms);
+  EXPECT_EQ(h.propose("a", allowed).names(), Names{"receipt.intended"});
+  auto late = running();
+  late.wait(late.run().definition(0).lease);
+  EXPECT_TRUE(late.propose("a", allowed).refused_as(RefusalCode::lease_lost)) << "though nobody has taken the step yet";
+  EXPECT_TRUE(late.run().receipts.empty());
+  EXPECT_EQ(late.complete("a").names(), (Names{"step.completed", "run.succeeded"})) << "what it has done is taken";
+}
+
+TEST(Propose, a_key_that_begins_with_a_runs_id_is_that_runs_own) {
+  auto h = running();
+  Action action = an_action();
+  action.idempotency_key = h.run().id.str() + ":a";
+  EXPECT_EQ(owner_of_key(action.idempotency_key), h.run().id);
+  EXPECT_EQ(h.propose("a", allowed, a_proposal(action)).names(), Names{"receipt.intended"});
+  auto other = running();
+  action.idempotency_key = RunId{{1, 2}}.str() + ":a";
+  EXPECT_TRUE(other.propose("a", allowed, a_proposal(action)).refused_as(RefusalCode::idempotency_conflict));
+  for (const char* key : {"", ":", "run_", "sn:incident:1", "run_01mcc5rnpne00aar2xh4raz69f"})
+    EXPECT_EQ(owner_of_key(key), std::nullopt) << key;
+}
+
 TEST(Propose, the_cap_counts_effects) {
   auto h = RunBuilder().step("a").step("b").create();
   h.writes_max = 2;

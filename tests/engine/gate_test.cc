@@ -57,6 +57,34 @@ struct GatedHouse : House {
   Policies policies;
 };
 
+// ---- Leases
+
+TEST(GateLease, what_ran_out_allows_nothing_even_before_anybody_noticed) {
+  GatedHouse house;
+  house.publish(writing);
+  house.publish_policy("policy: p\nrules: [{id: all, effect: allow}]");
+  house.create("w");
+  Lease lease = house.lease();
+  house.wait(lease.term);
+  EXPECT_TRUE(house.propose(lease, an_action()).refused_as(RefusalCode::lease_lost));
+  Lease again = house.lease();
+  EXPECT_GT(again.token, lease.token);
+  EXPECT_EQ(house.propose(again, an_action()).value().effect, Effect::allow);
+}
+
+TEST(GateLease, a_worker_in_the_process_holds_its_lease_as_long_as_it_is_there) {
+  GatedHouse house;
+  house.publish(writing);
+  house.publish_policy("policy: p\nrules: [{id: all, effect: allow}]");
+  house.create("w");
+  Worker& local = house.worker("local/1", 1);
+  house.engine().remove_worker(house.hand.name);
+  house.turn();
+  Lease lease = local.take();
+  house.wait(10 * lease.term);
+  EXPECT_EQ(house.propose(lease, an_action()).value().effect, Effect::allow);
+}
+
 // ---- Who is who
 
 // Ada has two keys and an account; with one of them she made a key that is nobody's, and with that another. Bob has a

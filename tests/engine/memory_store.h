@@ -79,6 +79,7 @@ class MemoryStore final : public SharedStore {
   }
   void tidy() override {}
   Position last_position() override { return 0; }
+  Position newest_position() override { return 0; }
   std::vector<Tenant> tenants() override {
     std::vector<Tenant> out;
     for (auto& [id, row] : db_.tenants) out.push_back(row.tenant);

@@ -109,12 +109,29 @@ TEST(PolicyRecords, every_version_is_kept) {
   house.publish_policy(deny_all);
   auto versions = policy_versions(house.store(), house.tenant);
   ASSERT_EQ(versions.size(), 2u);
-  EXPECT_EQ(versions[0].source, allow_all);
-  EXPECT_EQ(versions[1].version, 2);
-  EXPECT_EQ(versions[1].published_by.text, "admin");
+  EXPECT_EQ(versions[1].source, allow_all);
+  EXPECT_EQ(versions[0].version, 2);
+  EXPECT_EQ(versions[0].published_by.text, "admin");
   EXPECT_EQ(find_policy_version(house.store(), house.tenant, 1)->source, allow_all);
   EXPECT_EQ(find_policy_version(house.store(), house.tenant, 0)->source, default_policy_source);
   EXPECT_FALSE(find_policy_version(house.store(), house.tenant, 3));
+}
+
+TEST(PolicyRecords, versions_come_in_pages_newest_first) {
+  House house;
+  for (int i = 0; i < 7; ++i) {
+    house.publish_policy(i % 2 == 0 ? allow_all : deny_all);
+    house.limit({.max_concurrency = i + 1});  // other events lie between them
+  }
+  std::vector<int> seen;
+  for (PolicyPage page{.limit = 3};;) {
+    auto versions = policy_versions(house.store(), house.tenant, page);
+    for (const PolicyVersion& version : versions) seen.push_back(version.version);
+    if (versions.size() < page.limit) break;
+    page.before = versions.back().version;
+  }
+  EXPECT_EQ(seen, (std::vector{7, 6, 5, 4, 3, 2, 1}));
+  EXPECT_EQ(policy_versions(house.store(), house.tenant, {.limit = 1}).front().version, 7);
 }
 
 }  // namespace

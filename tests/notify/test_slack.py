@@ -2,12 +2,18 @@
 import concurrent.futures
 import http.client
 import json
+import pathlib
+import sys
 import time
 import unittest
 import urllib.parse
+import zipfile
 
 from fake_slack import FakeSlack, send_raw
 from notice_case import NoticeCase
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "connectors"))
+from fakes import ServiceNow  # noqa: E402
 
 TOKEN, SIGNING = "xoxb-test-token", "8f742231b10e8888abcd99yyyzzz85a5"
 NASTY = "<!channel> & *bold* <https://evil.example|click> ```"
@@ -189,6 +195,92 @@ class Cards(SlackCase):
         self.card(4)
         gaps = [b - a for a, b in zip(self.slack.at, self.slack.at[1:])]
         self.assertGreater(min(gaps), 0.8, gaps)
+
+
+TICKET = """
+workflow: ticket
+steps:
+  - id: assign
+    tool: servicenow.incident.update
+    with:
+      url: "${{ input.url }}"
+      sys_id: 8a50
+      fields: {assignment_group: network, short_description: "${{ input.text }}"}
+      user: integration
+      password: "${{ secrets.SN_PASSWORD }}"
+"""
+ASK_FIRST = """
+policy: tickets
+rules:
+- {id: people-first, effect: needs_approval, when: connector = 'servicenow', reason: Somebody looks at every ticket}
+"""
+
+
+class GovernedActions(SlackCase):
+    """From a governed action to its card, to a decision, to its receipt and its evidence: the whole way."""
+    SECRETS = {**SlackCase.SECRETS, "SN_PASSWORD": ServiceNow.PASSWORD}
+
+    def setUp(self):
+        super().setUp()
+        self.now = ServiceNow(self)
+
+    def propose(self):
+        self.begin()
+        self.publish(TICKET, "ticket.yaml")
+        policy = self.folder / "policy.yaml"
+        policy.write_text(ASK_FIRST)
+        self.expect(self.pawl("policy", "put", policy), 0)
+        run = self.request("POST", "/runs", {"workflow": "ticket", "input": {"url": self.now.url, "text": NASTY}})["id"]
+        return run, self.card()
+
+    def show(self, run):
+        return self.request("GET", "/runs/" + run)
+
+    def test_are_shown_as_what_changes_approved_done_and_accounted_for(self):
+        run, card = self.propose()
+        text = json.dumps(card["blocks"])
+        for said in ("assignment_group", "desk", "network", "Somebody looks at every ticket", "people-first"):
+            self.assertIn(said, text)
+        self.assertNotIn(ServiceNow.PASSWORD, text)
+        self.assertEqual(self.now.calls("PATCH"), [], "nothing happens before somebody says yes")
+        self.assertEqual(self.show(run)["receipts"], [])
+
+        self.assertEqual(self.click(card, "approval.approve", "UADA"), (200, ""))
+        self.wait_until(lambda: self.status(run) == "success", "the run")
+        self.wait_for_outcome("approved by ada")
+        self.assertEqual(len(self.now.calls("PATCH")), 1)
+        self.assertEqual(self.now.incident["assignment_group"], "network")
+
+        receipt, = self.show(run)["receipts"]
+        requested, = self.events(run, "approval.requested")
+        self.assertEqual((receipt["status"], receipt["calls"], receipt["reversible"]), ("succeeded", 1, True))
+        self.assertEqual(receipt["approval"], requested["event"]["approval"])
+        self.assertEqual(receipt["digest"], requested["event"]["digest"], "what was done is what was approved")
+        self.assertEqual(self.request("GET", "/receipts/" + receipt["id"])["before"]["fields"]["assignment_group"], "desk")
+        self.check_evidence(run, receipt["id"])
+
+    def check_evidence(self, run, receipt):
+        bundle = self.folder / "run.zip"
+        self.expect(self.pawl("evidence", run, "-o", bundle), 0)
+        keys = self.expect(self.pawl("keys", "signing", "--json"), 0).stdout.splitlines()
+        checked = self.expect(self.pawl("verify", bundle, "--key", json.loads(keys[-1])["id"], data=False), 0)
+        self.assertIn("good", checked.stdout)
+        with zipfile.ZipFile(bundle) as archive:
+            approval, = json.loads(archive.read("approvals.json"))
+            self.assertEqual([vote["by"] for vote in approval["votes"]], ["person:ada"])
+            self.assertEqual([each["id"] for each in json.loads(archive.read("receipts.json"))], [receipt])
+            self.assertFalse([name for name in archive.namelist() if ServiceNow.PASSWORD.encode() in archive.read(name)])
+
+    def test_are_rejected_and_never_happen(self):
+        run, card = self.propose()
+        self.assertEqual(self.click(card, "approval.reject", "UBOB"), (200, ""))
+        self.wait_until(lambda: self.slack.views, "the window")
+        self.slack.send(self.url(), self.slack.submission(self.slack.views[0], "not that group", "UBOB"))
+        self.wait_until(lambda: self.status(run) == "denied", "the run")
+        self.wait_for_outcome("rejected by bob: not that group")
+        self.assertEqual(self.now.calls("PATCH"), [])
+        shown = self.show(run)
+        self.assertEqual((shown["receipts"], shown["error_code"]), ([], "APPROVAL_REJECTED"))
 
 
 class Types(SlackCase):

@@ -1,5 +1,7 @@
 """Outgoing webhooks: the real server, a receiver on loopback, and the libraries that receivers use."""
 import json
+import os
+import sqlite3
 import time
 import unittest
 import urllib.request
@@ -249,6 +251,99 @@ class TheHouse(WebhookCase):
         self.assertIn("one", self.expect(self.pawl("webhooks"), 0).stdout)
         self.expect(self.pawl("webhooks", "remove", "one"), 0)
         self.assertIn("no webhooks", self.expect(self.pawl("webhooks", "list"), 0).stdout)
+
+
+class Days(WebhookCase):
+    """Days pass between one attempt and the next: the server is started again, and lives later."""
+    ATTEMPTS = 10
+    shift_s = 0
+
+    def environment(self, **more):
+        clock = {"LD_PRELOAD": os.environ.get("OTHER_CLOCK", ""), "CLOCK_SHIFT_S": str(self.shift_s),
+                 "ASAN_OPTIONS": "verify_asan_link_order=0:" + os.environ.get("ASAN_OPTIONS", "")}
+        return super().environment(**clock, **more)
+
+    def begin(self, answer):
+        self.server = self.serve()
+        if self.store:
+            self.skipTest("PostgreSQL's clock cannot be moved from here")
+        self.publish(ORDER)
+        receiver = self.receiver(answer)
+        self.hook(receiver, "run.succeeded")
+        self.failing = self.start_run()
+        self.wait_for_attempt(1)
+        return receiver
+
+    def delivery(self, run=None):
+        return next((d for d in self.deliveries() if d["run_id"] == (run or self.failing)), None)
+
+    def wait_for_attempt(self, number, run=None):
+        def is_made():
+            delivery = self.delivery(run)
+            return delivery and delivery["attempts"] == number and delivery["status"] in ("retrying", "failed")
+        self.wait_until(is_made, f"attempt {number}")
+
+    def days_later(self):
+        self.server.terminate()
+        self.server.wait(60)
+        self.shift_s += 30 * 3600  # longer than any wait between two attempts
+        self.server = self.serve()
+
+    def disabled(self):
+        return self.request("GET", "/webhooks/orders")["disabled"]
+
+    def test_without_an_answer_disable_a_webhook(self):
+        self.begin(lambda request: (503, {}, ""))
+        for attempt in range(2, self.ATTEMPTS + 1):
+            self.assertIsNone(self.disabled(), f"before attempt {attempt}")
+            self.days_later()
+            self.wait_for_attempt(attempt)
+        self.wait_until(self.disabled, "that it is disabled")
+        self.assertRegex(self.disabled(), "nothing could be delivered for .*503")
+        self.assertEqual(self.delivery()["status"], "failed")
+        self.verify_clean_after(self.server)
+        database = sqlite3.connect(self.data / "pawl.db")
+        journal = b"".join(lines for lines, in database.execute("SELECT lines FROM history"))
+        database.close()
+        self.assertEqual(journal.count(b'"type":"webhook.disabled"'), 1)
+
+    def test_before_it_was_set_again_do_not_count(self):
+        receiver = self.begin(lambda request: (503, {}, ""))
+        self.days_later()
+        self.wait_for_attempt(2)
+        later = self.start_run()
+        self.wait_for_attempt(1, later)
+        for attempt in range(3, self.ATTEMPTS + 1):
+            self.days_later()
+            self.wait_for_attempt(attempt)
+            self.wait_for_attempt(attempt - 1, later)
+        self.wait_until(self.disabled, "that it is disabled")
+        self.hook(receiver, "run.succeeded")
+        self.days_later()
+        self.wait_for_attempt(self.ATTEMPTS, later)
+        self.assertEqual(self.delivery(later)["status"], "failed")
+        self.assertIsNone(self.disabled(), "its days are before it")
+
+    def test_with_one_answer_among_them_keep_it(self):
+        self.begin(lambda request: (503 if self.failing_event(request) else 204, {}, ""))
+        for attempt in range(2, self.ATTEMPTS + 1):
+            self.days_later()
+            self.wait_for_attempt(attempt)
+            if attempt == 5:
+                other = self.start_run()
+                self.wait_until(lambda: any(d["run_id"] == other and d["status"] == "delivered" for d in self.deliveries()),
+                                "a delivery that succeeds")
+        self.wait_until(lambda: self.delivery()["status"] == "failed", "the end of its attempts")
+        self.assertIsNone(self.disabled())
+
+    def failing_event(self, request):
+        first = json.loads(request["body"])["subject"]
+        return not hasattr(self, "failing") or first == self.failing
+
+    def verify_clean_after(self, server):
+        server.terminate()
+        server.wait(60)
+        self.verify_clean()
 
 
 if __name__ == "__main__":

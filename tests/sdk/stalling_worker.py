@@ -15,7 +15,9 @@ worker = pawl.Worker(pawl.Client(), name=name, concurrency=1, grace=20)
 
 @worker.tool("test.stall")
 def stall(_, context):
-    (folder / f"begun-{name}").write_text(str(context.attempt))
+    saying = folder / f"saying-{name}"
+    saying.write_text(str(context.attempt))
+    saying.rename(folder / f"begun-{name}")  # who sees the file sees all of it
     while not (folder / "go").exists():
         time.sleep(0.01)
     (folder / f"ended-{name}").touch()

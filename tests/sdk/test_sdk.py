@@ -134,8 +134,8 @@ class Tools(SdkCase):
         self.assertEqual(self.client.run(run.id).seq, run.seq, "what a canceled tool says changes nothing")
 
     def test_heartbeats_keep_a_lease_that_is_shorter_than_the_work(self):
-        self.publish(["{id: slow, tool: test.slow, lease: 600ms}"])
-        self.start_worker({"test.slow": lambda _: time.sleep(2.5)})
+        self.publish(["{id: slow, tool: test.slow, lease: 2s}"])
+        self.start_worker({"test.slow": lambda _: time.sleep(5)})
         run = self.finish(self.client.start("work"))
         self.assertEqual(run.step("slow").attempts, 1)
 
@@ -166,7 +166,7 @@ class Crashes(SdkCase):
             self.assertEqual(run.step("first").output, {"of": run.id})
 
     def test_a_stopped_worker_loses_its_step_and_its_answer_is_refused(self):
-        self.publish(["{id: stall, tool: test.stall, lease: 1s}"])
+        self.publish(["{id: stall, tool: test.stall, lease: 3s}"])
         script = pathlib.Path(__file__).with_name("stalling_worker.py")
         first = self.python(script, "first", self.folder)
         run = self.client.start("work")

@@ -36,11 +36,14 @@ struct TakenTurn {
 class Checker {
  public:
   // What the journal says of effects is held against the target.
-  Checker(const ToolCatalog& tools, const Target& target) : tools_(tools), target_(target) {}
+  Checker(const ToolCatalog& tools, const Target& target, bool is_shared)
+      : tools_(tools), target_(target), is_shared_(is_shared) {}
 
   // The turn's frame is durable. Checks it and, since advance() came right before the turn was taken, that nothing
   // was left undone that could have been done.
   void turn_is_durable(const TakenTurn& turn);
+  // Of a store with several servers: what it took of a turn.
+  void commit_is_durable(std::string_view parts, const TakenTurn& turn);
 
   // The process died, and a new one recovered at this moment.
   void process_restarted(Instant now);
@@ -84,6 +87,7 @@ class Checker {
     Caps caps;
     Instant paced_since = end_of_time;
     Instant changed_at;
+    bool is_new = false;  // set by the commit that is looked at
     void set(const Caps& caps, Instant at);
   };
   struct TenantModel {
@@ -109,6 +113,7 @@ class Checker {
     bool by_engine;  // a claim or a gate, not a cancel or a report
   };
 
+  void apply(std::string_view parts, const TakenTurn& turn);
   void apply_tenant(TenantModel& tenant, const StreamPart& part);
   void apply_run(const StreamPart& part, std::uint64_t turn);
   void check_writes(const RunModel& run) const;
@@ -133,6 +138,7 @@ class Checker {
 
   const ToolCatalog& tools_;
   const Target& target_;
+  const bool is_shared_;
   Position position_ = 0;
   std::map<TenantId, TenantModel> tenants_;
   std::map<RunId, RunModel> runs_;

@@ -13,6 +13,8 @@ void Checker::TenantModel::begin_frame() {
   policies_before = policies.size();
   identities.erase(identities.begin(), identities.end() - 1);
   write_caps.erase(write_caps.begin(), write_caps.end() - 1);
+  limits.is_new = false;
+  for (auto& [name, of_workflow] : workflow_limits) of_workflow.is_new = false;
 }
 
 void Checker::TenantModel::note(const TenantEvent& event) {

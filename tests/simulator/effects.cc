@@ -22,13 +22,13 @@ void World::introduce_people(TenantId tenant) {
   auto& keys = keys_[tenant];
   for (int i = 0; i < 5; ++i) keys.push_back(KeyId{{static_cast<std::uint64_t>(i + 1), dice_.next()}});
   for (std::size_t i = 0; i < keys.size(); ++i)
-    engine_->create_key(tenant, {keys[i], "k" + std::to_string(i), Role::operator_, "hash", end_of_time},
+    asked().create_key(tenant, {keys[i], "k" + std::to_string(i), Role::operator_, "hash", end_of_time},
                         i == 3 ? actor_of(keys[0]) : Actor{"admin"}, expect<TenantId>([](const auto& answer) {
                           demand(answer.has_value(), "a key can be made", "refused");
                         }));
-  engine_->set_person(tenant, {"ada", {keys[0], keys[1]}, {account_of("ada")}}, Actor{"admin"}, {});
-  engine_->set_person(tenant, {"bob", {keys[2]}, {account_of("bob")}}, Actor{"admin"}, {});
-  engine_->set_person(tenant, {"cyd", {}, {account_of("cyd")}}, Actor{"admin"}, {});
+  asked().set_person(tenant, {"ada", {keys[0], keys[1]}, {account_of("ada")}}, Actor{"admin"}, {});
+  asked().set_person(tenant, {"bob", {keys[2]}, {account_of("bob")}}, Actor{"admin"}, {});
+  asked().set_person(tenant, {"cyd", {}, {account_of("cyd")}}, Actor{"admin"}, {});
 }
 
 Actor World::any_identity(TenantId tenant) {
@@ -44,18 +44,18 @@ void World::change_people(TenantId tenant) {
   std::string name = people[dice_.below(people.size())];
   note([&] { return "people change: " + name; });
   if (dice_.percent(20))
-    return engine_->remove_person(tenant, {name}, Actor{"admin"}, expect<TenantId>([](const auto&) {}));
+    return asked().remove_person(tenant, {name}, Actor{"admin"}, expect<TenantId>([](const auto&) {}));
   PersonSet person{name, {}, {account_of(name)}};
   for (KeyId key : keys)
     if (dice_.percent(30)) person.keys.insert(key);
   // Refused when one of them is somebody else's.
-  engine_->set_person(tenant, person, Actor{"admin"}, expect<TenantId>([](const auto&) {}));
+  asked().set_person(tenant, person, Actor{"admin"}, expect<TenantId>([](const auto&) {}));
 }
 
 void World::change_policy(TenantId tenant) {
   int number = dice_.between(1, policies_count - 1);
   note([&] { return "policy p" + std::to_string(number) + " for " + tenant.str(); });
-  engine_->publish_policy(tenant, policy_text(number), Actor{"admin"}, expect<PolicyRef>([](const auto& answer) {
+  asked().publish_policy(tenant, policy_text(number), Actor{"admin"}, expect<PolicyRef>([](const auto& answer) {
                             demand(answer.has_value(), "a policy can be published", "refused");
                           }));
 }
@@ -107,6 +107,9 @@ void World::propose(Hand& hand, Held& held, std::optional<bool> happened) {
   const Lease& lease = held.lease;
   if (!held.effect) {
     Action action = draw_action(dice_, lease);
+    // Under a key that is another run's own, now and then.
+    const Hand& other = *dice_.one_of(hands_);
+    if (dice_.percent(3) && !other.held.empty()) action.idempotency_key = other.held.back().lease.idempotency_key;
     auto proposal = std::make_shared<Proposal>();
     proposal->digest = digest_of(sha256, action);
     proposal->idempotent = is_idempotent(action);
@@ -122,7 +125,7 @@ void World::propose(Hand& hand, Held& held, std::optional<bool> happened) {
     return "propose " + proposal->action.operation + " under " + proposal->action.idempotency_key + " for " +
            lease.run.str() + " " + lease.step.text + " token " + std::to_string(lease.token);
   });
-  engine_->propose({.tenant = lease.tenant,
+  asked().propose({.tenant = lease.tenant,
                     .run = lease.run,
                     .step = lease.step,
                     .token = lease.token,
@@ -216,7 +219,7 @@ void World::record_outcome(Hand& hand, Held& held) {
   const Lease& lease = held.lease;
   note([&] { return "outcome of " + held.effect->receipt.str() + " for " + lease.run.str() + " " + lease.step.text; });
   EffectOutcome outcome = outcome_of(held);
-  engine_->record_outcome(
+  asked().record_outcome(
       lease.tenant, lease.run, lease.step, lease.token, outcome,
       expect<RunAnswer>([this, &hand, tenant = lease.tenant, run = lease.run, step = lease.step, token = lease.token,
                          outcome](const auto& answer) {
@@ -264,11 +267,11 @@ void World::act_badly(Hand& hand, Held& held) {
                                     .verdict = {.effect = Effect::allow}};
       if (request.tenant == lease.tenant) return;
       request.verdict.policy_version = engine_->find_tenant(request.tenant)->policy.version;
-      return engine_->propose(request, expect<GateAnswer>(lost));
+      return asked().propose(request, expect<GateAnswer>(lost));
     }
     case 1: {  // of what was never allowed
       EffectOutcome outcome{.receipt = ReceiptId{{dice_.next(), dice_.next()}}};
-      return engine_->record_outcome(lease.tenant, lease.run, lease.step, lease.token, outcome,
+      return asked().record_outcome(lease.tenant, lease.run, lease.step, lease.token, outcome,
                                      expect<RunAnswer>([](const auto& answer) {
                                        demand(!answer, "an outcome is of an effect that was allowed", "taken");
                                      }));
@@ -303,7 +306,7 @@ bool World::answer_doubt(const RunModel& run, StepIndex step) {
   if (may_still_call(receipt)) return false;
   bool happened = target_.has_happened(receipt);
   note([&] { return "answer that " + receipt.str() + (happened ? " happened" : " did not happen"); });
-  engine_->answer(run.tenant, run.id, run.definition(step).id,
+  asked().answer(run.tenant, run.id, run.definition(step).id,
                   happened ? R"({"happened":true})" : R"({"happened":false})", anyone(),
                   expect<RunAnswer>([this, tenant = run.tenant](const auto& answer) {
                     if (answer) check_answer(tenant, *answer, "answer to");
@@ -329,7 +332,7 @@ void World::settle_receipt() {
   if (!run || may_still_call(receipt)) return;
   bool happened = target_.has_happened(receipt);
   note([&] { return "settle " + receipt.str() + (happened ? ": it happened" : ": it did not happen"); });
-  engine_->command(run->tenant, run->id, SettleReceipt{receipt, happened, anyone()},
+  asked().command(run->tenant, run->id, SettleReceipt{receipt, happened, anyone()},
                    expect<RunAnswer>([this, id = run->id, receipt](const auto& answer) {
                      if (!answer) return;
                      ReceiptStatus status = checker_.find(id)->find_receipt(receipt)->status;
@@ -344,7 +347,7 @@ void World::reverse_receipt() {
   if (!run) return;
   note([&] { return "undo " + receipt.str(); });
   target_.undo(run->tenant, receipt, run->find_receipt(receipt)->proposal->action);
-  engine_->command(run->tenant, run->id, ReverseReceipt{receipt, ReceiptId{{1, 2}}},
+  asked().command(run->tenant, run->id, ReverseReceipt{receipt, ReceiptId{{1, 2}}},
                    expect<RunAnswer>([this, id = run->id, receipt](const auto& answer) {
                      demand(answer.has_value(), "what was undone is said to be", receipt.str());
                      demand(checker_.find(id)->find_receipt(receipt)->status == ReceiptStatus::reversed,

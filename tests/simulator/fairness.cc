@@ -13,14 +13,14 @@ constexpr const char* plain = "workflow: plain\nsteps: [{id: s0, tool: read, tim
 void World::check_fairness() {
   TenantId busy = tenants_.front(), newcomer;
   int weight = dice_.between(1, 5);
-  engine_->create_tenant("newcomer", Actor{"admin"}, expect<TenantId>([&](const auto& id) { newcomer = id.value(); }));
+  asked().create_tenant("newcomer", Actor{"admin"}, expect<TenantId>([&](const auto& id) { newcomer = id.value(); }));
   flush();
   tenants_.push_back(newcomer);
   for (auto& hand : hands_)
     if (hand->registered) remove_hand(*hand);
   for (TenantId tenant : tenants_) {
-    engine_->set_limits(tenant, {.weight = tenant == busy ? weight : 1, .caps = {}}, Actor{"admin"}, {});
-    engine_->publish(tenant, plain, "plain", Actor{"admin"}, {});
+    asked().set_limits(tenant, {.weight = tenant == busy ? weight : 1, .caps = {}}, Actor{"admin"}, {});
+    asked().publish(tenant, plain, "plain", Actor{"admin"}, {});
   }
   flush();
   auto create = [&](TenantId tenant) {
@@ -29,7 +29,7 @@ void World::check_fairness() {
     request.workflow.text = "plain";
     request.workspace.text = dice_.one_of({"default", "a", "b"});
     request.by = anyone();
-    engine_->create_run(std::move(request), {});
+    asked().create_run(std::move(request), {});
   };
   for (int i = dice_.between(10, 30); i > 0; --i) create(busy);
   Hand& hand = *hands_.front();

@@ -3,6 +3,7 @@
 //   simulator --seeds 20000 --jobs 2          as CI runs it
 //   simulator --seed 4711 --trace             one world, every step printed
 //   simulator --plant-all                     every planted bug must be found
+//   tests/postgres/cluster simulator --postgres --seconds 60          the same worlds on a real PostgreSQL
 //
 // Worlds run in child processes, one a job: planted bugs and real ones may well end a process.
 #include <sys/mman.h>
@@ -28,7 +29,7 @@ namespace pawl::simulator {
 namespace {
 
 constexpr int last_lines_printed = 60;
-// Every so many seeds one is run twice, and must do the same.
+// Every so many seeds one is run twice, and must do the same. A database has a mind of its own.
 constexpr std::uint64_t repeat_every = 64;
 
 struct Options {
@@ -39,7 +40,20 @@ struct Options {
   bool plant_all = false;
   Bug plant = Bug::none;
   int jobs = 1;
+  int seconds = 24 * 3600;
 };
+
+bool on_postgres = false;
+
+// In the process that uses it: a connection is not inherited.
+const MakeGround& make_ground() {
+  static const MakeGround make = [] {
+    if (!on_postgres) return disks(make_empty_disk());
+    static town::Stage stage;
+    return databases(stage, beginning);
+  }();
+  return make;
+}
 
 struct Finding {
   std::string rule;
@@ -54,9 +68,8 @@ struct Outcome {
 };
 
 Outcome run_world(std::uint64_t seed, bool keep_lines) {
-  static const auto empty = make_empty_disk();
   Outcome out;
-  World world(seed, empty, keep_lines);
+  World world(seed, make_ground(), keep_lines);
   try {
     world.run();
   } catch (const Broken& broken) {
@@ -94,6 +107,8 @@ constexpr std::array bug_names = std::to_array<std::string_view>({
     "share_open_call",
     "believe_failed_repeat",
     "borrow_approval",
+    "lend_own_key",
+    "allow_on_expired_lease",
     "reuse_decision",
     "forget_maker_of_key",
     "answer_before_commit",
@@ -128,7 +143,8 @@ void print_finding(std::uint64_t seed, const Finding& finding, const std::vector
   for (std::size_t i = from; i < lines.size(); ++i) std::printf("%s\n", lines[i].c_str());
   std::printf("\nFOUND in seed %llu at step %d: %s\n", static_cast<unsigned long long>(seed), finding.step,
               finding.what.c_str());
-  std::printf("replay: simulator --seed %llu --trace%s%s\n", static_cast<unsigned long long>(seed),
+  std::printf("replay: simulator --seed %llu --trace%s%s%s\n", static_cast<unsigned long long>(seed),
+              on_postgres ? " --postgres" : "",
               planted_bug == Bug::none ? "" : " --plant ",
               planted_bug == Bug::none ? "" : std::string(name_of(planted_bug)).c_str());
   std::fflush(stdout);
@@ -145,12 +161,13 @@ struct Board {
 
 // Takes seeds until there are none, or one is found.
 void do_job(Board& board, int job, const Options& options, bool quiet) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(options.seconds);
   for (;;) {
     std::uint64_t seed = options.first + board.next++;
-    if (seed >= options.first + options.seeds || board.found_seed) return;
+    if (seed >= options.first + options.seeds || board.found_seed || std::chrono::steady_clock::now() > end) return;
     board.current[job] = seed;
     Outcome outcome = run_world(seed, false);
-    if (!outcome.finding && seed % repeat_every == 0 && run_world(seed, false).hash != outcome.hash)
+    if (!outcome.finding && !on_postgres && seed % repeat_every == 0 && run_world(seed, false).hash != outcome.hash)
       outcome.finding = {"the same seed gives the same history", "the same seed gives the same history: it did not", 0};
     ++board.done;
     if (!outcome.finding) continue;
@@ -242,8 +259,8 @@ int plant_all(Options options) {
 
 [[noreturn]] void usage() {
   std::fprintf(stderr,
-               "simulator [--seeds N] [--first SEED] [--jobs N] [--plant BUG | --plant-all]\n"
-               "simulator --seed SEED [--trace] [--plant BUG]\nbugs:");
+               "simulator [--seeds N] [--first SEED] [--seconds N] [--jobs N] [--postgres] [--plant BUG | --plant-all]\n"
+               "simulator --seed SEED [--trace] [--postgres] [--plant BUG]\nbugs:");
   for (std::size_t i = 1; i < bug_names.size(); ++i) std::fprintf(stderr, " %s", std::string(bug_names[i]).c_str());
   std::fprintf(stderr, "\n");
   std::exit(2);
@@ -265,6 +282,10 @@ Options parse(int argc, char** argv) {
       options.only = std::strtoull(value(), nullptr, 10);
     else if (word == "--jobs")
       options.jobs = std::min(64, std::max(1, std::atoi(value())));
+    else if (word == "--seconds")
+      options.seconds = std::atoi(value());
+    else if (word == "--postgres")
+      on_postgres = true;
     else if (word == "--trace")
       options.trace = true;
     else if (word == "--plant-all")

@@ -43,7 +43,7 @@ void World::create_run() {
   if (dice_.percent(5)) request.budget = Money{dice_.between(0, 50'000)};
   if (dice_.percent(10)) request.timeout = dice_.between(Duration(500), Duration(120'000));
   note([&] { return "create a run of " + request.workflow.text; });
-  engine_->create_run(request, expect<RunAnswer>([this, tenant, unknown, by = request.by](const auto& answer) {
+  asked().create_run(request, expect<RunAnswer>([this, tenant, unknown, by = request.by](const auto& answer) {
                         demand(answer.has_value() != unknown, "a run is created of a known workflow only", "otherwise");
                         if (!answer) return;
                         check_answer(tenant, *answer, "creation of");
@@ -63,7 +63,7 @@ void World::resolve_approval() {
   if (command.approval) command.reason = command.approval->str();
   note(
       [&] { return std::string(command.approve ? "approve " : "reject ") + run->id.str() + " by " + command.by.text; });
-  engine_->command(run->tenant, run->id, command,
+  asked().command(run->tenant, run->id, command,
                    expect<RunAnswer>([this, tenant = run->tenant, id = run->id, command](const auto& answer) {
                      const RunModel& model = *checker_.find(id);
                      if (!answer) {
@@ -86,7 +86,7 @@ void World::cancel_run() {
   const RunModel* run = any_run();
   if (!run) return;
   note([&] { return "cancel " + run->id.str(); });
-  engine_->command(run->tenant, run->id, CancelRun{anyone(), "why not"},
+  asked().command(run->tenant, run->id, CancelRun{anyone(), "why not"},
                    expect<RunAnswer>([this, tenant = run->tenant, id = run->id](const auto& answer) {
                      const RunModel& model = *checker_.find(id);
                      // Cancel against completion: whoever was first, both see the same end.
@@ -101,7 +101,7 @@ void World::retry_run() {
   const RunModel* run = any_run();
   if (!run || checker_.runs().size() >= 40) return;
   note([&] { return "retry " + run->id.str(); });
-  engine_->retry(
+  asked().retry(
       run->tenant, run->id, anyone(), expect<RunAnswer>([this, tenant = run->tenant, id = run->id](const auto& answer) {
         if (!answer) return;
         check_answer(tenant, *answer, "retry of");
@@ -125,7 +125,7 @@ void World::answer_question() {
       step = run->definition(i).id;
     }
   note([&] { return "answer " + run->id.str() + " " + step.text; });
-  engine_->answer(run->tenant, run->id, step, "\"yes\"", anyone(),
+  asked().answer(run->tenant, run->id, step, "\"yes\"", anyone(),
                   expect<RunAnswer>([this, tenant = run->tenant](const auto& answer) {
                     if (answer) check_answer(tenant, *answer, "answer to");
                   }));
@@ -142,7 +142,7 @@ void World::report_external() {
   if (dice_.percent(80))
     command.diagnostic = std::make_shared<const Diagnostic>(diagnose("TOOL_FAILED", "elsewhere", clock_.now()));
   note([&] { return "report " + std::string(to_string(command.trigger)) + " of " + run->id.str(); });
-  engine_->command(
+  asked().command(
       run->tenant, run->id, command, expect<RunAnswer>([this, tenant = run->tenant, id = run->id](const auto& answer) {
         if (answer) return check_answer(tenant, *answer, "report on");
         const RunModel& model = *checker_.find(id);
@@ -154,7 +154,7 @@ void World::report_external() {
 void World::change_limits() {
   TenantId tenant = dice_.one_of(tenants_);
   if (dice_.percent(20))
-    return engine_->set_workspace(tenant, {WorkspaceName{dice_.one_of({"default", "a", "b"})}, dice_.between(1, 4)},
+    return asked().set_workspace(tenant, {WorkspaceName{dice_.one_of({"default", "a", "b"})}, dice_.between(1, 4)},
                                   Actor{"admin"}, expect<TenantId>([](const auto&) {}));
   LimitsSet limits;
   limits.weight = dice_.between(1, 4);
@@ -162,7 +162,7 @@ void World::change_limits() {
   if (dice_.percent(40)) limits.caps.max_runs_per_min = dice_.between(1, 5);
   if (dice_.percent(30)) limits.caps.max_writes_per_run = dice_.between(0, 3);
   note([&] { return std::string("change limits"); });
-  engine_->set_limits(tenant, limits, Actor{"admin"}, expect<TenantId>([](const auto& answer) {
+  asked().set_limits(tenant, limits, Actor{"admin"}, expect<TenantId>([](const auto& answer) {
                         demand(answer.has_value(), "limits can be set", "refused");
                       }));
 }
@@ -172,7 +172,7 @@ void World::publish(TenantId tenant, const std::string& name) {
   bool again = sources.contains(name) && dice_.percent(30);
   std::string source = again ? sources[name] : make_workflow(dice_, name);
   note([&] { return "publish " + name + "\n" + source; });
-  engine_->publish(tenant, source, name, Actor{"admin"},
+  asked().publish(tenant, source, name, Actor{"admin"},
                    expect<WorkflowRef>([this, tenant, name, source](const std::expected<WorkflowRef, Refusal>& answer) {
                      demand(answer.has_value(), "what the world writes is a workflow",
                             [&] { return answer.error().message + "\n" + source; });
@@ -208,11 +208,11 @@ void World::meddle() {
            "no tenant sees another's", answer ? "it was accepted" : answer.error().message);
   };
   if (dice_.percent(25)) {
-    engine_->retry(tenant, id, anyone(), expect<RunAnswer>(refused));
+    asked().retry(tenant, id, anyone(), expect<RunAnswer>(refused));
     return;
   }
-  if (dice_.percent(25)) return engine_->inspect(tenant, id, expect<std::shared_ptr<const Run>>(refused));
-  engine_->command(tenant, id, any_command(), expect<RunAnswer>(refused));
+  if (dice_.percent(25)) return asked().inspect(tenant, id, expect<std::shared_ptr<const Run>>(refused));
+  asked().command(tenant, id, any_command(), expect<RunAnswer>(refused));
 }
 
 }  // namespace pawl::simulator

@@ -6,6 +6,7 @@
 
 #include "core/invariants.h"
 #include "crypto/sha256.h"
+#include "engine/engine.h"
 #include "simulator/failure.h"
 
 namespace pawl::simulator {
@@ -148,6 +149,7 @@ struct RunModel::Rules {
     step.token = event.token;
     ++step.attempts;
     step.owner = event.worker;
+    step.is_new = event.trigger == StepTrigger::claim;
     step.orphaned = false;
     step.claimed_at = at;
     step.earliest_end = step.latest_end = event.lease_expires_at;
@@ -289,8 +291,15 @@ struct RunModel::Rules {
           id->str());
   }
 
+  // In-process workers hold theirs for as long as they are there, and when one went the journal does not say.
+  void check_lease(const StepModel& step) const {
+    check(step.latest_end > at || step.orphaned || step.owner.text.starts_with(local_worker_prefix),
+          "no effect is allowed on a lease that has run out", step.owner.text);
+  }
+
   void operator()(const ReceiptIntended& event) const {
     StepIndex index = running(event.step);
+    check_lease(run.steps[index]);
     check_approval(event.approval, index, *event.proposal, event.grounds);
     int before = run.writes_of(index);
     run.receipts.push_back({.id = event.receipt,
@@ -311,6 +320,7 @@ struct RunModel::Rules {
     check(receipt.status == ReceiptStatus::in_doubt && receipt.proposal->idempotent,
           "in doubt: again only if the connector is idempotent", receipt.id.str());
     StepIndex index = running(run.definition(receipt.step).id);
+    check_lease(run.steps[index]);
     check_approval(event.approval, index, *receipt.proposal, event.grounds);
     receipt.tokens.push_back(run.steps[index].token);
     run.granted_in_frame.push_back({receipt.proposal, event.grounds, event.approval});
@@ -362,6 +372,7 @@ int RunModel::writes_of(StepIndex step) const {
 
 void RunModel::begin_frame() {
   claims_in_frame = starts_in_frame = writes_in_frame = 0;
+  for (StepModel& step : steps) step.is_new = false;
   voted_in_frame.clear();
   granted_in_frame.clear();
   settled_in_frame.clear();

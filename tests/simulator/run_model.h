@@ -20,6 +20,7 @@ struct StepModel {
   bool wrote = false;
   WorkerName owner;
   Instant claimed_at;
+  bool is_new = false;    // claimed in this frame, and not from a worker that was lost
   bool orphaned = false;  // its worker is gone, whoever bears the name now
   // When the lease ends: at the earliest as its worker may count on, at the latest as the engine may see it.
   Instant earliest_end;

@@ -4,6 +4,7 @@
 
 #include "simulator/failure.h"
 #include "simulator/world.h"
+#include "store/shared_store.h"
 
 namespace pawl::simulator {
 
@@ -19,6 +20,15 @@ void World::make_hands() {
   if (dice_.percent(50)) add("w3", {{"read"}});
   if (dice_.percent(60)) add("local/1", {{"write"}, {"read"}, {"fetch"}});
   if (dice_.percent(20)) add("local/2", {{"read"}, {"fetch"}});
+}
+
+void World::name_hands() {
+  SharedStore* shared = store_->shared();
+  if (!shared) return;
+  int number = 0;
+  for (auto& hand : hands_)
+    if (hand->is_local())
+      hand->name.text = std::string(local_worker_prefix) + std::to_string(shared->server_number()) + "/" + std::to_string(++number);
 }
 
 void World::register_hand(Hand& hand) {
@@ -52,6 +62,10 @@ Held World::take_lease(Hand& hand, Lease lease) {
   };
   note([&] { return "grant " + what(); });
   demand(releasing_, "no grant before its claim is durable", what);
+  // Whoever left before it came does not work on it, even when back by now.
+  bool too_late = !hand.registered || releasing_turn_ <= hand.since_turn;
+  if (ground_->is_shared() && !too_late)
+    demand(--hand.slots >= 0, "a worker is given no more than it offered", hand.name.text);
   demand(granted_.insert({lease.run, lease.step, lease.token}).second, "a lease is granted once", what);
   demand(std::ranges::find(hand.tools, lease.tool) != hand.tools.end(), "a worker is given what it can do", what);
   for (auto& other : hands_)
@@ -63,8 +77,6 @@ Held World::take_lease(Hand& hand, Lease lease) {
   const StepDefinition& definition = run.definition(*run.workflow->find(lease.step));
   Instant ends_by = lease.expires_at - definition.lease + lease.timeout;
   Instant until = hand.is_local() ? end_of_time : lease.expires_at;
-  // Whoever left before it came does not work on it, even when back by now.
-  bool too_late = !hand.registered || releasing_turn_ <= hand.since_turn;
   int chance = lease.tool.text == "read" ? habits_.governed / 10 : habits_.governed;
   int effects = !dice_.percent(chance) ? 0 : dice_.percent(80) ? 1 : 2;
   return {.lease = std::move(lease), .until = until, .ends_by = ends_by, .revoked = too_late, .effects_wanted = effects};
@@ -119,8 +131,8 @@ void World::send(const Held& held, StepOutcome outcome, std::uint64_t token, boo
   StepReport report{lease.tenant, lease.run, lease.step, token, std::move(outcome)};
   if (with_effect) report.effect = outcome_of(held);
   bool owes = completes && (held.forgot_effect || token != lease.token || (held.effect && !with_effect));
-  if (dice_.percent(20)) return engine_->report(report);
-  engine_->report(
+  if (dice_.percent(20)) return asked().report(report);
+  asked().report(
       report, expect<RunAnswer>([this, completes, surely_stale, owes, tenant = lease.tenant, run = lease.run,
                                  step = lease.step](const auto& answer) {
         if (!answer) {
@@ -141,7 +153,7 @@ void World::send(const Held& held, StepOutcome outcome, std::uint64_t token, boo
 
 void World::heartbeat(Held& held) {
   const Lease& lease = held.lease;
-  bool extended = engine_->heartbeat(lease.tenant, lease.run, lease.step, lease.token);
+  bool extended = asked().heartbeat(lease.tenant, lease.run, lease.step, lease.token);
   note([&] { return "heartbeat " + lease.run.str() + " " + lease.step.text + (extended ? "" : " (lost)"); });
   if (!extended) return;
   const RunModel& run = *checker_.find(lease.run);
@@ -183,7 +195,7 @@ void World::do_badly(Hand& hand, Held& held) {
       const RunModel& run = *checker_.find(lease.run);
       note([&] { return "ask " + lease.run.str() + " " + lease.step.text; });
       held.reported = true;
-      return engine_->command(lease.tenant, lease.run,
+      return asked().command(lease.tenant, lease.run,
                               AskQuestion{*run.workflow->find(lease.step), lease.token, "\"may I?\""},
                               expect<RunAnswer>([this, tenant = lease.tenant](const auto& answer) {
                                 if (answer) check_answer(tenant, *answer, "question of");
@@ -193,10 +205,10 @@ void World::do_badly(Hand& hand, Held& held) {
       Held foreign = held;
       foreign.lease.tenant = dice_.one_of(tenants_);
       if (foreign.lease.tenant == lease.tenant) return;
-      demand(!engine_->heartbeat(foreign.lease.tenant, lease.run, lease.step, lease.token), "no tenant sees another's",
+      demand(!asked().heartbeat(foreign.lease.tenant, lease.run, lease.step, lease.token), "no tenant sees another's",
              "a heartbeat");
       StepReport report{foreign.lease.tenant, lease.run, lease.step, lease.token, Completed{}};
-      return engine_->report(report, expect<RunAnswer>([](const auto& answer) {
+      return asked().report(report, expect<RunAnswer>([](const auto& answer) {
                                demand(!answer, "no tenant sees another's", "a report was accepted");
                              }));
     }

@@ -9,27 +9,23 @@ namespace pawl::simulator {
 namespace {
 
 constexpr int rounds_to_settle = 600;
-constexpr std::uint64_t never = std::uint64_t{1} << 60;
+constexpr int rounds_to_be_answered = 50;
 
-SqliteOptions database_options() {
-  SqliteOptions options;
-  options.folder = "world";
-  options.single_connection = true;
-  options.page_bytes = 4096;
-  options.wal_bytes_max = 256 << 10;
-  options.wal_bytes_idle = 64 << 10;
-  return options;
+std::string list_events(std::string_view parts) {
+  std::string out;
+  for_each_part(parts, [&](const StreamPart& part) {
+    std::string_view lines = part.lines;
+    while (!lines.empty()) {
+      auto end = lines.find('\n');
+      std::string name = part.key.is_tenant() ? part.key.tenant.str() : RunId{part.key.stream}.str();
+      out += "\n      " + name + " " + std::string(lines.substr(0, std::min<std::size_t>(end, 300)));
+      lines.remove_prefix(end + 1);
+    }
+  });
+  return out;
 }
 
 }  // namespace
-
-test::CrashDisk::Image make_empty_disk() {
-  test::CrashDisk disk(1);
-  SqliteOptions options = database_options();
-  options.vfs = disk.vfs();
-  { SqliteStore store(options); }
-  return disk.image();
-}
 
 World::Habits World::draw_habits(Dice& dice) {
   bool calm = dice.percent(10);
@@ -59,15 +55,13 @@ World::Habits World::draw_habits(Dice& dice) {
   return habits;
 }
 
-World::World(std::uint64_t seed, const test::CrashDisk::Image& empty, bool keep_lines)
+World::World(std::uint64_t seed, const MakeGround& make_ground, bool keep_lines)
     : dice_(seed * 0x9e3779b97f4a7c15ULL + 1),
       trace_(keep_lines),
       habits_(draw_habits(dice_)),
       tools_(simulated_tools()),
-      disk_(dice_.next(), dice_.percent(95) ? empty : test::CrashDisk::Image{}),
-      store_options_(database_options()),
-      checker_(tools_, target_) {
-  store_options_.vfs = disk_.vfs();
+      ground_(make_ground(dice_)),
+      checker_(tools_, target_, ground_->is_shared()) {
   limits_.runs_resident_max = dice_.one_of<std::size_t>({0, 1, 3, 10, 1000});
   limits_.unfolded_bytes_max = dice_.one_of<std::size_t>({0, 500, 3000, 20'000, 1 << 20});
   limits_.timer_horizon = dice_.between(Duration(500), Duration(90'000));
@@ -75,7 +69,7 @@ World::World(std::uint64_t seed, const test::CrashDisk::Image& empty, bool keep_
 
 World::~World() {
   engine_.reset();
-  if (store_) disk_.kill_at(0);  // nothing of it matters any more: no checkpoint on closing
+  if (store_) ground_->kill_at(0);  // nothing of it matters any more: no checkpoint on closing
   store_.reset();
 }
 
@@ -89,7 +83,7 @@ void World::run() {
   check_everything();
   settle_down();
   check_everything();
-  if (dice_.percent(15)) check_fairness();
+  if (!ground_->is_shared() && dice_.percent(15)) check_fairness();
   die(0);
   check_everything();
 }
@@ -99,13 +93,14 @@ void World::run() {
 void World::open() {
   for (;;) {
     bool fault = faults_ && dice_.percent(habits_.kill_recovery);
-    if (fault) disk_.kill_at(static_cast<std::uint64_t>(dice_.between(1, 12)));
+    if (fault) ground_->kill_at(static_cast<std::uint64_t>(dice_.between(1, 12)));
     try {
-      store_ = std::make_unique<SqliteStore>(store_options_);
+      store_ = ground_->open();
       engine_random_ = std::make_unique<Random>(dice_.next());
       engine_ = std::make_unique<Engine>(*store_, tools_, clock_, *engine_random_, limits_);
       engine_->recover();
-      disarm();
+      ground_->disarm();
+      name_hands();
       return;
     } catch (const StoreFailure& failure) {
       demand(fault, "the store fails only with its disk", [&] { return std::string(failure.what()); });
@@ -117,17 +112,22 @@ void World::open() {
   }
 }
 
-// The disk keeps what the kernel was given, or, when the power fails with the process, what was synced.
 void World::lose_process() {
   bool power = dice_.percent(habits_.power_loss);
   note([&] { return std::string(power ? "power is lost" : "only the process is lost"); });
-  power ? disk_.crash(dice_.next()) : disk_.restart();
+  ground_->lose_process(power, power ? dice_.next() : 0);
+}
+
+Engine& World::asked() {
+  engine_->requests_came();
+  engine_->begin_round();
+  return *engine_;
 }
 
 void World::set_up() {
   bool was = std::exchange(faults_, false);
   for (int i = dice_.between(1, 3); i > 0; --i)
-    engine_->create_tenant(
+    asked().create_tenant(
         "tenant-" + std::to_string(i), Actor{"admin"},
         expect<TenantId>([this](const std::expected<TenantId, Refusal>& id) { tenants_.push_back(id.value()); }));
   flush();
@@ -180,8 +180,13 @@ void World::pass_time() {
                       ? dice_.between(Duration(1000), Duration(dice_.percent(10) ? 7'200'000 : 90'000))
                   : dice_.percent(30) ? std::max(Duration(0), engine_->next_wakeup() - clock_.now())
                                       : dice_.between(Duration(0), Duration(2000));
-  clock_.pass(std::min(span, Duration(7'200'000)));
+  pass_time(std::min(span, Duration(7'200'000)));
   note([&] { return "time passes by " + print_duration(span); });
+}
+
+void World::pass_time(Duration span) {
+  clock_.pass(span);
+  ground_->set_time(clock_.now());
 }
 
 void World::take_turn() {
@@ -191,10 +196,11 @@ void World::take_turn() {
                   .at = clock_.now(),
                   .workers = {},
                   .alive = {},
-                  .replies = std::exchange(replies_owed_, 0)};
-  for (const auto& grant : taken.turn.grants)
-    for (auto& hand : hands_)
-      if (hand.get() == grant.sink) hand->slots -= static_cast<int>(grant.leases.size());
+                  .replies = ground_->is_shared() ? 0 : std::exchange(replies_owed_, 0)};
+  if (!ground_->is_shared())  // there, a grant may yet be lost
+    for (const auto& grant : taken.turn.grants)
+      for (auto& hand : hands_)
+        if (hand.get() == grant.sink) hand->slots -= static_cast<int>(grant.leases.size());
   demand(!winding_down_ || taken.turn.grants.empty(), "nothing is handed out while the process winds down", "a grant");
   for (auto& hand : hands_) {
     if (!hand->registered) continue;
@@ -205,17 +211,8 @@ void World::take_turn() {
   trace_.mix(static_cast<std::uint64_t>(clock_.now().ms));
   trace_.mix(taken.turn.frame.parts);
   note([&] {
-    std::string out = "turn " + std::to_string(taken.number) + ", frame " + std::to_string(taken.turn.frame.position);
-    for_each_part(taken.turn.frame.parts, [&](const StreamPart& part) {
-      std::string_view lines = part.lines;
-      while (!lines.empty()) {
-        auto end = lines.find('\n');
-        std::string name = part.key.is_tenant() ? part.key.tenant.str() : RunId{part.key.stream}.str();
-        out += "\n      " + name + " " + std::string(lines.substr(0, std::min<std::size_t>(end, 300)));
-        lines.remove_prefix(end + 1);
-      }
-    });
-    return out;
+    return "turn " + std::to_string(taken.number) + ", frame " + std::to_string(taken.turn.frame.position) +
+           list_events(taken.turn.frame.parts);
   });
   pending_.push_back(std::move(taken));
 }
@@ -225,24 +222,22 @@ void World::arm_a_fault() {
   auto call = static_cast<std::uint64_t>(dice_.between(1, 14));
   if (dice_.percent(habits_.kill_commit)) {
     note([&] { return "to be killed at disk call " + std::to_string(call); });
-    disk_.kill_at(call);
+    ground_->kill_at(call);
   }
   if (!dice_.percent(habits_.bad_disk)) return;
   bool sync = dice_.percent(50);
   note([&] { return std::string(sync ? "a sync is to fail" : "a write is to fail"); });
-  sync ? disk_.fail_sync(1) : disk_.fail_write(1 + call % 6);
-}
-
-void World::disarm() {
-  disk_.kill_at(never);
-  disk_.fail_sync(never);
-  disk_.fail_write(never);
+  sync ? ground_->fail_sync(1) : ground_->fail_write(1 + call % 6);
 }
 
 void World::commit(std::size_t count) {
   count = std::min(count, pending_.size());
   if (count == 0) return;
   if (faults_ && dice_.percent(habits_.die_before_commit)) return die(0);
+  if (ground_->is_shared()) {
+    for (; count > 0 && !pending_.empty(); --count) commit_shared();
+    return;
+  }
   std::vector<Frame> frames;
   for (std::size_t i = 0; i < count; ++i)
     if (pending_[i].turn.needs_commit) frames.push_back(pending_[i].turn.frame);
@@ -250,13 +245,13 @@ void World::commit(std::size_t count) {
   arm_a_fault();
   if (!frames.empty()) {
     try {
-      store_->commit(frames);
+      ground_->commit(*store_, frames);
     } catch (const StoreFailure& failure) {
       demand(faults_, "the store fails only with its disk", [&] { return std::string(failure.what()); });
       return die(count);
     }
   }
-  disarm();
+  ground_->disarm();
   std::deque<TakenTurn> durable;
   for (std::size_t i = 0; i < count; ++i) {
     checker_.turn_is_durable(pending_.front());
@@ -266,9 +261,51 @@ void World::commit(std::size_t count) {
   if (faults_ && dice_.percent(habits_.die_before_release)) return die(0);
   engine_->durable(checker_.position());
   for (TakenTurn& taken : durable) release(taken);
-  if (run_ids_.size() != checker_.runs().size()) {
-    run_ids_.clear();
-    for (const auto& [id, run] : checker_.runs()) run_ids_.push_back(id);
+  learn_runs();
+}
+
+void World::learn_runs() {
+  if (run_ids_.size() == checker_.runs().size()) return;
+  run_ids_.clear();
+  for (const auto& [id, run] : checker_.runs()) run_ids_.push_back(id);
+}
+
+// One turn, as the writer of a Runtime does it where others may have been faster.
+void World::commit_shared() {
+  TakenTurn taken = std::move(pending_.front());
+  pending_.pop_front();
+  Frame& frame = taken.turn.frame;
+  std::vector<Lost> lost = losses_.strike({&frame, 1});
+  if (taken.turn.needs_commit) {
+    arm_a_fault();
+    try {
+      auto lost_now = ground_->commit(*store_, {&frame, 1});
+      losses_.add(lost_now, {&frame, 1});
+      lost.insert(lost.end(), lost_now.begin(), lost_now.end());
+    } catch (const StoreFailure& failure) {
+      demand(faults_, "the store fails only with its process", [&] { return std::string(failure.what()); });
+      read_journal(taken);
+      return die(0);
+    }
+    ground_->disarm();
+    read_journal(taken);
+    engine_->durable(frame.position);
+  }
+  if (faults_ && dice_.percent(habits_.die_before_release)) return die(0);
+  releasing_ = true;
+  releasing_turn_ = taken.number;
+  Again again = taken.turn.release([this](Incarnation basis) { return losses_.contains(basis); });
+  releasing_ = false;
+  if (taken.turn.news.ready) engine_->ready_is_durable();
+  engine_->lose(lost);
+  engine_->decide_again(std::move(again));
+  learn_runs();
+}
+
+void World::read_journal(const TakenTurn& taken) {
+  for (const KeptFrame& frame : ground_->read_on()) {
+    note([&] { return "commit of turn " + std::to_string(taken.number) + list_events(frame.parts); });
+    checker_.commit_is_durable(frame.parts, taken);
   }
 }
 
@@ -288,7 +325,7 @@ void World::release(TakenTurn& taken) {
 void World::die(std::size_t in_doubt) {
   note([&] { return "the process dies" + (in_doubt ? " while it commits" : std::string()); });
   engine_.reset();
-  disk_.kill_at(0);
+  ground_->kill_at(0);
   store_.reset();
   lose_process();
   for (auto& hand : hands_) {
@@ -298,6 +335,13 @@ void World::die(std::size_t in_doubt) {
   }
   replies_owed_ = 0;
   open();
+  ground_->is_shared() ? pending_.clear() : recover(in_doubt);
+  checker_.process_restarted(clock_.now());
+  checker_.compare_streams(*store_);
+  if (dice_.percent(30)) inspect_everything();
+}
+
+void World::recover(std::size_t in_doubt) {
   Position found = store_->last_position();
   trace_.mix(found);
   std::size_t frames = 0;
@@ -310,10 +354,7 @@ void World::die(std::size_t in_doubt) {
   if (found != checker_.position())
     for (std::size_t i = 0; i < in_doubt; ++i) checker_.turn_is_durable(pending_[i]);
   pending_.clear();
-  checker_.process_restarted(clock_.now());
   note([&] { return "recovered at frame " + std::to_string(found); });
-  checker_.compare_streams(*store_);
-  if (dice_.percent(30)) inspect_everything();
 }
 
 // As pawl serve ends at SIGTERM: nothing is handed out any more, and its own workers give back what they hold.
@@ -335,6 +376,14 @@ void World::stop_in_order() {
 void World::flush() {
   take_turn();
   commit(pending_.size());
+  // What was lost is decided again.
+  for (int rounds = 0; ground_->is_shared() && replies_owed_ > 0; ++rounds) {
+    demand(rounds < rounds_to_be_answered, "every request is answered once",
+           [&] { return std::to_string(replies_owed_) + " are not"; });
+    pass_time(Duration(20));
+    take_turn();
+    commit(pending_.size());
+  }
 }
 
 // ---- Looking at all of it
@@ -342,9 +391,11 @@ void World::flush() {
 void World::inspect_everything() {
   engine_->advance();
   for (const auto& [id, run] : checker_.runs())
-    engine_->inspect(run.tenant, id, expect<std::shared_ptr<const Run>>([this](const auto& answer) {
+    asked().inspect(run.tenant, id, expect<std::shared_ptr<const Run>>([this](const auto& answer) {
                        demand(answer.has_value(), "what was acknowledged is there", "an inspected run is unknown");
-                       checker_.find((*answer)->id)->compare(**answer, "in memory");
+                       const RunModel& model = *checker_.find((*answer)->id);
+                       // What happened to it later in the same turn is not in the answer.
+                       if (!ground_->is_shared() || (*answer)->seq == model.seq) model.compare(**answer, "in memory");
                      }));
   auto was = std::exchange(faults_, false);
   flush();
@@ -377,20 +428,20 @@ bool World::serve_everyone() {
   for (const auto& [id, run] : checker_.runs()) {
     if (run.ended()) continue;
     if (!run.is_native()) {
-      engine_->command(run.tenant, id, CancelRun{Actor{"admin"}, "the end"}, {});
+      asked().command(run.tenant, id, CancelRun{Actor{"admin"}, "the end"}, {});
       any = true;
     }
     for (StepIndex i = 0; i < run.steps.size(); ++i)
       if (run.steps[i].status == StepStatus::waiting_input && run.steps[i].doubt) {
         any = answer_doubt(run, i) || any;
       } else if (run.steps[i].status == StepStatus::waiting_input) {
-        engine_->answer(run.tenant, id, run.definition(i).id, "\"yes\"", Actor{"person:ada"}, {});
+        asked().answer(run.tenant, id, run.definition(i).id, "\"yes\"", Actor{"person:ada"}, {});
         any = true;
       }
     for (const auto& approval : run.approvals)
       if (approval.status == ApprovalStatus::requested)
         for (const char* person : {"person:one", "person:two", "person:three"}) {
-          engine_->command(run.tenant, id, ResolveApproval{approval.id, true, Actor{person}, {}}, {});
+          asked().command(run.tenant, id, ResolveApproval{approval.id, true, Actor{person}, {}}, {});
           any = true;
         }
   }
@@ -403,7 +454,7 @@ void World::settle_down() {
     flush();
     if (std::ranges::all_of(checker_.runs(), [](auto& entry) { return entry.second.ended(); })) return;
     // A little late at times, as a loaded machine would be.
-    if (!any) clock_.pass(std::max(Duration(dice_.percent(50) ? 1 : 20'000), engine_->next_wakeup() - clock_.now()));
+    if (!any) pass_time(std::max(Duration(dice_.percent(50) ? 1 : 20'000), engine_->next_wakeup() - clock_.now()));
   }
   for (const auto& [id, run] : checker_.runs())
     demand(run.ended(), "every run ends once faults stop",

@@ -1,6 +1,10 @@
 // One world: a virtual clock, a disk that can lose power, the real engine on the real store, people who want things,
 // workers who do them more or less well. All of it is drawn from one seed.
 //
+// Where the journal is (ground.h) makes no difference to what people and workers do. On a database that several servers
+// could write to, what must happen at once on a disk may take the engine a look around, so there it is only checked that
+// it happens in the end.
+//
 // A world drives the engine as Runtime does, without threads: commands, advance, take a turn; later commit some of
 // the turns that were taken, and release them. Between any two of these the process may die.
 #pragma once
@@ -13,16 +17,18 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/losses.h"
 #include "simulator/actions.h"
 #include "simulator/checker.h"
 #include "simulator/dice.h"
 #include "simulator/failure.h"
+#include "simulator/ground.h"
 #include "simulator/hands.h"
 #include "simulator/trace.h"
-#include "store/crash_vfs.h"
-#include "store/sqlite/sqlite_store.h"
 
 namespace pawl::simulator {
+
+inline constexpr Instant beginning{1'800'000'000'000};
 
 class VirtualClock : public Clock {
  public:
@@ -30,13 +36,12 @@ class VirtualClock : public Clock {
   void pass(Duration span) { now_ = now_ + span; }
 
  private:
-  Instant now_{1'800'000'000'000};
+  Instant now_ = beginning;
 };
 
 class World {
  public:
-  // `empty` is a disk with an empty database on it: making one for every world would take longer than the world.
-  World(std::uint64_t seed, const test::CrashDisk::Image& empty, bool keep_lines);
+  World(std::uint64_t seed, const MakeGround& make_ground, bool keep_lines);
   ~World();
 
   // The whole history. Throws Broken.
@@ -69,11 +74,17 @@ class World {
   void set_up();
   void one_step();
   void pass_time();
+  void pass_time(Duration span);
   void take_turn();
   void commit(std::size_t count);
+  void commit_shared();
+  void learn_runs();
+  void recover(std::size_t in_doubt);
+  void read_journal(const TakenTurn& taken);
+  // A request comes in.
+  Engine& asked();
   void release(TakenTurn& taken);
   void arm_a_fault();
-  void disarm();
   void die(std::size_t in_doubt);
   void settle_down();
   bool serve_everyone();
@@ -103,6 +114,8 @@ class World {
 
   // What workers do (workers.cc).
   void make_hands();
+  // In-process workers are called by their server's number, where it has one.
+  void name_hands();
   void register_hand(Hand& hand);
   void remove_hand(Hand& hand);
   void offer(Hand& hand, int slots);
@@ -148,24 +161,24 @@ class World {
   Habits habits_;
   ToolCatalog tools_;
   VirtualClock clock_;
-  test::CrashDisk disk_;
-  SqliteOptions store_options_;
+  std::unique_ptr<Ground> ground_;
   EngineLimits limits_;
   Target target_;
   Checker checker_;
   std::vector<std::unique_ptr<Hand>> hands_;
 
   // The process; gone between its death and the next open().
-  std::unique_ptr<SqliteStore> store_;
+  std::unique_ptr<Store> store_;
   std::unique_ptr<Random> engine_random_;
   std::unique_ptr<Engine> engine_;
   std::deque<TakenTurn> pending_;
+  Losses losses_;
 
   bool faults_ = true;
   bool winding_down_ = false;
   bool releasing_ = false;
   std::uint64_t releasing_turn_ = 0;
-  int replies_owed_ = 0;  // by the turn that is being filled
+  int replies_owed_ = 0;  // by the turn that is being filled; on a shared ground by all of them
   int replies_released_ = 0;
   std::uint64_t turn_number_ = 0;
   int step_ = 0;
@@ -176,9 +189,6 @@ class World {
   std::set<std::tuple<RunId, StepId, std::uint64_t>> granted_;
   std::map<TenantId, std::vector<KeyId>> keys_;
 };
-
-// An empty database.
-test::CrashDisk::Image make_empty_disk();
 
 template <class Line>
 void World::note(Line&& line) {
@@ -191,7 +201,7 @@ Reply<T> World::expect(Check check) {
   return [this, check = std::move(check)](std::expected<T, Refusal> answer) mutable {
     demand(releasing_, "no answer before the commit is durable",
            "an answer came while its turn was not being released");
-    ++replies_released_;
+    ground_->is_shared() ? --replies_owed_ : ++replies_released_;
     check(answer);
   };
 }

@@ -520,6 +520,55 @@ TEST_P(StoreSuite, a_list_of_approvals_goes_on_behind_any_of_them_whatever_becam
   EXPECT_TRUE(store_->list_approvals(zeta, {.before = all[0], .limit = 10}).empty());
 }
 
+// Receipts
+
+ReceiptRow receipt(const RunFold& fold, std::uint64_t ordinal, ReceiptStatus status, const std::string& key) {
+  return {fold.row.tenant, ReceiptId{derive_id(fold.row.id.bits, ordinal)}, fold.row.id, status, key};
+}
+
+TEST_P(StoreSuite, receipts_come_back_with_their_keys_and_by_their_status) {
+  RunFold fold = new_run(acme, 1), other = new_run(zeta, 2);
+  const std::string own = fold.row.id.str() + ":pay";
+  fold.receipts = {receipt(fold, 1, ReceiptStatus::intended, own), receipt(fold, 2, ReceiptStatus::in_doubt, "sn:1"),
+                   receipt(fold, 3, ReceiptStatus::failed, fold.row.id.str())};
+  other.receipts = {receipt(other, 1, ReceiptStatus::succeeded, "sn:1")};
+  commit_run(fold);
+  commit_run(other);
+  for (const ReceiptRow& row : fold.receipts) EXPECT_EQ(store_->find_receipt(acme, row.id), row) << row.key;
+  EXPECT_EQ(store_->find_receipt(zeta, fold.receipts[0].id), std::nullopt);
+  auto all = store_->list_receipts(acme, {.limit = 10});
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_TRUE(std::ranges::is_sorted(all, std::greater{}, &ReceiptRow::id)) << "newest first";
+  EXPECT_EQ(store_->list_receipts(acme, {.before = all[0].id, .limit = 1}), std::vector{all[1]});
+  EXPECT_EQ(store_->list_receipts(acme, {.status = ReceiptStatus::in_doubt, .limit = 10}),
+            std::vector{fold.receipts[1]});
+  EXPECT_EQ(store_->list_receipts(acme, {.status = ReceiptStatus::intended, .limit = 10}),
+            std::vector{fold.receipts[0]});
+
+  RunFold next = later(fold, 1, RunStatus::success);
+  next.receipts = {receipt(fold, 1, ReceiptStatus::succeeded, own)};
+  commit_run(next);
+  reopen();
+  EXPECT_EQ(store_->find_receipt(acme, fold.receipts[0].id), next.receipts[0]);
+}
+
+TEST_P(StoreSuite, an_effect_is_found_by_a_key_that_any_run_could_use) {
+  RunFold fold = new_run(acme, 1), again = new_run(acme, 2);
+  fold.receipts = {receipt(fold, 1, ReceiptStatus::failed, "sn:1"), receipt(fold, 2, ReceiptStatus::intended, "sn:1"),
+                   receipt(fold, 3, ReceiptStatus::succeeded, "sn:2")};
+  commit_run(fold);
+  EXPECT_EQ(store_->find_effects(acme, "sn:1"), std::vector{fold.receipts[1]}) << "what failed does not hold it";
+  EXPECT_TRUE(store_->find_effects(zeta, "sn:1").empty());
+  EXPECT_TRUE(store_->find_effects(acme, "sn:3").empty());
+  RunFold next = later(fold, 1, RunStatus::running);
+  next.receipts = {receipt(fold, 2, ReceiptStatus::failed, "sn:1")};
+  commit_run(next);
+  EXPECT_TRUE(store_->find_effects(acme, "sn:1").empty());
+  again.receipts = {receipt(again, 1, ReceiptStatus::in_doubt, "sn:1")};
+  commit_run(again);
+  EXPECT_EQ(store_->find_effects(acme, "sn:1"), again.receipts);
+}
+
 // Tenants, workflows, starts
 
 TEST_P(StoreSuite, tenants_come_back_as_they_were) {

@@ -93,16 +93,22 @@ void Chronicle::add_run(const StreamPart& part) {
   demand(part.first_seq == run.seq + 1, "streams are gapless", [&] {
     return id.str() + ": event " + std::to_string(part.first_seq) + " follows " + std::to_string(run.seq);
   });
-  std::size_t before = running_steps(run);
+  std::vector<StepId> claimed;
   for_each_line(part.lines, [&](std::string_view line) {
     auto event = parse_run_event(line);
     demand(event.has_value(), "events can be read", [&] { return event.error(); });
+    if (const auto* step = std::get_if<StepClaimed>(&event->payload); step && step->trigger == StepTrigger::claim)
+      claimed.push_back(step->step);
     auto evolved = evolve_checked(run, *event);
     demand(evolved.has_value(), "every move is legal", [&] { return id.str() + ": " + evolved.error(); });
     statuses_[id].push_back(run.status);
   });
   for (const std::string& problem : check_run(run)) demand(false, "runs are sound", id.str() + ": " + problem);
-  if (running_steps(run) > before) claimed_.push_back(id);
+  // What is taken again from a worker that was lost was counted all the time.
+  if (std::ranges::any_of(claimed, [&](const StepId& step) {
+        return run.steps[*run.workflow->find(step)].status == StepStatus::running;
+      }))
+    claimed_.push_back(id);
 }
 
 void Chronicle::check_caps(const Run& claimed) const {

@@ -123,7 +123,7 @@ void Batch::add_meters() {
     if (found != chains_.end()) found->second.starts = 1;
   }
   for (const auto& [key, chain] : chains_)
-    if (chain.starts > 0 || chain.folds.back()->leases != chain.folds.front()->leases_before) {
+    if (chain.starts > 0 || chain.claims() > 0 || chain.folds.back()->leases != chain.folds.front()->leases_before) {
       meters_[{key.tenant, {}}];
       meters_[{key.tenant, chain.folds.back()->row.workflow}];
     }
@@ -150,7 +150,7 @@ void Batch::write(const RunChain& chain) {
   runs_.u64(row.seq).hash(row.head).u64(row.revision).bytes(row.snapshot);
   runs_.i16(static_cast<int>(row.status));
   row.due_at == end_of_time ? runs_.null(type::int8) : runs_.i64(row.due_at.ms);
-  runs_.flag(row.leased).i32(last.leases).i32(first.leases_before);
+  runs_.flag(row.leased).i32(last.leases).i32(first.leases_before).i32(chain.claims());
   runs_.i64(row.created_at.ms).i64(row.updated_at.ms).i32(row.version);
   runs_.text(row.workflow.text).text(row.workspace.text).text(row.error_code);
   runs_.i16(static_cast<int>(row.phase.value_or(RunPhase::plain)));

@@ -36,6 +36,11 @@ class Batch {
     std::vector<const RunFold*> folds;
     int place = 0;
     int starts = 0;
+    int claims() const {
+      int sum = 0;
+      for (const RunFold* fold : folds) sum += fold->claims;
+      return sum;
+    }
   };
   struct TenantChain {
     std::vector<const TenantFold*> folds;

@@ -25,7 +25,7 @@ CREATE TYPE pawl.run_write AS (
   tenant uuid, id uuid,
   follows_seq bigint, follows bytea, follows_revision bigint,
   seq bigint, head bytea, revision bigint, snapshot bytea,
-  status smallint, due_at bigint, leased boolean, leases integer, leases_before integer,
+  status smallint, due_at bigint, leased boolean, leases integer, leases_before integer, claims integer,
   created_at bigint, updated_at bigint, version integer, workflow text, workspace text, error_code text, phase smallint,
   first_seq bigint, lines bytea,
   was_ready boolean, ready_steps integer[],
@@ -167,12 +167,15 @@ BEGIN
       FOR UPDATE OF r) fitting;
     -- Those that give room back come first.
     FOR v_row IN
-      SELECT w.ordinality AS place, w.leases - w.leases_before AS growth, w.starts, w.tenant_meter, w.workflow_meter
+      SELECT w.ordinality AS place, w.leases - w.leases_before AS growth, w.claims, w.starts, w.tenant_meter,
+        w.workflow_meter
       FROM unnest(p_runs) WITH ORDINALITY w
-      WHERE (w.leases <> w.leases_before OR w.starts > 0) AND (w.ordinality > p_existing OR w.ordinality = ANY(v_fits))
+      WHERE (w.leases <> w.leases_before OR w.claims > 0 OR w.starts > 0) AND (w.ordinality > p_existing OR w.ordinality = ANY(v_fits))
       ORDER BY w.leases > w.leases_before, w.ordinality
     LOOP
-      IF (v_row.growth > 0 AND (v_room[v_row.tenant_meter] < v_row.growth OR v_room[v_row.workflow_meter] < v_row.growth))
+      -- Also one that takes what it gives back: under a cap that was lowered there may be no room for it.
+      IF ((v_row.growth > 0 OR v_row.claims > 0)
+          AND (v_room[v_row.tenant_meter] < v_row.growth OR v_room[v_row.workflow_meter] < v_row.growth))
         OR (v_row.starts > 0 AND (v_pace[v_row.tenant_meter] < v_row.starts OR v_pace[v_row.workflow_meter] < v_row.starts))
       THEN
         v_capped := v_capped || v_row.place::integer;

@@ -258,6 +258,8 @@ std::vector<WorkflowRow> PostgresStore::workflows_of(TenantId tenant) {
   return workflows;
 }
 
+Position PostgresStore::newest_position() { return wander(postgres::newest_position, {}).u64(0, 0); }
+
 Position PostgresStore::last_position() { return wander(postgres::last_position, {}).u64(0, 0); }
 
 std::vector<Tenant> PostgresStore::tenants() {

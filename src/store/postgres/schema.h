@@ -215,7 +215,9 @@ $$;
 static_assert(static_cast<int>(ReceiptStatus::intended) == 0 && static_cast<int>(ReceiptStatus::succeeded) == 1 &&
               static_cast<int>(ReceiptStatus::in_doubt) == 3 && enum_count<ReceiptStatus> == 5);
 
-inline constexpr std::array migrations{migration_1, migration_2, migration_3};
+inline constexpr const char* migration_4 = "-- Functions only.\n";
+
+inline constexpr std::array migrations{migration_1, migration_2, migration_3, migration_4};
 inline constexpr int schema_version = static_cast<int>(migrations.size());
 
 }  // namespace pawl::postgres

@@ -10,6 +10,8 @@ namespace pawl::postgres {
 // The journal's edge: every transaction before it is over, whichever way.
 #define PAWL_EDGE "(SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint + origin FROM pawl.journal)"
 
+inline constexpr const char* newest_position =
+    "SELECT coalesce((SELECT position FROM pawl.events ORDER BY position DESC LIMIT 1), 0)";
 inline constexpr const char* last_position =
     "SELECT coalesce((SELECT position FROM pawl.events WHERE position < " PAWL_EDGE
     " ORDER BY position DESC LIMIT 1), 0)";

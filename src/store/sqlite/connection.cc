@@ -184,6 +184,7 @@ sqlite3_stmt* Cursor::raw() const { return statement_.raw_; }
 std::int64_t Cursor::i64(int column) const { return sqlite3_column_int64(raw(), column); }
 
 bool Cursor::is_null(int column) const { return sqlite3_column_type(raw(), column) == SQLITE_NULL; }
+bool Cursor::is_blob(int column) const { return sqlite3_column_type(raw(), column) == SQLITE_BLOB; }
 
 std::string_view Cursor::bytes(int column) const {
   const void* data = sqlite3_column_blob(raw(), column);

@@ -109,6 +109,7 @@ class Cursor {
   int i32(int column) const { return static_cast<int>(i64(column)); }
   bool flag(int column) const { return i64(column) != 0; }
   bool is_null(int column) const;
+  bool is_blob(int column) const;
   std::string_view bytes(int column) const;
   std::string text(int column) const { return std::string(bytes(column)); }
   Instant instant(int column) const { return {i64(column)}; }

@@ -84,6 +84,7 @@ void migrate(Connection& connection, int version) {
     note_phases(connection);
   }
   if (version < 4) connection.execute(create_version_4);
+  if (version < 5) connection.execute(create_version_5);
   transaction.commit();
 }
 

@@ -205,8 +205,11 @@ namespace {
 
 std::vector<ReceiptRow> read_receipts(TenantId tenant, Cursor rows) {
   std::vector<ReceiptRow> out;
-  while (rows.next())
-    out.push_back({tenant, ReceiptId{rows.id(0)}, RunId{rows.id(1)}, rows.enumerator<ReceiptStatus>(2), rows.text(3)});
+  while (rows.next()) {
+    RunId run{rows.id(1)};
+    std::string key = rows.is_blob(3) ? run.str() + rows.text(3) : rows.text(3);
+    out.push_back({tenant, ReceiptId{rows.id(0)}, run, rows.enumerator<ReceiptStatus>(2), std::move(key)});
+  }
   return out;
 }
 

@@ -13,9 +13,9 @@
 namespace pawl::sqlite {
 
 inline constexpr int application_id = 0x7061776c;  // "pawl"
-inline constexpr int schema_version = 4;
-// Looking needs no migration from here on: versions 2 and 4 only add tables that are empty until then, and of version 3
-// there are statements without the column that it adds.
+inline constexpr int schema_version = 5;
+// Looking needs no migration from here on: versions 2 and 4 only add tables that are empty until then, of version 3
+// there are statements without the column that it adds, and version 5 changes an index.
 inline constexpr int schema_version_readable = 1;
 
 // Statuses are stored as their numbers, and indexes name them.
@@ -150,6 +150,15 @@ PRAGMA user_version = 4;
 static_assert(static_cast<int>(ReceiptStatus::intended) == 0 && static_cast<int>(ReceiptStatus::succeeded) == 1 &&
               static_cast<int>(ReceiptStatus::in_doubt) == 3 && enum_count<ReceiptStatus> == 5);
 
+inline constexpr const char* create_version_5 = R"sql(
+-- A key that is its run's own is stored as a BLOB, without the run's id that it begins with. Nobody looks for such a one in
+-- other runs, so it enters no index.
+DROP INDEX receipts_by_key;
+CREATE INDEX receipts_by_key ON receipts(tenant, key) WHERE status IN (0, 1, 3) AND typeof(key) = 'text';
+
+PRAGMA user_version = 5;
+)sql";
+
 // Frames.
 inline constexpr const char* insert_frame = "INSERT INTO frames(position, folded_before, parts) VALUES(?1, ?2, ?3)";
 inline constexpr const char* prune_frames = "DELETE FROM frames WHERE position < ?1";
@@ -248,7 +257,7 @@ inline constexpr const char* find_receipt = "SELECT id, run, status, key FROM re
 // By name: without figures about the tables SQLite takes the primary key, and walks all receipts of the tenant.
 inline constexpr const char* find_effects =
     "SELECT id, run, status, key FROM receipts INDEXED BY receipts_by_key "
-    "WHERE tenant = ?1 AND key = ?2 AND status IN (0, 1, 3)";
+    "WHERE tenant = ?1 AND key = ?2 AND status IN (0, 1, 3) AND typeof(key) = 'text'";
 inline constexpr const char* list_receipts =
     "SELECT id, run, status, key FROM receipts WHERE tenant = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3";
 inline constexpr const char* list_receipts_by_status =

@@ -21,6 +21,12 @@ std::optional<std::int64_t> stored_due(Instant due_at) {
   return due_at == end_of_time ? std::nullopt : std::optional(due_at.ms);
 }
 
+// What follows the run's id in a key that is its own.
+std::optional<std::string_view> own_key(const ReceiptRow& row) {
+  if (owner_of_key(row.key) != row.run) return std::nullopt;
+  return std::string_view(row.key).substr(row.key.find(':'));
+}
+
 }  // namespace
 
 Writer::Writer(Connection& connection, WriterLimits limits)
@@ -201,8 +207,12 @@ void Writer::put(const ApprovalRow& row) {
 }
 
 void Writer::put(const ReceiptRow& row) {
-  put_receipt_.run(IdBytes(row.tenant.bits), IdBytes(row.id.bits), IdBytes(row.run.bits), static_cast<int>(row.status),
-                   std::string_view(row.key));
+  IdBytes tenant(row.tenant.bits), id(row.id.bits), run(row.run.bits);
+  auto status = static_cast<int>(row.status);
+  if (auto own = own_key(row))
+    put_receipt_.run(tenant, id, run, status, Blob{*own});
+  else
+    put_receipt_.run(tenant, id, run, status, std::string_view(row.key));
 }
 
 void Writer::put_starts(const Frame& frame) {
