@@ -384,6 +384,8 @@ void Engine::look_around() {
       for (StepIndex i = 0; i < run.steps.size(); ++i) {
         Step& step = run.steps[i];
         Duration term = run.definition(i).lease;
+        // A remote worker's is its own to extend.
+        if (!step.lease_owner.text.starts_with(local_worker_prefix) || !find_worker(step.lease_owner)) continue;
         if (resident->lease_marks[i] != LeaseMark::counted || step.lease_expires_at - now > term / 2) continue;
         step.lease_expires_at = now + term;
         rewrite(*resident);

@@ -8,21 +8,13 @@ import json
 import os
 import pathlib
 import shutil
-import signal
 import subprocess
 import tempfile
 import unittest
 
+from killing import KILLED, KILLING, PAWL, STRIDE, TIMEOUT_S
+
 CHILD = os.environ["GATE_CHILD"]
-PAWL = os.environ["PAWL"]
-FAILING_DISK = os.environ["FAILING_DISK"]
-# Under AddressSanitizer its runtime would like to be the first library.
-KILLING = {"LD_PRELOAD": FAILING_DISK,
-           "ASAN_OPTIONS": "verify_asan_link_order=0:" + os.environ.get("ASAN_OPTIONS", "")}
-TIMEOUT_S = 120
-KILLED = -signal.SIGKILL
-# Killed before every call to the disk, unless told otherwise: every so many.
-STRIDE = int(os.environ.get("GATE_STRIDE", 1))
 
 
 class Faults(unittest.TestCase):

@@ -9,20 +9,13 @@ import json
 import os
 import pathlib
 import shutil
-import signal
 import subprocess
 import tempfile
 import threading
 import unittest
 
-PAWL = os.environ["PAWL"]
-FAILING_DISK = os.environ["FAILING_DISK"]
-KILLING = {"LD_PRELOAD": FAILING_DISK,
-           "ASAN_OPTIONS": "verify_asan_link_order=0:" + os.environ.get("ASAN_OPTIONS", "")}
-TIMEOUT_S = 120
-KILLED = -signal.SIGKILL
-# Killed before every call to the disk, unless told otherwise: every so many.
-STRIDE = int(os.environ.get("GATE_STRIDE", 1))
+from killing import KILLED, KILLING, PAWL, STRIDE, TIMEOUT_S
+
 EXIT_WAITING = 5
 
 # Where in a call the one who makes it is killed.

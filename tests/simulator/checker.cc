@@ -72,11 +72,12 @@ void Checker::turn_is_durable(const TakenTurn& taken) {
   check_idle_hands(taken);
 }
 
-void Checker::commit_is_durable(std::string_view parts, const TakenTurn& taken) {
+void Checker::commit_is_durable(std::string_view parts, const TakenTurn& taken, Instant now) {
+  committed_at_ = now;
   apply(parts, taken);
   // Several servers hold to a cap from the commit that sets it on.
   auto settle = [&](Limits& limits) {
-    if (limits.is_new && limits.paced_since != end_of_time) limits.paced_since = taken.at;
+    if (limits.is_new && limits.paced_since != end_of_time) limits.paced_since = now;
   };
   for (auto& [id, tenant] : tenants_) {
     settle(tenant.limits);
@@ -229,8 +230,9 @@ void Checker::check_pace(const Start& start) const {
   auto check = [&](const Limits& limits, const WorkflowName* workflow) {
     if (!limits.caps.max_runs_per_min || (is_shared_ && limits.is_new)) return;
     // Starts from before there was a cap are not counted against it.
-    Instant after = std::max(start.at - minute, limits.paced_since);
-    auto count = count_starts(start.tenant, workflow, after, start.at, true);
+    Instant until = is_shared_ ? committed_at_ : start.at;
+    Instant after = std::max(until - minute, limits.paced_since);
+    auto count = count_starts(start.tenant, workflow, after, until, true);
     demand(count <= static_cast<std::size_t>(*limits.caps.max_runs_per_min), "max_runs_per_min holds", [&] {
       return std::to_string(count) + " starts of " + (workflow ? workflow->text : start.tenant.str()) +
              " within a minute";

@@ -43,7 +43,7 @@ class Checker {
   // was left undone that could have been done.
   void turn_is_durable(const TakenTurn& turn);
   // Of a store with several servers: what it took of a turn.
-  void commit_is_durable(std::string_view parts, const TakenTurn& turn);
+  void commit_is_durable(std::string_view parts, const TakenTurn& turn, Instant now);
 
   // The process died, and a new one recovered at this moment.
   void process_restarted(Instant now);
@@ -139,6 +139,7 @@ class Checker {
   const ToolCatalog& tools_;
   const Target& target_;
   const bool is_shared_;
+  Instant committed_at_;  // of what is looked at: several servers pace starts by the database's clock
   Position position_ = 0;
   std::map<TenantId, TenantModel> tenants_;
   std::map<RunId, RunModel> runs_;

@@ -305,7 +305,7 @@ void World::commit_shared() {
 void World::read_journal(const TakenTurn& taken) {
   for (const KeptFrame& frame : ground_->read_on()) {
     note([&] { return "commit of turn " + std::to_string(taken.number) + list_events(frame.parts); });
-    checker_.commit_is_durable(frame.parts, taken);
+    checker_.commit_is_durable(frame.parts, taken, clock_.now());
   }
 }
 

@@ -14,6 +14,7 @@
 
 #include "tools/agent_session.h"
 #include "tools/agent_stream.h"
+#include "tools/processes.h"
 #include "tools/try_tool.h"
 
 namespace pawl {
@@ -21,19 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using boost::json::object;
-
-bool is_running(pid_t pid) {
-  std::ifstream stat(fmt::format("/proc/{}/stat", pid));
-  const std::string text((std::istreambuf_iterator<char>(stat)), {});
-  return !text.empty() && !text.contains(") Z ") && !text.contains(") X ");
-}
-
-std::vector<pid_t> pids_in(const fs::path& file) {
-  std::ifstream text(file);
-  std::vector<pid_t> pids;
-  for (pid_t pid; text >> pid;) pids.push_back(pid);
-  return pids;
-}
 
 std::string text_in(const Json& value, std::string_view key) {
   const Json* found = value.is_object() ? value.get_object().if_contains(key) : nullptr;

@@ -13,6 +13,7 @@
 #include <initializer_list>
 #include <set>
 
+#include "tools/processes.h"
 #include "tools/try_tool.h"
 
 namespace pawl {
@@ -32,19 +33,6 @@ object script(std::string_view text) { return command({"sh", "-c", text}); }
 object with(object input, std::string_view key, Json value) {
   input[key] = std::move(value);
   return input;
-}
-
-bool is_running(pid_t pid) {
-  std::ifstream stat(fmt::format("/proc/{}/stat", pid));
-  const std::string text((std::istreambuf_iterator<char>(stat)), {});
-  return !text.empty() && !text.contains(") Z ") && !text.contains(") X ");
-}
-
-std::vector<pid_t> pids_in(const fs::path& file) {
-  std::ifstream text(file);
-  std::vector<pid_t> pids;
-  for (pid_t pid; text >> pid;) pids.push_back(pid);
-  return pids;
 }
 
 std::size_t open_descriptors() {
