@@ -2,12 +2,11 @@
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 #include <iterator>
-#include <map>
 #include <set>
 
 #include "api/api.h"
-#include "core/snapshot.h"
 #include "crypto/sha256.h"
+#include "store/standings.h"
 #include "store/stream.h"
 
 namespace pawl::api {
@@ -204,7 +203,8 @@ struct Wanted {
 };
 
 Wanted read_filter(const Call& call) {
-  call.query.only({"status", "sub_state", "provider", "provider_state", "retry_count_min", "workflow", "workspace", "since", "q", "limit", "cursor", "vocabulary"});
+  call.query.only({"status", "sub_state", "provider", "provider_state", "retry_count_min", "workflow", "workspace",
+                   "since", "q", "limit", "cursor", "vocabulary"});
   Wanted out;
   out.vocabulary = call.vocabulary();
   out.filter.limit = call.query.number("limit", page_usual, page_max);
@@ -253,22 +253,6 @@ bool fits(const RunRow& row, const Wanted& wanted) {
   const std::string& text = wanted.text;
   return text.empty() || row.id.str().find(text) != std::string::npos ||
          row.workflow.text.find(text) != std::string::npos || row.error_code.find(text) != std::string::npos;
-}
-
-using Standings = std::map<RunId, RunStanding>;
-
-// What rows do not have and their snapshots do; one look for rows that stand together.
-Standings standings_of(Store& store, TenantId tenant, const std::vector<RunRow>& rows) {
-  Standings out;
-  if (rows.empty()) return out;
-  auto take = [&](const RunRow& loaded) {
-    if (auto standing = read_standing(loaded.snapshot)) out.emplace(loaded.id, std::move(*standing));
-  };
-  for (const RunRow& loaded : store.load_from(tenant, rows.back().id, rows.size())) take(loaded);
-  for (const RunRow& row : rows)
-    if (!out.contains(row.id))
-      if (auto loaded = store.load(tenant, row.id)) take(*loaded);
-  return out;
 }
 
 bool fits(const Standings& standings, RunId run, const Wanted& wanted) {
