@@ -32,8 +32,8 @@ class S3Artifacts final : public Artifacts {
     const std::string sum = "x-amz-content-sha256: " + sha256(bytes).hex();
     const std::string token = "x-amz-security-token: " + options_.access.session_token;
     curl_slist* lines = curl_slist_append(nullptr, sum.c_str());
+    // No "expect:", which would keep libcurl from waiting for a "100 Continue": it signs that line and does not send it.
     lines = curl_slist_append(lines, "content-type: application/zip");
-    lines = curl_slist_append(lines, "expect:");
     if (!options_.access.session_token.empty()) lines = curl_slist_append(lines, token.c_str());
     std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(lines, curl_slist_free_all);
     std::string answer;
