@@ -18,6 +18,11 @@ constexpr std::size_t live_page = 500;
 // Looking takes at most a quarter of the time.
 constexpr int looking_share = 4;
 constexpr Duration pause_max = std::chrono::seconds(30);
+// Who takes over looks back so far, and through so many, for what its predecessor had not stopped for good.
+constexpr Duration away_max = std::chrono::hours(24);
+constexpr std::size_t ended_rows_max = 100'000;
+constexpr std::size_t unknown_max = 50;
+constexpr std::size_t unknown_bytes_max = 64;
 
 bool contains(std::string_view line, std::string_view text) { return line.find(text) != line.npos; }
 
@@ -27,7 +32,8 @@ Carried carried_of(const Run& run) {
           .target = run.workflow->target,
           .key = run.workflow->target.key.empty() ? std::string() : render_target_key(run).value_or(""),
           .input = run.input,
-          .id = run.foreign->id};
+          .id = run.foreign->id,
+          .ended_at = run.finished_at};
 }
 
 std::shared_ptr<const Diagnostic> diagnosed(std::string_view code, std::string message, Instant now) {
@@ -206,6 +212,26 @@ void Carrier::find_live() {
         filter.before = rows.back().id;
       }
     }
+    find_stopping(tenant);
+  }
+}
+
+// A cancel is heeded by whoever likes to. What had to follow where it was not was known to a process that is gone.
+void Carrier::find_stopping(TenantId tenant) {
+  const Duration takes = client_.stopping_takes();
+  if (takes == Duration()) return;
+  const Instant since = clock_.now() - takes - away_max;
+  for (RunStatus status : {RunStatus::canceled, RunStatus::timeout}) {
+    RunFilter filter;
+    filter.status = status;
+    filter.limit = live_page;
+    for (std::size_t looked_at = 0; looked_at < ended_rows_max; looked_at += filter.limit) {
+      auto rows = store_.list_runs(tenant, filter);
+      for (const RunRow& row : rows)
+        if (row.updated_at >= since && is_carried(tenant, row)) to_stop_.insert({tenant, row.id});
+      if (rows.size() < filter.limit) break;
+      filter.before = rows.back().id;
+    }
   }
 }
 
@@ -371,14 +397,17 @@ void Carrier::look_again_and_again() {
   }
 }
 
-void Carrier::say_unknown(const std::string& word) {
+void Carrier::say_unknown(const std::string& said) {
+  std::string word = kept_text(said, unknown_bytes_max);
+  // Each is a line in the log and a metric for ever: somebody who talks nonsense gets no more than a few.
+  if (unknown_.size() >= unknown_max && !unknown_.contains(word)) word = "(others)";
   if (options_.unknown_state) options_.unknown_state(client_.provider(), word);
   if (unknown_.insert(word).second && options_.report)
     options_.report(fmt::format("{} says \"{}\" of a run, which no table knows: it is taken to be running",
                                 to_string(client_.provider()), word));
 }
 
-std::optional<ObserveRun> Carrier::meaning_of(const Sighting& sighting) {
+std::optional<ObserveRun> Carrier::news_in(const Sighting& sighting) {
   Watched& watched = watched_.at(sighting.run);
   if (!sighting.is_known) {
     // Not yet, perhaps; or a moment before it is seen everywhere. Nobody guesses how it ended.
@@ -394,24 +423,8 @@ std::optional<ObserveRun> Carrier::meaning_of(const Sighting& sighting) {
   }
   watched.missing_since.reset();
   if (sighting == watched.last) return std::nullopt;
-  const ProviderState* state = find_provider_state(client_.provider(), sighting.word, sighting.sign);
-  if (!state) say_unknown(sighting.word);
-  ObserveRun out{.state = sighting.word,
-                 .sub_state = state ? state->sub_state : SubState::running,
-                 .retries = sighting.retries,
-                 .next_retry_at = sighting.next_retry_at,
-                 .last_failure = sighting.last_failure,
-                 .output = sighting.output,
-                 .ends = state ? state->ends : std::nullopt};
-  const std::string why = sighting.failure.empty()
-                              ? fmt::format("{} says {}", to_string(client_.provider()), sighting.word)
-                              : sighting.failure;
-  if (out.ends == RunTrigger::fail) out.diagnostic = diagnosed("PROVIDER_RUN_FAILED", why, clock_.now());
-  if (out.ends == RunTrigger::time_out)
-    out.diagnostic = diagnosed("RUN_TIMEOUT", fmt::format("it timed out at {}: {}", to_string(client_.provider()), why),
-                               clock_.now());
-  if (out.ends == RunTrigger::cancel) out.reason = why;
-  return out;
+  if (!find_provider_state(client_.provider(), sighting.word)) say_unknown(sighting.word);
+  return meaning_of(client_.provider(), sighting, clock_.now());
 }
 
 void Carrier::note(const std::vector<Sighting>& seen) {
@@ -420,7 +433,7 @@ void Carrier::note(const std::vector<Sighting>& seen) {
   for (const Sighting& sighting : seen) {
     auto found = watched_.find(sighting.run);
     if (found == watched_.end()) continue;
-    auto meaning = meaning_of(sighting);
+    auto meaning = news_in(sighting);
     if (!meaning) continue;
     found->second.last = sighting;
     runtime_.post([tenant = found->second.tenant, run = sighting.run, meaning = std::move(*meaning), ended,

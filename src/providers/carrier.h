@@ -71,6 +71,7 @@ class Carrier final : public Follower {
   Runs take(std::set<Key>& set, std::vector<Key>& keys);
   void command(const std::vector<std::pair<Key, ObserveRun>>& commands);
   void find_live();
+  void find_stopping(TenantId tenant);
   bool is_carried(TenantId tenant, const RunRow& row);
   void hand_over(std::string& problem);
   void tell(std::string& problem);
@@ -81,8 +82,9 @@ class Carrier final : public Follower {
   void look_again_and_again();
   void take_changes();
   void note(const std::vector<Sighting>& seen);
-  std::optional<ObserveRun> meaning_of(const Sighting& sighting);
-  void say_unknown(const std::string& word);
+  // Nothing when it says what was known.
+  std::optional<ObserveRun> news_in(const Sighting& sighting);
+  void say_unknown(const std::string& said);
 
   Runtime& runtime_;
   Store& store_;

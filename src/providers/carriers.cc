@@ -11,7 +11,7 @@ std::set<Provider> CarriersOptions::providers() const {
 
 Carriers::Carriers(Runtime& runtime, Store& store, const Clock& clock, CarriersOptions options) {
   std::vector<std::unique_ptr<Client>> clients;
-  if (options.restate) clients.push_back(std::make_unique<RestateClient>(*options.restate, clock.now()));
+  if (options.restate) clients.push_back(std::make_unique<RestateClient>(*options.restate, clock));
   if (options.stepfunctions) clients.push_back(std::make_unique<StepFunctionsClient>(*options.stepfunctions));
   for (auto& client : clients) all_.push_back(std::make_unique<One>(std::move(client), runtime, store, clock, options));
 }

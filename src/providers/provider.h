@@ -7,11 +7,12 @@
 // start(), stop() and tell() are called by one thread at a time, and watch(), forget() and look() by one thread.
 #pragma once
 
-#include <functional>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/command.h"
 #include "core/run.h"
 
 namespace pawl::providers {
@@ -23,7 +24,8 @@ struct Carried {
   Target target;
   std::string key;  // the target's, for this run; empty when the workflow names none
   JsonText input;
-  std::string id;  // over there; empty until it was accepted
+  std::string id;    // over there; empty until it was accepted
+  Instant ended_at;  // here; of one that is to be stopped
 };
 
 // What became of a request.
@@ -75,6 +77,9 @@ class Client {
   virtual std::vector<Outcome> start(const std::vector<Carried>& runs) = 0;
   // What has ended already, or never began, is stopped.
   virtual std::vector<Outcome> stop(const std::vector<Carried>& runs) = 0;
+  // How long after its end here a run may still have to be stopped: for so long it is remembered by nobody but this
+  // process, and who comes after it asks once more.
+  virtual Duration stopping_takes() const { return {}; }
   virtual std::vector<Outcome> tell(const std::vector<Decided>& decided) = 0;
 
   // From any thread: nothing more is waited for.
@@ -85,6 +90,13 @@ class Client {
   // All that are watched, in as few requests as can be.
   virtual Look look() = 0;
 };
+
+// What a run becomes by what was seen of it. Of a word that provider_states does not have, nothing but that it runs.
+// Not for one that is not there.
+ObserveRun meaning_of(Provider provider, const Sighting& sighting, Instant now);
+
+// Somebody else's text, as it is kept: not too long, and UTF-8 whatever it was.
+std::string kept_text(std::string_view text, std::size_t bytes_max);
 
 // The text that a refusal carries over there: it names the approval, so that a run that fails by it is known to be
 // denied.

@@ -3,54 +3,27 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "core/time.h"
+#include "providers/restate_answers.h"
 
 namespace pawl::providers {
+
+using namespace restate;
+
 namespace {
 
 using boost::json::object;
 using Kind = Outcome::Kind;
 
-constexpr std::string_view columns =
-    "id, status, retry_count, next_retry_at, last_failure, completion_result, completion_failure, modified_at";
 // How far Restate's clock may be behind this one, for its first changes to be seen at once.
 constexpr Duration clocks_apart_max = std::chrono::minutes(10);
 constexpr std::size_t ids_a_query_max = 500;
 constexpr std::size_t ids_a_look_min = 50;
 constexpr std::size_t looks_a_round = 60;
-
-std::string text_in(const object& row, std::string_view key) {
-  const Json* value = row.if_contains(key);
-  return value && value->is_string() ? std::string(value->get_string()) : std::string();
-}
-
-// What Restate says of a request that it did not do.
-std::string message_of(const Response& response) {
-  if (response.status == 0) return response.problem;
-  auto value = parse_json(response.body);
-  std::string said = value && value->is_object() ? text_in(value->get_object(), "message") : std::string();
-  return fmt::format("{} {}", response.status, said.empty() ? response.body.substr(0, 200) : said);
-}
-
-bool may_be_asked_again(const Response& response) {
-  return response.status == 0 || response.status >= 500 || response.status == 429 || response.status == 408;
-}
-
-Outcome outcome_of(const Response& response, std::string done = {}) {
-  if (response.is_ok()) return {Kind::done, std::move(done)};
-  return {may_be_asked_again(response) ? Kind::unreachable : Kind::refused, "Restate: " + message_of(response)};
-}
-
-bool is_id(std::string_view text) {
-  auto is_plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  };
-  return text.starts_with("inv_") && std::ranges::all_of(text, is_plain);
-}
+constexpr std::size_t killed_a_look_max = 200;
 
 // Queries take no parameters, so what stands in one is quoted by hand.
 std::string sql_text(std::string_view text) {
@@ -59,44 +32,14 @@ std::string sql_text(std::string_view text) {
   return out + "'";
 }
 
-// Restate has one word for every end; how it ended stands beside it.
-std::string word_of(const object& row) {
-  std::string status = text_in(row, "status");
-  if (status != "completed") return status;
-  const std::string result = text_in(row, "completion_result");
-  if (result == "success") return status;
-  if (result != "failure") return "completed without a result";
-  const std::string failure = text_in(row, "completion_failure");
-  if (failure.starts_with("[409] Cancelled") || failure.starts_with("[409] canceled")) return "cancelled";
-  if (failure.starts_with("[409] killed")) return "killed";
-  return "failed";
-}
-
-Sighting read_row(const object& row, RunId run) {
-  Sighting out{.run = run, .word = word_of(row)};
-  out.last_failure = text_in(row, "last_failure");
-  if (auto end = out.last_failure.find('\n'); end != std::string::npos) out.last_failure.resize(end);
-  out.failure = text_in(row, "completion_failure");
-  if (out.word == "running" && !out.last_failure.empty()) out.sign = Sign::after_failure;
-  if (const Json* count = row.if_contains("retry_count"); count && count->is_int64() && count->get_int64() > 1)
-    out.retries = static_cast<int>(std::min<std::int64_t>(count->get_int64() - 1, INT32_MAX));
-  if (auto at = parse_time(text_in(row, "next_retry_at"))) out.next_retry_at = *at;
-  return out;
-}
-
-// An output is any bytes; what is JSON is kept as it is, other text as text.
-JsonText output_of(const std::string& body) {
-  if (body.size() > foreign_output_bytes_max) return "null";
-  if (parse_json(body)) return body;
-  std::string text;
-  append_json_string(text, body);
-  return parse_json(text) ? text : "null";
-}
-
 }  // namespace
 
-RestateClient::RestateClient(RestateOptions options, Instant now)
-    : options_(std::move(options)), acting_({}), looking_({}), modified_(print_time(now - clocks_apart_max)) {}
+RestateClient::RestateClient(RestateOptions options, const Clock& clock)
+    : options_(std::move(options)),
+      clock_(clock),
+      acting_({}),
+      looking_({}),
+      modified_(print_time(clock.now() - clocks_apart_max)) {}
 
 Request RestateClient::request(std::string method, std::string url, std::string body) const {
   Request out{.method = std::move(method), .url = std::move(url), .body = std::move(body)};
@@ -116,8 +59,7 @@ std::map<std::string, Outcome> RestateClient::find_kinds(const std::set<std::str
   std::map<std::string, Outcome> problems;
   auto responses = acting_.exchange(requests);
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    auto value = responses[i].is_ok() ? parse_json(responses[i].body) : std::unexpected(std::string());
-    const std::string kind = value && value->is_object() ? text_in(value->get_object(), "ty") : std::string();
+    const std::string kind = responses[i].is_ok() ? read_text(responses[i].body, "ty") : std::string();
     if (kind.empty())
       problems[asked[i]] = responses[i].is_ok()
                                ? Outcome{Kind::unreachable, "Restate does not say what " + asked[i] + " is"}
@@ -173,8 +115,7 @@ std::vector<Outcome> RestateClient::start(const std::vector<Carried>& runs) {
   }
   auto responses = acting_.exchange(requests);
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    auto value = responses[i].is_ok() ? parse_json(responses[i].body) : std::unexpected(std::string());
-    std::string id = value && value->is_object() ? text_in(value->get_object(), "invocationId") : std::string();
+    std::string id = responses[i].is_ok() ? read_text(responses[i].body, "invocationId") : std::string();
     out[asked[i]] = responses[i].is_ok() && !is_id(id)
                         ? Outcome{Kind::unreachable, "Restate took it and does not say as what"}
                         : outcome_of(responses[i], id);
@@ -213,8 +154,7 @@ std::vector<std::string> RestateClient::find_ids(const std::vector<Carried>& run
     }
     Response response =
         acting_.exchange(request("POST", options_.ingress + "/restate/lookup", boost::json::serialize(target)));
-    auto value = response.is_ok() ? parse_json(response.body) : std::unexpected(std::string());
-    if (value && value->is_object()) out.back() = text_in(value->get_object(), "invocationId");
+    if (response.is_ok()) out.back() = read_text(response.body, "invocationId");
     if (may_be_asked_again(response)) outcomes[i] = outcome_of(response);
   }
   return out;
@@ -237,7 +177,7 @@ std::vector<Outcome> RestateClient::stop(const std::vector<Carried>& runs) {
     out[asked[i]] = is_over ? Outcome{} : outcome_of(responses[i]);
     if (!responses[i].is_ok()) continue;
     std::lock_guard lock(mutex_);
-    to_kill_.emplace_back(std::chrono::steady_clock::now() + options_.kill_after, ids[asked[i]]);
+    to_kill_.emplace(runs[asked[i]].ended_at + options_.kill_after, ids[asked[i]]);
   }
   return out;
 }
@@ -328,22 +268,19 @@ std::string RestateClient::changes_query() const {
 
 void RestateClient::take_rows(const Response& response, const std::vector<std::string>& asked_for, Look& look,
                               std::set<std::string>& seen) {
-  auto value = response.is_ok() ? parse_json(response.body) : std::unexpected(std::string());
-  const Json* rows = value && value->is_object() ? value->get_object().if_contains("rows") : nullptr;
-  if (!rows || !rows->is_array()) {
+  auto rows = response.is_ok() ? read_rows(response.body) : std::nullopt;
+  if (!rows) {
     look.problem =
         "Restate: " + (response.is_ok() ? std::string("the answer to a query is none") : message_of(response));
     fresh_.insert(asked_for.begin(), asked_for.end());
     return;
   }
-  for (const Json& each : rows->get_array()) {
-    if (!each.is_object()) continue;
-    const object& row = each.get_object();
-    std::string id = text_in(row, "id");
-    auto watched = watched_.find(id);
-    if (std::string at = text_in(row, "modified_at"); at > modified_ && asked_for.empty()) modified_ = std::move(at);
-    if (watched == watched_.end() || !seen.insert(id).second) continue;
-    look.seen.push_back(read_row(row, watched->second.run));
+  for (Invocation& row : *rows) {
+    auto watched = watched_.find(row.id);
+    if (row.modified_at > modified_ && asked_for.empty()) modified_ = row.modified_at;
+    if (watched == watched_.end() || !seen.insert(row.id).second) continue;
+    row.sighting.run = watched->second.run;
+    look.seen.push_back(std::move(row.sighting));
   }
   for (const std::string& id : asked_for)
     if (!seen.contains(id))
@@ -370,21 +307,28 @@ void RestateClient::fetch_outputs(Look& look) {
       fresh_.insert(ids_.at(sighting.run));
       later.insert(sighting.run);
     } else {
-      sighting.output = responses[i].is_ok() ? output_of(responses[i].body) : "null";
+      sighting.output = responses[i].is_ok() ? read_output(responses[i].body) : "null";
     }
   }
   std::erase_if(look.seen, [&](const Sighting& each) { return later.contains(each.run); });
 }
 
 void RestateClient::kill_due() {
-  std::vector<Request> requests;
+  std::vector<std::pair<Instant, std::string>> due;
   {
     std::lock_guard lock(mutex_);
-    for (; !to_kill_.empty() && to_kill_.front().first <= std::chrono::steady_clock::now(); to_kill_.pop_front())
-      requests.push_back(
-          request("PATCH", fmt::format("{}/invocations/{}/kill", options_.admin, to_kill_.front().second)));
+    const Instant now = clock_.now();
+    for (auto it = to_kill_.begin(); it != to_kill_.end() && it->first <= now && due.size() < killed_a_look_max; ++it)
+      due.push_back(*it);
   }
-  looking_.exchange(requests);  // what has ended by now says so, and that is all
+  std::vector<Request> requests;
+  for (const auto& [at, id] : due)
+    requests.push_back(request("PATCH", fmt::format("{}/invocations/{}/kill", options_.admin, id)));
+  auto responses = looking_.exchange(requests);
+  std::lock_guard lock(mutex_);
+  // What has ended by now says so, and that is all.
+  for (std::size_t i = 0; i < due.size(); ++i)
+    if (!may_be_asked_again(responses[i])) to_kill_.erase(due[i]);
 }
 
 Look RestateClient::look() {

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/clock.h"
 #include "providers/provider.h"
 #include "providers/transport.h"
 
@@ -36,11 +37,13 @@ struct RestateOptions {
 
 class RestateClient final : public Client {
  public:
-  RestateClient(RestateOptions options, Instant now);
+  // The clock outlives it.
+  RestateClient(RestateOptions options, const Clock& clock);
 
   Provider provider() const override { return Provider::restate; }
   std::vector<Outcome> start(const std::vector<Carried>& runs) override;
   std::vector<Outcome> stop(const std::vector<Carried>& runs) override;
+  Duration stopping_takes() const override { return options_.kill_after; }
   std::vector<Outcome> tell(const std::vector<Decided>& decided) override;
   void give_up() override {
     acting_.stop();
@@ -70,6 +73,7 @@ class RestateClient final : public Client {
   void kill_due();
 
   RestateOptions options_;
+  const Clock& clock_;
   Transport acting_, looking_;
 
   // Of who starts.
@@ -84,7 +88,7 @@ class RestateClient final : public Client {
   std::string modified_;                 // the latest that was seen
 
   std::mutex mutex_;
-  std::deque<std::pair<std::chrono::steady_clock::time_point, std::string>> to_kill_;
+  std::set<std::pair<Instant, std::string>> to_kill_;  // when, and which invocation
 };
 
 }  // namespace pawl::providers

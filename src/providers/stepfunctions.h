@@ -1,16 +1,18 @@
 // AWS Step Functions: a state machine is executed under the run's id as its name.
 //
 //   start  StartExecution        the same name and input is the same execution
-//   look   ListExecutions        those that run, a page for many; for the others, and where there are few,
-//   DescribeExecution
+//   look   ListExecutions        those that run, a thousand a page (running_list.h)
+//          DescribeExecution     those that the list does not have, and where there are few of a state machine, all
 //          GetExecutionHistory   retries, and what is waited for: a few executions a look, those that moved last first
 //   stop   StopExecution
 //   tell   SendTaskSuccess, SendTaskFailure
 //
-// A call is a POST that libcurl signs. When AWS says that it is asked too often, nothing is asked for a while.
+// A call is a POST that libcurl signs. When AWS says that it is asked too often, nothing is asked for a while, and from
+// then on less often, until it has been content for long enough.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -19,6 +21,7 @@
 
 #include "providers/history.h"
 #include "providers/provider.h"
+#include "providers/running_list.h"
 #include "providers/transport.h"
 
 namespace pawl::providers {
@@ -48,35 +51,29 @@ class StepFunctionsClient final : public Client {
   struct Watched {
     Carried run;
     History history;
-    // When its history is worth a look again: soon after it moved, ever later while it does not.
-    std::chrono::steady_clock::time_point next_history;
+    // Whose turn it is: those whose history moved come again soon, the others ever later.
+    std::chrono::steady_clock::time_point history_read, history_due;
     std::chrono::steady_clock::duration pause{};
-    bool is_running = false;  // as it was last seen
+    std::uint64_t described = 0;  // by which look
+    bool is_running = false;      // as it was last seen
   };
-  // Executions that run, of one state machine. A page that is the same as before need not be read again.
   struct Machine {
     std::set<RunId> runs;
-    bool is_refused = false;  // it was not listed, and would not be
-    bool is_settled = false;  // all of them were among those that run, by the pages as they are
-    struct Page {
-      std::size_t hash = 0;
-      std::size_t bytes = 0;
-      std::string next;
-      std::vector<std::string> executions;
-    };
-    std::vector<Page> pages;
+    stepfunctions::RunningList list;
+    bool is_settled = false;  // all of them are in the list as it is
   };
 
   Request request(std::string_view operation, const Target& target, const Json& body) const;
   Outcome adopt(const Carried& run, const std::string& said);
-  // Brings the pages up to date; false when it could not. `is_same`: they are as they were.
-  bool list_running(const std::string& machine_arn, Machine& machine, bool& is_same, Look& look);
-  void describe(const std::vector<RunId>& runs, Look& look);
+  // Adds those of which the list does not say that they run.
+  void look_by_list(const std::string& arn, Machine& machine, std::vector<RunId>& to_describe, Look& look);
+  void describe(std::vector<RunId> runs, Look& look);
   Request history_request(const Watched& watched, const std::string& token = {}) const;
   // `response`: to the first of those requests.
   bool read_history(Watched& watched, Response response, Look& look);
   void read_histories(Look& look);
-  bool is_throttled(const Response& response, Look& look);
+  bool note_throttling(const Response& response, Look& look);
+  void keep_quiet();
   Sighting running(const Watched& watched) const;
 
   StepFunctionsOptions options_;
@@ -84,8 +81,10 @@ class StepFunctionsClient final : public Client {
 
   std::unordered_map<RunId, Watched> watched_;
   std::map<std::string, Machine> machines_;  // by ARN
-  std::chrono::steady_clock::time_point quiet_until_;
+  std::uint64_t looks_ = 0;
+  bool is_throttled_ = false;  // by the last look
   std::chrono::steady_clock::duration quiet_for_{};
+  std::chrono::steady_clock::time_point quiet_until_;
 };
 
 }  // namespace pawl::providers

@@ -111,7 +111,7 @@ class Restate:
             "RESTATE_WORKER__INVOKER__INACTIVITY_TIMEOUT": "1s",
             "RESTATE_DEFAULT_RETRY_POLICY__INITIAL_INTERVAL": "500ms",
             "RESTATE_DEFAULT_RETRY_POLICY__EXPONENTIATION_FACTOR": "2.0",
-            "RESTATE_DEFAULT_RETRY_POLICY__MAX_INTERVAL": "3s", "RESTATE_DEFAULT_RETRY_POLICY__MAX_ATTEMPTS": "5",
+            "RESTATE_DEFAULT_RETRY_POLICY__MAX_INTERVAL": "3s", "RESTATE_DEFAULT_RETRY_POLICY__MAX_ATTEMPTS": "6",
         })
         shutil.copy(SOURCES / "service.mjs", PARTS / "service.mjs")
         self.service = Process(["node", "service.mjs", str(self.service_port)], self.folder / "service.log", cwd=PARTS)
@@ -183,6 +183,11 @@ class Mangler:
 
 class ProviderCase(ApiCase):
     """A test of foreign runs."""
+
+    def pawl(self, *arguments):
+        """The command line, in the server's folder."""
+        return subprocess.run([PAWL, *arguments, "--data", self.data], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=TIMEOUT_S)
 
     def sub_states(self, run):
         """What the run was seen to do, in order, each once in a row."""

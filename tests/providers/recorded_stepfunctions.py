@@ -1,40 +1,14 @@
 """A server that speaks the wire protocol of Step Functions and says what AWS was recorded to say: idempotent starts, retries in
 the history, task tokens, throttling. It executes nothing; a test moves its executions. For what the emulator cannot do.
 """
-import hashlib
-import hmac
+import bisect
 import http.server
 import json
 import re
 import threading
 import time
 
-ACCESS, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
-
-
-def signature_problem(headers, body, method="POST", path="/"):
-    """What is wrong with the request's signature, by AWS's own description of how one is made."""
-    found = re.match(r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d+)/([^/]+)/([^/]+)/aws4_request, *SignedHeaders=([^,]+), *Signature=(\w+)",
-                     headers.get("Authorization", ""))
-    if not found:
-        return "MissingAuthenticationToken"
-    access, day, region, service, signed, signature = found.groups()
-    if access != ACCESS or service != "states":
-        return "UnrecognizedClientException"
-    if not {"host", "x-amz-date", "x-amz-target"} <= set(signed.split(";")):
-        return "IncompleteSignature"
-    if missing := [name for name in signed.split(";") if name not in headers]:
-        return f"SignedButNotSent.{missing[0]}"
-    canonical = "\n".join([method, path, "", *(f"{name}:{headers[name].strip()}" for name in signed.split(";")), "", signed,
-                           hashlib.sha256(body).hexdigest()])
-    to_sign = "\n".join(["AWS4-HMAC-SHA256", headers["X-Amz-Date"], f"{day}/{region}/{service}/aws4_request",
-                         hashlib.sha256(canonical.encode()).hexdigest()])
-    key = ("AWS4" + SECRET).encode()
-    for part in (day, region, service, "aws4_request"):
-        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
-    expected = hmac.new(key, to_sign.encode(), hashlib.sha256).hexdigest()
-    return None if hmac.compare_digest(expected, signature) else "InvalidSignatureException"
-
+from aws_signature import ACCESS, SECRET, signature_problem  # noqa: F401
 
 class Refused(Exception):
     def __init__(self, kind, message="", status=400):
@@ -47,11 +21,14 @@ class RecordedStepFunctions:
         self.lock = threading.RLock()
         self.executions = {}  # by ARN
         self.calls = []       # operation and body, in order
-        self.lists = {}       # pages, by what was asked
+        self.listed = {}      # what lists say of executions, by their number; by state machine and status
+        self.tokens = 0       # of lists, so many were made,
+        self.tokens_gone = 0  # and these are not valid any more
         self.told = []        # what became of task tokens
         self.gone_tokens = set()
         self.faults = []      # (operation, Refused) to be raised once each; or a function
         self.history_page = None
+        self.list_page = None
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -87,7 +64,7 @@ class RecordedStepFunctions:
     def answer(self, headers, body):
         operation = headers.get("X-Amz-Target", "").removeprefix("AWSStepFunctions.")
         try:
-            if problem := signature_problem(headers, body):
+            if problem := signature_problem(headers, body, "states"):
                 raise Refused(problem)
             request = json.loads(body)
             with self.lock:
@@ -113,8 +90,9 @@ class RecordedStepFunctions:
             raise Refused("ExecutionAlreadyExists", f"Execution Already Exists: '{arn}'")
         if not known:
             self.executions[arn] = known = {"executionArn": arn, "stateMachineArn": machine, "name": name, "status": "RUNNING",
-                                            "startDate": time.time(), "input": request["input"], "events": []}
-            self.lists.clear()
+                                            "startDate": time.time(), "input": request["input"], "events": [],
+                                            "number": len(self.executions)}
+            self.list_anew(known, "RUNNING")
             self.add(arn, "ExecutionStarted", 0)
         return {"executionArn": arn, "startDate": known["startDate"]}
 
@@ -124,24 +102,35 @@ class RecordedStepFunctions:
         return self.executions[arn]
 
     def DescribeExecution(self, request):
-        return {key: value for key, value in self.find(request["executionArn"]).items() if key != "events"}
+        return {key: value for key, value in self.find(request["executionArn"]).items()
+                if key not in ("events", "number")}
 
     def ListExecutions(self, request):
-        """The same bytes as before while nothing has changed, and at no cost: benchmarks are not about this server."""
-        asked = json.dumps(request)
-        if asked not in self.lists:
-            self.lists[asked] = json.dumps(self.list_executions(request)).encode()
-        return self.lists[asked]
+        """Newest first. A token says behind which execution a page begins, and is another one each time; that execution need
+        not run any more. What is listed of each is kept, so that a list costs little: benchmarks are not about this server.
+        """
+        of_status = self.listed.get((request["stateMachineArn"], request["statusFilter"]), {})
+        numbers = sorted(of_status, reverse=True)
+        at = 0
+        if "nextToken" in request:
+            found = re.fullmatch(r"behind-(\d+)-(\d+)", request["nextToken"])
+            if not found or int(found[2]) <= self.tokens_gone:
+                raise Refused("InvalidToken", f"Invalid Token: '{request['nextToken']}'")
+            at = bisect.bisect_right(numbers, -int(found[1]), key=lambda number: -number)
+        page = numbers[at:at + (self.list_page or request["maxResults"])]
+        out = b'{"executions":[' + b",".join(of_status[number] for number in page) + b"]"
+        if at + len(page) < len(numbers):
+            self.tokens += 1
+            out += b',"nextToken":"behind-%d-%d"' % (page[-1], self.tokens)
+        return out + b"}"
 
-    def list_executions(self, request):
-        of_machine = [e for e in self.executions.values()
-                      if e["stateMachineArn"] == request["stateMachineArn"] and e["status"] == request["statusFilter"]]
-        at, size = int(request.get("nextToken", 0)), request["maxResults"]
-        out = {"executions": [{key: e[key] for key in ("executionArn", "stateMachineArn", "name", "status", "startDate")}
-                              for e in of_machine[at:at + size]]}
-        if at + size < len(of_machine):
-            out["nextToken"] = str(at + size)
-        return out
+    def list_anew(self, execution, status):
+        """It has this status from now on."""
+        machine, number = execution["stateMachineArn"], execution["number"]
+        self.listed.get((machine, execution["status"]), {}).pop(number, None)
+        execution["status"] = status
+        shown = {key: execution[key] for key in ("executionArn", "stateMachineArn", "name", "status", "startDate")}
+        self.listed.setdefault((machine, status), {})[number] = json.dumps(shown).encode()
 
     def GetExecutionHistory(self, request):
         events = list(self.find(request["executionArn"])["events"])
@@ -156,8 +145,8 @@ class RecordedStepFunctions:
     def StopExecution(self, request):
         execution = self.find(request["executionArn"])
         if execution["status"] == "RUNNING":
-            self.lists.clear()
-            execution.update(status="ABORTED", stopDate=time.time(), error=request.get("error"), cause=request.get("cause"))
+            self.list_anew(execution, "ABORTED")
+            execution.update(stopDate=time.time(), error=request.get("error"), cause=request.get("cause"))
         return {"stopDate": execution["stopDate"]}
 
     def tell(self, kind, request):
@@ -187,8 +176,8 @@ class RecordedStepFunctions:
 
     def end(self, arn, status, **more):
         with self.lock:
-            self.lists.clear()
-            self.executions[arn].update(status=status, stopDate=time.time(), **more)
+            self.list_anew(self.executions[arn], status)
+            self.executions[arn].update(stopDate=time.time(), **more)
 
     def throttle(self, operation, times):
         with self.lock:

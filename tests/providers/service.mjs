@@ -35,6 +35,11 @@ const demo = restate.service({
       await ctx.run("ask", () => ask(pawlRun(ctx), input, { kind: "awakeable", address: id }));
       return { decided: await promise };
     },
+    stubborn: async (ctx) => {
+      for (;;) {
+        try { await ctx.sleep(60000); } catch { await ctx.run("noticed", () => {}); }
+      }
+    },
     hangs: async (ctx) => { await ctx.awakeable().promise; },
   },
 });

@@ -147,6 +147,42 @@ class RecordedScenarios(WithRecordedServer):
         for run in runs:
             self.run_status(run, "success")
 
+    def test_recorded_lists_of_many_pages_are_read_while_executions_begin_and_end(self):
+        self.aws.list_page = 7
+        self.publish(ship())
+        running, ended = [], []
+        for size in (60, 25, 1):
+            items = [{"workflow": "ship"}] * size
+            running += [item["id"] for item in self.ok(self.admin.post("/runs/batch", {"items": items})).json["items"]]
+            for run in running:
+                self.seen(run, lambda r: r["provider_state"] == "RUNNING", "seen")
+            for run in running[::5]:
+                self.aws.end(self.aws.arn_of(run), "SUCCEEDED", output="{}")
+                ended.append(run)
+            running = [run for run in running if run not in ended]
+            for run in ended:
+                self.run_status(run, "success")
+            with self.aws.lock:
+                self.aws.tokens_gone = self.aws.tokens
+        self.assertEqual({self.get_run(run)["status"] for run in running}, {"running"})
+        # What is listed is not asked for by itself, and there is no more of that than there were ends and beginnings.
+        self.assertGreater(self.aws.count("ListExecutions"), 10)
+        described = self.aws.count("DescribeExecution")
+        lists = self.aws.count("ListExecutions")
+        self.until(lambda: self.aws.count("ListExecutions"), lambda n: n > lists + 50, "looked at")
+        self.assertEqual(self.aws.count("DescribeExecution"), described)
+
+    def test_recorded_those_that_no_list_has_take_turns(self):
+        self.publish(ship())
+        items = [{"workflow": "ship"}] * 150
+        runs = [item["id"] for item in self.ok(self.admin.post("/runs/batch", {"items": items})).json["items"]]
+        for run in runs:
+            self.seen(run, lambda r: r["provider_state"] == "RUNNING", "seen")
+        for run in runs:
+            self.aws.end(self.aws.arn_of(run), "PENDING_REDRIVE")
+        for run in runs:
+            self.sub_state(run, "waiting")
+
 
 class RecordedFaults(WithRecordedServer):
     """Throttled, slow, away, talking nonsense or of the past."""
@@ -203,10 +239,10 @@ class RecordedFaults(WithRecordedServer):
         self.assertIn("StateMachineDoesNotExist", ended["diagnostic"]["message"])
 
     def test_recorded_nonsense_changes_nothing_and_the_deadline_ends_the_run(self):
-        run = self.start(ship(more="timeout: 3s"))["id"]
+        run = self.start(ship(more="timeout: 12s"))["id"]
         self.seen(run, lambda r: r["provider_state"], "seen")
         nonsense = [b"", b"<html>", b"[]", b"{}", b'{"status": 7}', b'{"status": null, "events": 1}', b"null"]
-        self.aws.faults += [("*", text) for text in nonsense * 200]
+        self.aws.faults += [("*", text) for text in nonsense * 2000]
         ended = self.terminal(run)
         self.assertEqual((ended["status"], ended["error_code"]), ("timeout", "RUN_TIMEOUT"))
 
