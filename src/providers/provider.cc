@@ -38,7 +38,11 @@ ObserveRun meaning_of(Provider provider, const Sighting& sighting, Instant now) 
   if (out.ends == RunTrigger::fail) out.diagnostic = diagnosed("PROVIDER_RUN_FAILED", why);
   if (out.ends == RunTrigger::time_out)
     out.diagnostic = diagnosed("RUN_TIMEOUT", fmt::format("it timed out at {}: {}", name, why));
-  if (out.ends == RunTrigger::cancel) out.reason = why;
+  // A canceled run has no diagnostic; what was said stands beside it.
+  if (out.ends == RunTrigger::cancel) {
+    out.reason = why;
+    if (!sighting.failure.empty()) out.last_failure = why;
+  }
   return out;
 }
 

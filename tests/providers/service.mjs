@@ -27,6 +27,11 @@ const demo = restate.service({
       if (attempt(ctx) <= input.failures) throw new Error("not yet");
       return { attempts: attempts.get(pawlRun(ctx)) };
     },
+    retriesSlowly: async (ctx, input) => {
+      if (attempt(ctx) === 1) throw new Error("not yet");
+      await new Promise((done) => setTimeout(done, input.ms));
+      return "at last";
+    },
     sleeps: async (ctx, input) => { await ctx.sleep(input.ms); return "slept"; },
     fails: async () => { throw new restate.TerminalError("payload rejected", { errorCode: 422 }); },
     never: async () => { throw new Error("always transient"); },

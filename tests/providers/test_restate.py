@@ -60,6 +60,14 @@ class Scenarios(RestateCase):
         self.assertGreaterEqual(done["retry_count"], 1)
         self.assertEqual([r["id"] for r in self.ok(self.admin.get("/runs", retry_count_min=1)).json["items"]], [run])
 
+    def test_an_attempt_after_one_that_failed_is_error_and_may_still_succeed(self):
+        run = self.start(demo("retriesSlowly").replace("workflow: retriesSlowly", "workflow: retries-slowly"),
+                         input={"ms": 8000})["id"]
+        seen = self.sub_state(run, "error")
+        self.assertEqual((seen["status"], seen["provider_state"], seen["retry_count"]), ("running", "running", 1))
+        self.assertIn("not yet", seen["foreign"]["last_failure"])
+        self.assertEqual(self.run_status(run, "success")["foreign"]["output"], "at last")
+
     def test_one_that_failed_for_good_has_failed_with_its_own_words(self):
         run = self.start(demo("fails"))["id"]
         ended = self.terminal(run)

@@ -64,6 +64,7 @@ class RecordedScenarios(WithRecordedServer):
                     self.assertEqual(seen["error_code"], "RUN_TIMEOUT")
                 if status == "ABORTED":
                     self.assertEqual(self.events(run)[-1]["event"]["reason"], "by hand")
+                    self.assertEqual(seen["foreign"]["last_failure"], "by hand")
 
     def test_recorded_pending_redrive_is_waiting(self):
         run, arn = self.begin()
