@@ -1,6 +1,5 @@
 #include "api/metrics.h"
 
-#include <prometheus/gauge.h>
 #include <prometheus/text_serializer.h>
 
 namespace pawl::api {
@@ -44,7 +43,19 @@ Metrics::Metrics()
       deliveries_(prometheus::BuildCounter()
                       .Name("pawl_deliveries_total")
                       .Help("Attempts to send events to webhooks and cards to Slack, by outcome")
-                      .Register(registry_)) {
+                      .Register(registry_)),
+      looks_(prometheus::BuildCounter()
+                 .Name("pawl_provider_looks_total")
+                 .Help("Looks at the runs that a provider carries, by outcome")
+                 .Register(registry_)),
+      carried_(prometheus::BuildGauge()
+                   .Name("pawl_provider_runs")
+                   .Help("Runs that a provider carries and this server looks at")
+                   .Register(registry_)),
+      unknown_states_(prometheus::BuildCounter()
+                          .Name("pawl_provider_unknown_states_total")
+                          .Help("Times that a provider said a state which no table knows")
+                          .Register(registry_)) {
   for (const char* channel : {"webhook", "slack"})
     for (const char* outcome : {"delivered", "retried", "failed", "skipped"})
       deliveries_.Add({{"channel", channel}, {"outcome", outcome}});
@@ -52,6 +63,15 @@ Metrics::Metrics()
 
 void Metrics::sent(std::string_view channel, std::string_view outcome) {
   deliveries_.Add({{"channel", std::string(channel)}, {"outcome", std::string(outcome)}}).Increment();
+}
+
+void Metrics::looked(std::string_view provider, bool succeeded, std::size_t runs) {
+  looks_.Add({{"provider", std::string(provider)}, {"outcome", succeeded ? "succeeded" : "failed"}}).Increment();
+  carried_.Add({{"provider", std::string(provider)}}).Set(static_cast<double>(runs));
+}
+
+void Metrics::unknown_state(std::string_view provider, std::string_view state) {
+  unknown_states_.Add({{"provider", std::string(provider)}, {"state", std::string(state)}}).Increment();
 }
 
 void Metrics::committed(std::chrono::nanoseconds took, std::size_t frames) {

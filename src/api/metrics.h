@@ -2,6 +2,7 @@
 #pragma once
 
 #include <prometheus/counter.h>
+#include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
@@ -25,6 +26,10 @@ class Metrics {
   // Of an attempt to send something out: "webhook" or "slack"; "delivered", "retried", "failed" or "skipped".
   void sent(std::string_view channel, std::string_view outcome);
 
+  // A look at the runs that a provider carries, and how many those are; a state of one that no table knows.
+  void looked(std::string_view provider, bool succeeded, std::size_t runs);
+  void unknown_state(std::string_view provider, std::string_view state);
+
   // All of it, with the engine's own figures as of now.
   std::string text(const EngineStats& stats, Instant now, std::size_t feeds, std::uint64_t log_lines_dropped);
 
@@ -34,6 +39,9 @@ class Metrics {
   prometheus::Counter& frames_;
   prometheus::Family<prometheus::Counter>& requests_;
   prometheus::Family<prometheus::Counter>& deliveries_;
+  prometheus::Family<prometheus::Counter>& looks_;
+  prometheus::Family<prometheus::Gauge>& carried_;
+  prometheus::Family<prometheus::Counter>& unknown_states_;
   // Of each status that was answered already: finding them by their labels costs more than a request should.
   std::array<std::atomic<prometheus::Counter*>, 600> by_status_{};
 };

@@ -13,7 +13,8 @@ std::vector<ExampleDoc> run_examples() {
       {"RunStarted",
        R"({
   "id": "run_01m7hm5kk9e00a16va1g5nvbxh", "workflow": "ship-order", "version": 1, "workspace": "default",
-  "provider": "native", "status": "created", "sub_state": null, "error_code": null, "retryable": null,
+  "provider": "native", "status": "created", "sub_state": null, "provider_state": "created",
+  "retry_count": 0, "error_code": null, "retryable": null,
   "input": {"order": 17}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
   "trigger_ref": "", "retry_of": null, "budget_usd": "2.50", "timeout": "4h",
   "created_at": "2026-11-16T07:29:28.681Z", "started_at": null, "finished_at": null, "cost_usd": "0.00", "cost_is_known": true,
@@ -30,12 +31,13 @@ std::vector<ExampleDoc> run_examples() {
       "cost_usd": "0.00", "cost_is_known": true, "output": null, "question": null, "answer": null, "last_error": null
     }
   ],
-  "approvals": [], "diagnostic": null
+  "approvals": [], "foreign": null, "diagnostic": null
 })"},
       {"Run",
        R"({
   "id": "run_01m7hm5kk9e00a16va1g5nvbxh", "workflow": "ship-order", "version": 1, "workspace": "default",
-  "provider": "native", "status": "waiting", "sub_state": "waiting", "error_code": null, "retryable": null,
+  "provider": "native", "status": "waiting", "sub_state": "waiting", "provider_state": "waiting",
+  "retry_count": 0, "error_code": null, "retryable": null,
   "input": {"order": 17}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
   "trigger_ref": "", "retry_of": null, "budget_usd": "2.50", "timeout": "4h",
   "created_at": "2026-11-16T07:29:28.681Z", "started_at": "2026-11-16T07:29:29.885Z", "finished_at": null,
@@ -61,12 +63,13 @@ std::vector<ExampleDoc> run_examples() {
       "votes": []
     }
   ],
-  "diagnostic": null
+  "foreign": null, "diagnostic": null
 })"},
       {"RunEnded",
        R"({
   "id": "run_01m7hm5kk9e00a16va1g5nvbxh", "workflow": "ship-order", "version": 1, "workspace": "default",
-  "provider": "native", "status": "success", "sub_state": "succeeded", "error_code": null, "retryable": null,
+  "provider": "native", "status": "success", "sub_state": "succeeded", "provider_state": "success",
+  "retry_count": 0, "error_code": null, "retryable": null,
   "input": {"order": 17}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
   "trigger_ref": "", "retry_of": null, "budget_usd": "2.50", "timeout": "4h",
   "created_at": "2026-11-16T07:29:28.681Z", "started_at": "2026-11-16T07:29:29.885Z",
@@ -94,12 +97,13 @@ std::vector<ExampleDoc> run_examples() {
       "votes": [{"by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "at": "2026-11-16T07:29:33.398Z"}]
     }
   ],
-  "diagnostic": null
+  "foreign": null, "diagnostic": null
 })"},
       {"RunDenied",
        R"({
   "id": "run_01m7hm5r6ye008df4ffwm630dx", "workflow": "ship-order", "version": 1, "workspace": "default",
-  "provider": "native", "status": "denied", "sub_state": "failed", "error_code": "APPROVAL_REJECTED",
+  "provider": "native", "status": "denied", "sub_state": "failed", "provider_state": "denied",
+  "retry_count": 0, "error_code": "APPROVAL_REJECTED",
   "retryable": false, "input": {"order": 18}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp",
   "trigger_type": "api", "trigger_ref": "", "retry_of": null, "budget_usd": "2.50", "timeout": "4h",
   "created_at": "2026-11-16T07:29:33.406Z", "started_at": "2026-11-16T07:29:33.408Z",
@@ -133,7 +137,7 @@ std::vector<ExampleDoc> run_examples() {
       "resolved_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "reason": "no such address", "votes": []
     }
   ],
-  "diagnostic": {
+  "foreign": null, "diagnostic": {
     "error_code": "APPROVAL_REJECTED", "category": "approval",
     "message": "step sign-off: rejected by key:01m7hm5hw6f0a8f126pnfvmmbp: no such address",
     "likely_cause": "a person said no", "suggested_fix": "read the reason; change what is asked for",
@@ -151,7 +155,8 @@ std::vector<ExampleDoc> run_examples() {
       {"RunCanceled",
        R"({
   "id": "run_01m7hm5sa4e00brfm1qkqcte6d", "workflow": "ship-order", "version": 1, "workspace": "default",
-  "provider": "native", "status": "canceled", "sub_state": "failed", "error_code": null, "retryable": null,
+  "provider": "native", "status": "canceled", "sub_state": "failed", "provider_state": "canceled",
+  "retry_count": 0, "error_code": null, "retryable": null,
   "input": {"order": 19}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
   "trigger_ref": "", "retry_of": null, "budget_usd": "2.50", "timeout": "4h",
   "created_at": "2026-11-16T07:29:34.532Z", "started_at": "2026-11-16T07:29:35.041Z",
@@ -170,17 +175,42 @@ std::vector<ExampleDoc> run_examples() {
       "answer": null, "last_error": null
     }
   ],
-  "approvals": [], "diagnostic": null
+  "approvals": [], "foreign": null, "diagnostic": null
+})"},
+      {"RunForeign",
+       R"({
+  "id": "run_01m7hm5st4e00aj4np4nz5r5s6", "workflow": "bill-order", "version": 1, "workspace": "default",
+  "provider": "restate", "status": "waiting", "sub_state": "waiting", "provider_state": "suspended",
+  "retry_count": 1, "error_code": null, "retryable": null, "input": {"order": 17},
+  "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api", "trigger_ref": "", "retry_of": null,
+  "budget_usd": null, "timeout": "4h", "created_at": "2026-11-16T07:29:35.044Z",
+  "started_at": "2026-11-16T07:29:35.044Z", "finished_at": null, "cost_usd": "0.00", "seq": 6, "steps": [],
+  "approvals": [
+    {
+      "id": "apr_01m7hm5st4e00atssh0jsk99j4", "step": "sign-off", "status": "requested", "tier": "med",
+      "two_person": false, "quorum": 1, "prompt": "", "requested_at": "2026-11-16T07:29:36.989Z",
+      "expires_at": "2026-11-17T07:29:36.989Z", "resolved_at": null, "resolved_by": null, "reason": "", "votes": [],
+      "action": null
+    }
+  ],
+  "foreign": {
+    "id": "inv_162NYVd30J4S0a3Mf03XBZEfGFmFA3NeEK", "next_retry_at": null, "last_failure": null, "output": null,
+    "approvals": [
+      {"approval": "apr_01m7hm5st4e00atssh0jsk99j4", "callback": "awakeable", "told": false, "problem": null}
+    ]
+  },
+  "diagnostic": null
 })"},
       {"RunExternal",
        R"({
   "id": "run_01m7hm5st4e00aj4np4nz5r5s5", "workflow": "ship-order", "version": 1, "workspace": "default",
-  "provider": "external", "status": "failed", "sub_state": "failed", "error_code": "TOOL_DEPENDENCY_DOWN",
+  "provider": "external", "status": "failed", "sub_state": "failed", "provider_state": "failed",
+  "retry_count": 0, "error_code": "TOOL_DEPENDENCY_DOWN",
   "retryable": true, "input": {}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
   "trigger_ref": "", "retry_of": null, "budget_usd": null, "timeout": "4h",
   "created_at": "2026-11-16T07:29:35.044Z", "started_at": "2026-11-16T07:29:35.147Z",
   "finished_at": "2026-11-16T07:29:35.956Z", "cost_usd": "0.00", "cost_is_known": true, "seq": 3, "steps": [], "approvals": [],
-  "diagnostic": {
+  "foreign": null, "diagnostic": {
     "error_code": "TOOL_DEPENDENCY_DOWN", "category": "dependency", "message": "the carrier does not answer",
     "likely_cause": "what the tool calls is unreachable or failing",
     "suggested_fix": "check the dependency's health, then retry", "retryable": true, "severity": "medium",
@@ -270,7 +300,8 @@ std::vector<ExampleDoc> answer_examples() {
   "items": [
     {
       "id": "run_01m7hm5kk9e00a16va1g5nvbxh", "workflow": "ship-order", "version": 1, "workspace": "default",
-      "status": "waiting", "sub_state": "waiting", "error_code": null, "created_at": "2026-11-16T07:29:28.681Z",
+      "provider": "native", "status": "waiting", "sub_state": "waiting", "provider_state": "waiting", "retry_count": 0,
+      "error_code": null, "created_at": "2026-11-16T07:29:28.681Z",
       "updated_at": "2026-11-16T07:29:31.989Z", "seq": 8
     }
   ],
@@ -411,6 +442,8 @@ std::vector<ExampleDoc> request_examples() {
   ]
 })"},
       {"Decision", R"({"reason": "address checked"})"},
+      {"ApprovalRequest",
+       R"({"approval": "sign-off", "callback": {"kind": "awakeable", "address": "sign_1PePOqp_FZt0KJ"}})"},
       {"Reason", R"({"reason": "the customer withdrew"})"},
       {"Answer", R"({"step": "pack", "answer": "in one box"})"},
       {"StatusReport",
@@ -523,6 +556,9 @@ std::vector<ProblemDoc> problem_docs() {
       {"RUN_NOT_ENDED", problem_of({RefusalCode::run_not_ended, "the run is still running"})},
       {"NOT_EXTERNAL", problem_of({RefusalCode::not_external,
                                    "this run is carried by pawl itself; nobody else may report its status"})},
+      {"PROVIDER_NOT_CONFIGURED",
+       problem_of({RefusalCode::provider_unset, "workflow bill-order is carried by restate, which this server was not told how "
+                                                "to reach: start it with --restate (docs/providers.md)"})},
       {"INVALID_STATE_TRANSITION",
        problem_of({RefusalCode::invalid_transition, "reported succeed while the run is created"})},
       {"FEED_POSITION_GONE",

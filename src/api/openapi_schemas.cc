@@ -86,7 +86,8 @@ void add_words(object& out) {
   out["Category"] = words_schema(enum_names<Category>, "");
   out["Severity"] = words_schema(enum_names<Severity>, "");
   out["Provider"] = words_schema(enum_names<Provider>, "");
-  out["NewRunProvider"] = words_schema(std::array{to_string(Provider::native), to_string(Provider::external)}, "");
+  out["CallbackKind"] =
+      words_schema(enum_names<CallbackKind>, "Where the answer to an approval goes; docs/providers.md.");
   out["TaskState"] =
       words_schema(enum_names<TaskState>, "Where a task stands; docs/lifecycles.md has the transitions.");
   out["TaskPriority"] = words_schema(enum_names<TaskPriority>, "");

@@ -54,6 +54,7 @@ int status_of(RefusalCode code) {
     case RefusalCode::run_not_ended:
     case RefusalCode::invalid_transition:
     case RefusalCode::not_external:
+    case RefusalCode::provider_unset:
     case RefusalCode::outcome_missing:
     case RefusalCode::effect_in_progress:
     case RefusalCode::effect_in_doubt:

@@ -60,6 +60,23 @@ void decide(CallPtr call, bool approve) {
   });
 }
 
+// Somebody in the engine that carries the run waits for people here.
+void request_approval(CallPtr call) {
+  call->query.only({"vocabulary"});
+  call->vocabulary();
+  Input input = Input::parse(call->request);
+  input.only({"approval", "callback"});
+  RequestApproval command{.gate = StepId{input.name("approval")}, .callback = {}, .by = call->who.actor()};
+  const Json* value = input.find("callback");
+  if (!value || !value->is_object()) input.refuse("callback", "must be an object with `kind` and `address`");
+  Input callback(value->get_object(), "/callback");
+  callback.only({"kind", "address"});
+  auto kind = callback.word<CallbackKind>("kind");
+  if (!kind) callback.refuse("kind", "is missing; it is task_token, awakeable or handler");
+  command.callback = {*kind, callback.text("address", callback_chars_max)};
+  command_run(call, run_of(*call), std::move(command));
+}
+
 }  // namespace
 
 std::vector<Route> approval_routes() {
@@ -67,6 +84,7 @@ std::vector<Route> approval_routes() {
   using enum Access;
   return {
       {get, "/approvals", viewer, list_approvals, "What waits for a decision"},
+      {post, "/runs/{id}/approvals", worker, request_approval, "Ask people, from the engine that carries the run"},
       {post, "/approvals/{id}/approve", approver, [](CallPtr call) { decide(std::move(call), true); }, "Approve it"},
       {post, "/approvals/{id}/reject", approver, [](CallPtr call) { decide(std::move(call), false); }, "Reject it"},
   };

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
+#include <iterator>
 #include <set>
 
 #include "api/api.h"
 #include "crypto/sha256.h"
+#include "store/standings.h"
 #include "store/stream.h"
 
 namespace pawl::api {
@@ -47,10 +49,7 @@ NewRun read_new_run(const Input& input, const Principal& who, bool in_batch) {
     input.refuse("trigger_type", "cannot be retry, cli or task: those are pawl's own");
   out.budget = input.money("budget_usd");
   out.timeout = input.positive_duration("timeout");
-  auto provider = input.word<Provider>("provider").value_or(Provider::native);
-  if (provider != Provider::native && provider != Provider::external)
-    input.refuse("provider", "must be native or external");
-  out.provider = provider;
+  out.provider = input.word<Provider>("provider");
   if (in_batch && input.has("idempotency_key"))
     out.idempotency =
         idempotency_of(who, input.text("idempotency_key", idempotency_key_chars_max), input.canonical_text());
@@ -58,6 +57,11 @@ NewRun read_new_run(const Input& input, const Principal& who, bool in_batch) {
 }
 
 Problem creation_problem(const Refusal& refusal) {
+  if (refusal.code == RefusalCode::invalid) {  // who carries it is all that the engine itself has to say of a request
+    Problem out = problem_of(refusal);
+    out.where = "/provider";
+    return out;
+  }
   if (refusal.code != RefusalCode::not_found) return problem_of(refusal);
   return {.status = 422,
           .code = "UNKNOWN_WORKFLOW",
@@ -189,13 +193,18 @@ struct Wanted {
   RunFilter filter;
   std::optional<std::string_view> word;  // a status, in the vocabulary that was asked for
   std::optional<std::string> sub_state;
+  std::optional<Provider> provider;
+  std::optional<std::string> provider_state;
+  std::optional<std::uint64_t> retries_min;
   std::string text;
   Vocabulary vocabulary = Vocabulary::contract_v1;
+  bool by_standing() const { return provider || provider_state || retries_min; }
   bool all_rows_fit = false;  // that the store's filter lets through
 };
 
 Wanted read_filter(const Call& call) {
-  call.query.only({"status", "sub_state", "workflow", "workspace", "since", "q", "limit", "cursor", "vocabulary"});
+  call.query.only({"status", "sub_state", "provider", "provider_state", "retry_count_min", "workflow", "workspace",
+                   "since", "q", "limit", "cursor", "vocabulary"});
   Wanted out;
   out.vocabulary = call.vocabulary();
   out.filter.limit = call.query.number("limit", page_usual, page_max);
@@ -218,6 +227,12 @@ Wanted read_filter(const Call& call) {
       refuse_input("sub_state", "There is no such sub_state.");
     out.sub_state = *word;
   }
+  if (const auto* word = call.query.find("provider")) {
+    out.provider = parse_enum<Provider>(*word);
+    if (!out.provider) refuse_input("provider", "It must be native, external, restate or stepfunctions.");
+  }
+  if (const auto* word = call.query.find("provider_state")) out.provider_state = *word;
+  if (call.query.find("retry_count_min")) out.retries_min = call.query.number("retry_count_min", 0, INT32_MAX);
   // Several stored statuses may have one word, and one status several words. A status alone has an index.
   std::set<RunStatus> stored, others;
   for (const RunProjection& row : run_projections) {
@@ -226,7 +241,7 @@ Wanted read_filter(const Call& call) {
   }
   if (stored.size() == 1) out.filter.status = *stored.begin();
   bool is_status = stored.size() == 1 && !others.contains(*stored.begin());
-  out.all_rows_fit = out.text.empty() && ((!out.word && !out.sub_state) || is_status);
+  out.all_rows_fit = out.text.empty() && !out.by_standing() && ((!out.word && !out.sub_state) || is_status);
   return out;
 }
 
@@ -240,6 +255,15 @@ bool fits(const RunRow& row, const Wanted& wanted) {
          row.workflow.text.find(text) != std::string::npos || row.error_code.find(text) != std::string::npos;
 }
 
+bool fits(const Standings& standings, RunId run, const Wanted& wanted) {
+  auto found = standings.find(run);
+  if (found == standings.end()) return false;
+  const RunStanding& standing = found->second;
+  return (!wanted.provider || standing.provider == *wanted.provider) &&
+         (!wanted.provider_state || standing.provider_state == *wanted.provider_state) &&
+         (!wanted.retries_min || static_cast<std::uint64_t>(standing.retries) >= *wanted.retries_min);
+}
+
 // Newest first. `more`: where to go on, when there may be more.
 std::vector<RunRow> find_rows(Store& store, TenantId tenant, Wanted wanted, std::optional<RunId>& more) {
   std::vector<RunRow> out;
@@ -247,13 +271,19 @@ std::vector<RunRow> find_rows(Store& store, TenantId tenant, Wanted wanted, std:
   wanted.filter.limit = wanted.all_rows_fit ? limit + 1 : page_max;
   for (std::size_t looked_at = 0; looked_at < rows_looked_at_max;) {
     auto rows = store.list_runs(tenant, wanted.filter);
+    Standings standings;
+    if (wanted.by_standing()) {
+      std::vector<RunRow> some;
+      std::ranges::copy_if(rows, std::back_inserter(some), [&](const RunRow& row) { return fits(row, wanted); });
+      standings = standings_of(store, tenant, some);
+    }
     for (RunRow& row : rows) {
       if (out.size() == limit) {
         more = out.back().id;
         return out;
       }
       wanted.filter.before = row.id;
-      if (fits(row, wanted)) out.push_back(std::move(row));
+      if (fits(row, wanted) && (!wanted.by_standing() || fits(standings, row.id, wanted))) out.push_back(std::move(row));
     }
     if (rows.size() < wanted.filter.limit) {
       more = std::nullopt;
@@ -265,14 +295,19 @@ std::vector<RunRow> find_rows(Store& store, TenantId tenant, Wanted wanted, std:
   return out;
 }
 
-object row_object(const RunRow& row, Vocabulary vocabulary) {
+object row_object(const RunRow& row, const Standings& standings, Vocabulary vocabulary) {
+  auto found = standings.find(row.id);
+  const RunStanding standing = found == standings.end() ? RunStanding{} : found->second;
   std::string_view sub = sub_state(row.status, phase_of_row(row));
   return {{"id", row.id.str()},
           {"workflow", row.workflow.text},
           {"version", row.version},
           {"workspace", row.workspace.text},
+          {"provider", to_string(standing.provider)},
           {"status", run_word(vocabulary, row.status, phase_of_row(row))},
           {"sub_state", sub.empty() ? Json(nullptr) : Json(sub)},
+          {"provider_state", standing.provider_state.empty() ? Json(nullptr) : Json(standing.provider_state)},
+          {"retry_count", standing.retries},
           {"error_code", row.error_code.empty() ? Json(nullptr) : Json(row.error_code)},
           {"created_at", print_time(row.created_at)},
           {"updated_at", print_time(row.updated_at)},
@@ -284,8 +319,9 @@ void list_runs(CallPtr call) {
   with_fresh_tables(call, std::nullopt, [wanted = std::move(wanted)](Call& c) {
     std::optional<RunId> more;
     array items;
-    for (const RunRow& row : find_rows(c.api.store(), c.who.tenant, wanted, more))
-      items.push_back(row_object(row, wanted.vocabulary));
+    auto rows = find_rows(c.api.store(), c.who.tenant, wanted, more);
+    auto standings = standings_of(c.api.store(), c.who.tenant, rows);
+    for (const RunRow& row : rows) items.push_back(row_object(row, standings, wanted.vocabulary));
     c.answer(200, object{{"items", std::move(items)}, {"next_cursor", more ? Json(more->str()) : Json(nullptr)}});
   });
 }

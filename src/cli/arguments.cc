@@ -219,11 +219,20 @@ class VerbTable {
   void add_runs() {
     add<RunsOptions>("runs", "List runs, newest first",
                      "Examples:\n  pawl runs\n  pawl runs --status waiting --json\n  pawl runs --watch\n"
+                     "  pawl runs --provider restate --sub-state backing-off\n"
                      "  pawl runs --watch=0.5 --json | jq -r '.id + \" \" + .status'",
                      list_runs,
                      [](CLI::App& verb, RunsOptions& options) {
                        add_word<RunStatus>(verb, "--status", "STATUS", "only these",
-                                           [&options](RunStatus status) { options.status = status; });
+                                           [&options](RunStatus status) { options.wanted.status = status; });
+                       add_word<SubState>(verb, "--sub-state", "SUB_STATE", "only those that do this just now",
+                                          [&options](SubState state) { options.wanted.sub_state = state; });
+                       add_word<Provider>(verb, "--provider", "PROVIDER", "only those that it carries",
+                                          [&options](Provider provider) { options.wanted.provider = provider; });
+                       verb.add_option("--retries", options.wanted.retries_min,
+                                       "only those that were tried again so often, or more")
+                           ->type_name("N")
+                           ->check(CLI::Range(1, 1'000'000));
                        verb.add_option("--limit", options.limit, "how many at most")
                            ->type_name("N")
                            ->check(CLI::Range(std::size_t{1}, std::size_t{1'000'000}))

@@ -145,6 +145,8 @@ class Completion {
         Row{"KIND", &Completion::offer_kinds},
         Row{"STATE", &Completion::offer_words<TaskState>},
         Row{"STATUS", &Completion::offer_words<RunStatus>},
+        Row{"SUB_STATE", &Completion::offer_words<SubState>},
+        Row{"PROVIDER", &Completion::offer_words<Provider>},
         Row{"VOCABULARY", &Completion::offer_words<Vocabulary>},
         Row{"FORMAT", &Completion::offer_words<DiagramFormat>},
         Row{"ROLE", &Completion::offer_words<Role>},
@@ -197,7 +199,7 @@ class Completion {
   void offer_runs() const {
     RunRows rows(value("--server"), folder());
     rows.answer_within(time_max);
-    for (const RunRow& row : rows.newest(std::nullopt, runs_max))
+    for (const ListedRun& row : rows.newest({}, runs_max))
       if (is_fitting(row.status)) offer(row.id.str(), fmt::format("{} {}", to_string(row.status), row.workflow.text));
   }
 

@@ -23,7 +23,7 @@ constexpr std::size_t columns_for_tool = 72;
 constexpr std::size_t columns_for_tries = 52;
 constexpr Duration untaken_after = std::chrono::seconds(2);
 
-struct Sign {
+struct Mark {
   std::string_view unicode;
   std::string_view ascii;
   Ink ink;
@@ -31,7 +31,7 @@ struct Sign {
 
 constexpr std::array<std::string_view, 10> running_signs{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"};
 
-Sign sign_of(StepStatus status, std::size_t beat) {
+Mark sign_of(StepStatus status, std::size_t beat) {
   switch (status) {
     case StepStatus::pending:
       return {"·", ".", Ink::dim};
@@ -157,7 +157,7 @@ StepLayout layout_of(const Run& run, std::size_t columns) {
 Line describe_step(const Run& run, StepIndex index, const StepLayout& layout, const Look& look, const StepLook& how) {
   const Step& step = run.steps[index];
   const StepDefinition& definition = run.definition(index);
-  Sign sign = sign_of(step.status, how.beat);
+  Mark sign = sign_of(step.status, how.beat);
   bool quiet = step.status == StepStatus::pending || step.status == StepStatus::canceled;
   Line line(Ink::plain, std::string(indent, ' '));
   line.add(sign.ink, look.unicode ? sign.unicode : sign.ascii).add(" ");
@@ -278,6 +278,10 @@ std::vector<Line> describe_diagnostic(const Diagnostic& diagnostic, std::size_t 
 }
 
 Json result_of(const Run& run) {
+  if (run.foreign) {
+    auto value = parse_json(run.foreign->output);
+    return value ? std::move(*value) : Json(nullptr);
+  }
   std::vector<bool> needed(run.steps.size());
   for (std::size_t i = 0; i < run.steps.size(); ++i)
     for (StepIndex need : run.workflow->steps[i].needs) needed[need] = true;

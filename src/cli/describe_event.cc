@@ -77,6 +77,17 @@ class EventReader {
   EventWords operator()(const ApprovalRequested& event) const {
     return approval(event.approval, "requested", "", Ink::yellow);
   }
+  EventWords operator()(const ApprovalTold& event) const {
+    bool arrived = event.problem.empty();
+    return approval(event.approval, arrived ? "told" : "not told", printable(event.problem), arrived ? Ink::green : Ink::red);
+  }
+  EventWords operator()(const RunObserved& event) const {
+    std::string more = fmt::format("{} at {}", event.state.empty() ? "not seen yet" : printable(event.state),
+                                   to_string(run_.provider));
+    if (event.retries > 0) more = joined(std::move(more), fmt::format("retry {}", event.retries));
+    return {"run", std::string(to_string(event.sub_state)), joined(std::move(more), printable(event.last_failure)),
+            pawl::ink_of(run_.status)};
+  }
   EventWords operator()(const ApprovalVoted& event) const {
     return approval(event.approval, "vote", by(event.by), Ink::yellow);
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/decide.h"
+#include "store/standings.h"
 
 namespace pawl {
 
@@ -32,8 +33,17 @@ std::expected<RunCreated, std::string> creation_of(const WholeStream& stream) {
 
 namespace {
 
+// Rows to look through at a time for what the store does not filter by.
+constexpr std::size_t searched_page = 500;
+
+bool fits(const ListedRun& run, const RunsWanted& wanted) {
+  return (!wanted.status || run.status == *wanted.status) &&
+         (!wanted.sub_state || run.sub_state() == to_string(*wanted.sub_state)) &&
+         (!wanted.provider || run.standing.provider == *wanted.provider) && run.standing.retries >= wanted.retries_min;
+}
+
 // The row that folding the unfolded events will write, as far as a list shows it.
-std::optional<RunRow> row_from_stream(StreamReader& streams, const PublishedWorkflows& workflows, StreamKey key) {
+std::optional<ListedRun> row_from_stream(StreamReader& streams, const PublishedWorkflows& workflows, StreamKey key) {
   WholeStream stream = streams.read(key);
   auto created = creation_of(stream);
   if (!created) return std::nullopt;
@@ -42,7 +52,7 @@ std::optional<RunRow> row_from_stream(StreamReader& streams, const PublishedWork
   run.id = RunId{key.stream};
   run.workflow = workflows.find(key.tenant, created->workflow, created->version);
   if (!run.workflow) return std::nullopt;
-  RunRow row;
+  ListedRun row;
   for (const StreamLine& line : stream.lines) {
     auto event = parse_run_event(line.text);
     if (!event || !evolve_checked(run, *event)) return std::nullopt;  // `pawl verify` says what is wrong with it
@@ -54,6 +64,8 @@ std::optional<RunRow> row_from_stream(StreamReader& streams, const PublishedWork
   row.version = created->version;
   row.workspace = run.workspace;
   row.status = run.status;
+  row.phase = phase_of(run);
+  row.standing = {run.provider, std::string(provider_state(run)), retries_of(run)};
   if (run.diagnostic) row.error_code = run.diagnostic->error_code;
   row.created_at = run.created_at;
   row.seq = run.seq;
@@ -62,9 +74,9 @@ std::optional<RunRow> row_from_stream(StreamReader& streams, const PublishedWork
 
 }  // namespace
 
-std::vector<RunRow> newest_runs(Store& store, std::optional<RunStatus> status, std::size_t limit) {
+std::vector<ListedRun> newest_runs(Store& store, const RunsWanted& wanted, std::size_t limit) {
   StreamReader streams(store);
-  std::map<RunId, RunRow> fresh;
+  std::map<RunId, ListedRun> fresh;
   auto unfolded = streams.unfolded();
   if (std::ranges::any_of(unfolded, [](StreamKey key) { return !key.is_tenant(); })) {
     PublishedWorkflows workflows(store);
@@ -72,20 +84,30 @@ std::vector<RunRow> newest_runs(Store& store, std::optional<RunStatus> status, s
       if (!key.is_tenant())
         if (auto row = row_from_stream(streams, workflows, key)) fresh.emplace(row->id, std::move(*row));
   }
-  std::vector<RunRow> rows;
-  for (const Tenant& tenant : store.tenants())
-    for (RunRow& row : store.list_runs(tenant.id, {.status = status,
-                                                  .workflow = {},
-                                                  .workspace = {},
-                                                  .since = {},
-                                                  .before = {},
-                                                  .limit = limit + fresh.size()}))
-      if (!fresh.contains(row.id)) rows.push_back(std::move(row));
-  for (auto& [id, row] : fresh)
-    if (!status || row.status == *status) rows.push_back(std::move(row));
-  std::ranges::sort(rows, std::greater<>(), &RunRow::id);
-  if (rows.size() > limit) rows.resize(limit);
-  return rows;
+  std::vector<ListedRun> out;
+  for (const Tenant& tenant : store.tenants()) {
+    RunFilter filter;
+    filter.status = wanted.status;
+    filter.limit = std::max(limit + fresh.size(), wanted.is_by_status() ? std::size_t{0} : searched_page);
+    for (std::size_t found = 0; found < limit;) {
+      auto rows = store.list_runs(tenant.id, filter);
+      auto standings = standings_of(store, tenant.id, rows);
+      for (const RunRow& row : rows) {
+        ListedRun listed{row, {}};
+        if (auto standing = standings.find(row.id); standing != standings.end()) listed.standing = standing->second;
+        if (fresh.contains(row.id) || !fits(listed, wanted)) continue;
+        out.push_back(std::move(listed));
+        ++found;
+      }
+      if (rows.size() < filter.limit) break;
+      filter.before = rows.back().id;
+    }
+  }
+  for (auto& [id, listed] : fresh)
+    if (fits(listed, wanted)) out.push_back(std::move(listed));
+  std::ranges::sort(out, std::greater<>(), &ListedRun::id);
+  if (out.size() > limit) out.resize(limit);
+  return out;
 }
 
 }  // namespace pawl

@@ -10,7 +10,11 @@
 #include <vector>
 
 #include "cli/folder.h"
+#include "cli/runs_wanted.h"
 #include "core/event.h"
+#include "core/provider.h"
+#include "core/snapshot.h"
+#include "core/vocabulary.h"
 #include "core/workflow.h"
 #include "engine/workflows.h"
 #include "store/stream.h"
@@ -35,7 +39,13 @@ class PublishedWorkflows {
 // What a run's first event says it runs.
 std::expected<RunCreated, std::string> creation_of(const WholeStream& stream);
 
+struct ListedRun : RunRow {
+  RunStanding standing;
+
+  std::string_view sub_state() const { return pawl::sub_state(status, phase.value_or(RunPhase::plain)); }
+};
+
 // Newest first, as of now: rows, and what the frames know better.
-std::vector<RunRow> newest_runs(Store& store, std::optional<RunStatus> status, std::size_t limit);
+std::vector<ListedRun> newest_runs(Store& store, const RunsWanted& wanted, std::size_t limit);
 
 }  // namespace pawl

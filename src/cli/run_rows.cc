@@ -10,32 +10,51 @@
 
 namespace pawl {
 
+namespace {
+
+// A server says what a run does in words; a status and a phase are what they are made of.
+RunPhase phase_of_word(const Json& sub_state) {
+  const auto word = sub_state.is_string() ? parse_enum<SubState>(sub_state.get_string()) : std::nullopt;
+  if (word == SubState::backing_off) return RunPhase::backing_off;
+  return word == SubState::error ? RunPhase::error : RunPhase::plain;
+}
+
+}  // namespace
+
 RunRows::RunRows(const std::string& server_flag, std::filesystem::path folder)
     : remote_(Remote::find_named(server_flag, folder)), folder_(std::move(folder)) {}
 
-std::vector<RunRow> RunRows::newest(std::optional<RunStatus> status, std::size_t limit) const {
-  return remote_ ? from_server(status, limit) : newest_runs(*open_to_read(folder_), status, limit);
+std::vector<ListedRun> RunRows::newest(const RunsWanted& wanted, std::size_t limit) const {
+  return remote_ ? from_server(wanted, limit) : newest_runs(*open_to_read(folder_), wanted, limit);
 }
 
 void RunRows::answer_within(std::chrono::milliseconds limit) {
   if (remote_) remote_->answer_within(limit);
 }
 
-std::vector<RunRow> RunRows::from_server(std::optional<RunStatus> status, std::size_t limit) const {
-  std::vector<RunRow> rows;
+std::vector<ListedRun> RunRows::from_server(const RunsWanted& wanted, std::size_t limit) const {
+  std::vector<ListedRun> rows;
+  std::string filter;
+  if (wanted.status) filter += fmt::format("&status={}", to_string(*wanted.status));
+  if (wanted.sub_state) filter += fmt::format("&sub_state={}", to_string(*wanted.sub_state));
+  if (wanted.provider) filter += fmt::format("&provider={}", to_string(*wanted.provider));
+  if (wanted.retries_min > 0) filter += fmt::format("&retry_count_min={}", wanted.retries_min);
   std::string cursor;
   while (rows.size() < limit) {
-    std::string path = fmt::format("/runs?limit={}", std::min<std::size_t>(limit - rows.size(), 500));
-    if (status) path += fmt::format("&status={}", to_string(*status));
+    std::string path = fmt::format("/runs?limit={}{}", std::min<std::size_t>(limit - rows.size(), 500), filter);
     if (!cursor.empty()) path += "&cursor=" + cursor;
     Json page = remote_->get(path);
     for (const Json& item : page.at("items").as_array()) {
-      RunRow& row = rows.emplace_back();
+      ListedRun& row = rows.emplace_back();
       row.id = RunId::parse(item.at("id").as_string()).value_or(RunId{});
       row.workflow.text = item.at("workflow").as_string();
       row.version = static_cast<int>(item.at("version").as_int64());
       row.workspace.text = item.at("workspace").as_string();
       row.status = parse_enum<RunStatus>(item.at("status").as_string()).value_or(RunStatus::created);
+      row.phase = phase_of_word(item.at("sub_state"));
+      row.standing.provider = parse_enum<Provider>(item.at("provider").as_string()).value_or(Provider::native);
+      if (item.at("provider_state").is_string()) row.standing.provider_state = item.at("provider_state").as_string();
+      row.standing.retries = static_cast<int>(item.at("retry_count").as_int64());
       if (item.at("error_code").is_string()) row.error_code = item.at("error_code").as_string();
       row.created_at = parse_time(item.at("created_at").as_string()).value_or(Instant{});
       row.updated_at = parse_time(item.at("updated_at").as_string()).value_or(Instant{});
@@ -47,19 +66,25 @@ std::vector<RunRow> RunRows::from_server(std::optional<RunStatus> status, std::s
   return rows;
 }
 
-boost::json::object row_object(const RunRow& row) {
+boost::json::object row_object(const ListedRun& row) {
+  const std::string_view sub = row.sub_state();
+  const std::string& state = row.standing.provider_state;
   return {{"id", row.id.str()},
           {"workflow", row.workflow.text},
           {"version", row.version},
           {"workspace", row.workspace.text},
+          {"provider", to_string(row.standing.provider)},
           {"status", to_string(row.status)},
+          {"sub_state", sub.empty() ? Json(nullptr) : Json(sub)},
+          {"provider_state", state.empty() ? Json(nullptr) : Json(state)},
+          {"retry_count", row.standing.retries},
           {"error_code", row.error_code.empty() ? Json(nullptr) : Json(row.error_code)},
           {"created_at", print_time(row.created_at)},
           {"updated_at", print_time(row.updated_at)},
           {"seq", row.seq}};
 }
 
-Line row_line(const RunRow& row, Instant now, const Look& look) {
+Line row_line(const ListedRun& row, Instant now, const Look& look) {
   Line line;
   line.add(ink_of(row.status), sign_of(row.status, look)).add(" ").add(row.id.str()).add("  ");
   std::size_t column = line.columns();
@@ -67,6 +92,9 @@ Line row_line(const RunRow& row, Instant now, const Look& look) {
   line.add(fmt::format("{} v{}", shorten(row.workflow.text, 24, look), row.version)).to_column(column += 30);
   line.add_right(Ink::dim, print_elapsed(now - row.created_at), 7).add(Ink::dim, " ago");
   if (is_terminal(row.status)) line.add_right(Ink::plain, print_elapsed(row.updated_at - row.created_at), 8);
+  if (row.standing.provider != Provider::native) line.add("  ").add(Ink::dim, to_string(row.standing.provider));
+  if (!is_terminal(row.status) && row.phase != RunPhase::plain)
+    line.add("  ").add(Ink::yellow, fmt::format("{}, retries: {}", row.sub_state(), row.standing.retries));
   if (!row.error_code.empty()) line.add("  ").add(Ink::red, row.error_code);
   return line;
 }

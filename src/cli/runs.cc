@@ -10,22 +10,34 @@
 #include "engine/clock.h"
 
 namespace pawl {
+namespace {
+
+std::string none_text(const RunsWanted& wanted) {
+  std::string out = "no run";
+  if (wanted.provider) out += fmt::format(" that {} carries", to_string(*wanted.provider));
+  if (wanted.retries_min > 0) out += fmt::format(" with {} retries or more", wanted.retries_min);
+  if (wanted.status) out += fmt::format(" is {}", to_string(*wanted.status));
+  if (wanted.sub_state) out += fmt::format("{} {}", wanted.status ? " and" : " is", to_string(*wanted.sub_state));
+  return out;
+}
+
+}  // namespace
 
 ExitCode list_runs(const RunsOptions& options) {
   RunRows source(options.server, data_folder(options.data));
   if (!options.watch.empty()) return watch_runs(source, options);
-  auto rows = source.newest(options.status, options.limit);
+  auto rows = source.newest(options.wanted, options.limit);
   if (options.json) {
-    for (const RunRow& row : rows) fmt::print("{}\n", boost::json::serialize(row_object(row)));
+    for (const ListedRun& row : rows) fmt::print("{}\n", boost::json::serialize(row_object(row)));
     return exit_success;
   }
   TerminalTraits traits = terminal_traits(options.no_colour);
   Instant now = SystemClock().now();
-  for (const RunRow& row : rows)
+  for (const ListedRun& row : rows)
     fmt::print("{}\n",
                row_line(row, now, traits.look).print(traits.look, traits.can_move ? terminal_size().columns : 0));
   if (rows.empty())
-    fmt::print("no run{} in {}\n", options.status ? fmt::format(" is {}", to_string(*options.status)) : "", source.where());
+    fmt::print("{} in {}\n", none_text(options.wanted), source.where());
   else if (rows.size() == options.limit)
     fmt::print("(the newest {}; more with --limit)\n", options.limit);
   return exit_success;

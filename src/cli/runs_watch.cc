@@ -50,7 +50,7 @@ class Watch {
   }
 
  protected:
-  virtual void show(const std::vector<RunRow>& rows) = 0;
+  virtual void show(const std::vector<ListedRun>& rows) = 0;
   virtual void show_problem(const std::string& what) = 0;
   virtual void key(char) {}
   virtual void resized() {}
@@ -67,7 +67,7 @@ class Watch {
  private:
   void look() {
     try {
-      show(source_.newest(options_.status, options_.limit));
+      show(source_.newest(options_.wanted, options_.limit));
       seen_ = true;
     } catch (const Stop& stop) {
       // The first look shows a mistake in the command; later ones, a server that went away.
@@ -103,7 +103,7 @@ class Changes final : public Watch {
   using Watch::Watch;
 
  private:
-  void show(const std::vector<RunRow>& rows) override {
+  void show(const std::vector<ListedRun>& rows) override {
     std::map<RunId, std::uint64_t> now;
     std::string out;
     for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
@@ -126,7 +126,7 @@ class Screen final : public Watch {
       : Watch(source, options), look_(terminal_traits(options.no_colour).look) {}
 
  private:
-  void show(const std::vector<RunRow>& rows) override {
+  void show(const std::vector<ListedRun>& rows) override {
     rows_ = rows;
     problem_.clear();
     looked_at_ = clock_.now();
@@ -153,7 +153,7 @@ class Screen final : public Watch {
     Line line(Ink::bold, "pawl runs");
     line.add("  ").add(Ink::dim, source_.where());
     std::array<std::size_t, enum_count<RunStatus>> counts{};
-    for (const RunRow& row : rows_) ++counts[static_cast<std::size_t>(row.status)];
+    for (const ListedRun& row : rows_) ++counts[static_cast<std::size_t>(row.status)];
     for (std::size_t i = 0; i < counts.size(); ++i) {
       auto status = static_cast<RunStatus>(i);
       if (counts[i] > 0) line.add("  ").add(ink_of(status), fmt::format("{} {}", counts[i], to_string(status)));
@@ -188,7 +188,7 @@ class Screen final : public Watch {
   Look look_;
   KeyMode keys_;
   AlternateScreen screen_;
-  std::vector<RunRow> rows_;
+  std::vector<ListedRun> rows_;
   std::string problem_;
   Instant looked_at_;
 };

@@ -15,6 +15,7 @@
 #include <fstream>
 #include <iterator>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "api/api.h"
@@ -32,6 +33,7 @@
 #include "http/server.h"
 #include "notify/slack.h"
 #include "notify/webhooks.h"
+#include "providers/carriers.h"
 #include "store/postgres/postgres_store.h"
 
 namespace pawl {
@@ -148,12 +150,13 @@ class Service {
         clock_(*store_),
         keys_(installation_secret(settings.folder)),
         feed_(*store_),
-        runtime_(*store_, toolbox_.catalog, clock_, runtime_options()),
+        runtime_(*store_, toolbox_.catalog, clock_, runtime_options(carriers_options(settings.values).providers())),
         notary_({runtime_, *store_, clock_, signing_key_of(settings)}),
         artifacts_(artifacts_of(settings)),
         keeper_(notary_, *store_, *artifacts_,
                 {.bundles = settings.values.bundles, .interval = settings.values.checkpoint_interval}),
         keeping_(*store_, keeper_, keeping_options()),
+        carriers_(runtime_, *store_, clock_, carriers_options(settings.values)),
         worker_(local_worker(*store_)),
         pool_({.worker = worker_,
                .slots = settings.values.worker_slots,
@@ -203,8 +206,9 @@ class Service {
     });
     check_signing_key();
     // Before anything is committed, so that nothing is missed.
-    for (Following* each : followings()) each->start();
+    for (Following* each : followings_) each->start();
     runtime_.start();
+    carriers_.start();
     for (const Tenant& tenant : store_->tenants()) learn(tenant);
     tenant_ = default_tenant();
     make_admin_key(settings.folder);
@@ -231,11 +235,54 @@ class Service {
   // start.
   void halt() {
     keeping_.stop();
+    carriers_.stop();
     runtime_.stop();
-    for (Following* each : followings()) each->stop();
+    for (Following* each : followings_) each->stop();
   }
-  std::array<Following*, 4> followings() {
-    return {&keeping_, &webhook_following_, &slack_following_, &task_following_};
+  std::vector<Following*> all_followings() {
+    std::vector<Following*> out = carriers_.followings();
+    out.insert(out.end(), {&keeping_, &webhook_following_, &slack_following_, &task_following_});
+    return out;
+  }
+
+  // Who carries runs elsewhere, by what the settings say.
+  providers::CarriersOptions carriers_options(const ServeSettings& settings) {
+    providers::CarriersOptions out;
+    if (!settings.restate.empty())
+      out.restate = providers::RestateOptions{.ingress = without_slash(settings.restate),
+                                              .admin = without_slash(settings.restate_admin),
+                                              .token = token_in(settings.restate_token_file),
+                                              .kill_after = settings.restate_kill_after};
+    if (!settings.stepfunctions.empty()) out.stepfunctions = stepfunctions_options(settings.stepfunctions);
+    out.following = following_options();
+    out.carrier = {.interval = settings.provider_interval,
+                   .lost_after = settings.provider_lost_after,
+                   .report = [this](const std::string& what) { log_.warning(what); },
+                   .unknown_state = [this](Provider provider,
+                                           const std::string& word) { metrics_.unknown_state(to_string(provider), word); },
+                   .looked = [this](Provider provider, bool succeeded,
+                                    std::size_t runs) { metrics_.looked(to_string(provider), succeeded, runs); }};
+    return out;
+  }
+  static providers::StepFunctionsOptions stepfunctions_options(const std::string& setting) {
+    providers::StepFunctionsOptions out{.endpoint = find_aws_endpoint(setting == "aws" ? "" : setting, "SFN"),
+                                        .access = find_aws_access()};
+    if (!out.access.is_complete())
+      throw Stop(exit_usage,
+                 "stepfunctions: there are no credentials for AWS: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a "
+                 "profile");
+    return out;
+  }
+  static std::string without_slash(std::string url) {
+    while (url.ends_with('/')) url.pop_back();
+    return url;
+  }
+  static std::string token_in(const std::string& file) {
+    if (file.empty()) return {};
+    std::string token = read_whole_file(file);
+    while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.pop_back();
+    if (token.empty()) throw Stop(exit_not_found, fmt::format("restate_token_file: there is no token in {}", file));
+    return token;
   }
 
   // What the parts that tell others of events work with.
@@ -263,12 +310,12 @@ class Service {
   void learn(Frame& frame) {
     for (const TenantFold& fold : frame.tenants) learn(fold.tenant);
     if (store_->shared()) return;
-    for (Following* each : followings()) each->publish(frame);
+    for (Following* each : followings_) each->publish(frame);
     feed_.publish(frame);
   }
 
-  RuntimeOptions runtime_options() {
-    return {.limits = {},
+  RuntimeOptions runtime_options(std::set<Provider> foreign) {
+    return {.limits = {.foreign = std::move(foreign)},
             .on_failure =
                 [this](const std::string& reason) {
                   log_.error(
@@ -291,7 +338,7 @@ class Service {
             .on_events =
                 [this] {
                   feed_.look();
-                  for (Following* each : followings()) each->look();
+                  for (Following* each : followings_) each->look();
                 }};
   }
 
@@ -447,6 +494,8 @@ class Service {
   Following slack_following_{*store_, slack_, following_options()};
   TaskFollower tasks_{runtime_, *store_};
   Following task_following_{*store_, tasks_, following_options()};
+  providers::Carriers carriers_;
+  const std::vector<Following*> followings_ = all_followings();
   WorkerName worker_;
   PolicyGate gate_{runtime_};
   WorkerPool pool_;

@@ -13,6 +13,7 @@
 
 #include "cli/folder.h"
 #include "core/source_reader.h"
+#include "providers/transport.h"
 #include "tools/http_address.h"
 #include "yaml/yaml.h"
 
@@ -97,6 +98,18 @@ const std::array table = std::to_array<Setting>({
     {"artifacts", setting::Text{&S::artifacts}, "DIR or s3://BUCKET/PREFIX",
      "where bundles are stored [the folder evidence in the data folder]"},
     {"artifacts_endpoint", setting::Text{&S::artifacts_endpoint}, "URL", "of an S3 that is not Amazon's"},
+    {"restate", setting::Text{&S::restate}, "URL",
+     "the ingress of the Restate that carries workflows with `provider: restate` (docs/providers.md)"},
+    {"restate_admin", setting::Text{&S::restate_admin}, "URL", "that Restate's admin address"},
+    {"restate_token_file", setting::Text{&S::restate_token_file}, "FILE", "a file with the token that it wants"},
+    {"restate_kill_after", setting::Span{&S::restate_kill_after, 1s, 24h}, "DURATION",
+     "how long a canceled invocation may take to undo what it did, before it is killed"},
+    {"stepfunctions", setting::Text{&S::stepfunctions}, "aws or URL",
+     "carry workflows with `provider: stepfunctions` in Amazon's own service, or in what speaks its protocol there"},
+    {"provider_interval", setting::Span{&S::provider_interval, 10ms, 1h}, "DURATION",
+     "how often the runs that others carry are looked at, at most"},
+    {"provider_lost_after", setting::Span{&S::provider_lost_after, 1s, 24h * 365}, "DURATION",
+     "how long a run may be unknown to who carries it before it has failed"},
 });
 
 using Read = std::expected<void, std::string>;
@@ -365,6 +378,13 @@ class Settings {
     for (const std::string& text : values.http_allow)
       if (auto allow = parse_http_allow(text); !allow)
         problems_.push_back(fmt::format("{}: {}", by("http_allow"), allow.error()));
+    auto check_url = [&](const char* name, const std::string& url) {
+      if (!url.empty() && !providers::is_base_url(url))
+        problems_.push_back(fmt::format("{} must be an address like http://127.0.0.1:8080, not {}", by(name), quote(url)));
+    };
+    check_url("restate", values.restate);
+    check_url("restate_admin", values.restate_admin);
+    if (values.stepfunctions != "aws") check_url("stepfunctions", values.stepfunctions);
     std::error_code ignored;
     if (is_in_data_ && in_file_.contains("data") &&
         !fs::equivalent(values.data, fs::path(out_.file).parent_path(), ignored))

@@ -72,6 +72,13 @@ struct ServeSettings {
   BundlesWanted bundles = BundlesWanted::governed;
   std::string artifacts;  // empty: in the data folder
   std::string artifacts_endpoint;
+  std::string restate;  // its ingress; empty: none
+  std::string restate_admin = "http://127.0.0.1:9070";
+  std::string restate_token_file;
+  Duration restate_kill_after = std::chrono::minutes(1);
+  std::string stepfunctions;  // aws, or an endpoint; empty: none
+  Duration provider_interval = std::chrono::seconds(1);
+  Duration provider_lost_after = std::chrono::minutes(10);
 };
 
 // Where a value goes, and what it may be.

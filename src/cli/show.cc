@@ -67,6 +67,7 @@ class Page {
     if (run.retry_of) fact("retry of", run.retry_of->str());
     if (run.workspace.text != "default") fact("workspace", run.workspace.text);
     if (run.input != "{}") fact("input", printable(run.input));
+    if (run.foreign) foreign(run, *run.foreign);
     put(Line());
     StepLayout layout = layout_of(run, columns_);
     for (StepIndex i = 0; i < run.steps.size(); ++i)
@@ -103,8 +104,18 @@ class Page {
     Line line(Ink::plain, "  ");
     put(line.add(Ink::dim, label).to_column(13).add(text));
   }
+  void foreign(const Run& run, const Foreign& foreign) {
+    const std::string state = foreign.state.empty() ? "not seen yet" : printable(foreign.state);
+    fact("carried by", fmt::format("{}, as {}: {}", to_string(run.provider),
+                                   foreign.id.empty() ? "not accepted yet" : printable(foreign.id), state));
+    if (foreign.retries > 0) fact("retries", std::to_string(foreign.retries));
+    if (foreign.next_retry_at.ms != 0) fact("next retry", print_time(foreign.next_retry_at));
+    if (!foreign.last_failure.empty()) fact("failure", printable(foreign.last_failure));
+    for (const Foreign::Bound& bound : foreign.bound)
+      if (!bound.problem.empty()) fact("not told", fmt::format("{}: {}", bound.approval.str(), printable(bound.problem)));
+  }
   void approval(const Run& run, const Approval& approval) {
-    if (approval.status == ApprovalStatus::requested) return;  // stands at its step
+    if (approval.status == ApprovalStatus::requested && !run.foreign) return;  // stands at its step
     std::string who = approval.resolved_by.empty() ? "" : " by " + printable(approval.resolved_by.text);
     std::string why = approval.reason.empty() ? "" : ": " + printable(approval.reason);
     Line line(Ink::plain, "  ");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/exit_code.h"
+#include "cli/runs_wanted.h"
 #include "core/diagram.h"
 #include "core/money.h"
 #include "core/run_lifecycle.h"
@@ -85,7 +86,7 @@ ExitCode cancel_run(const CancelOptions& options);
 struct RunsOptions {
   std::string data;
   std::string server;
-  std::optional<RunStatus> status;
+  RunsWanted wanted;
   std::size_t limit = 20;
   std::string watch;  // seconds between two looks; empty = look once
   bool json = false;

@@ -150,8 +150,37 @@ struct ReportRun {
   std::string reason;
 };
 
-using RunCommand = std::variant<StartRun, ClaimStep, CompleteStep, FailStep, ChargeStep, ReleaseStep, AskQuestion,
-                                AnswerQuestion, ResolveApproval, ProposeAction, RecordOutcome, SettleReceipt,
-                                ReverseReceipt, CancelRun, TimePasses, ReportRun>;
+// What the provider of a foreign run says of it. Nothing changes by what was known before, nor after the run's end.
+struct ObserveRun {
+  // As Foreign has it; what is empty here is not known to this look, and stays as it was.
+  std::string id;
+  std::string state;
+  SubState sub_state = SubState::running;
+  int retries = 0;
+  Instant next_retry_at;
+  std::string last_failure;
+  JsonText output;
+  std::optional<RunTrigger> ends;                // succeed, fail, time_out or cancel
+  std::shared_ptr<const Diagnostic> diagnostic;  // fail, time_out: always
+  std::string reason;                            // of a cancel
+};
+
+// Somebody in the engine that carries the run waits for a decision of people here.
+struct RequestApproval {
+  StepId gate;  // of the workflow's `approvals`
+  Callback callback;
+  Actor by;
+};
+
+// The answer to an approval has arrived where it was waited for; or cannot, any more, and why.
+struct RecordTold {
+  ApprovalId approval;
+  std::string problem;
+};
+
+using RunCommand =
+    std::variant<StartRun, ClaimStep, CompleteStep, FailStep, ChargeStep, ReleaseStep, AskQuestion, AnswerQuestion,
+                 ResolveApproval, ProposeAction, RecordOutcome, SettleReceipt, ReverseReceipt, CancelRun, TimePasses,
+                 ReportRun, ObserveRun, RequestApproval, RecordTold>;
 
 }  // namespace pawl

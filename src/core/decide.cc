@@ -198,6 +198,9 @@ void pass_deadline(Draft& draft) {
       diagnose("RUN_TIMEOUT", "the run did not end within " + print_duration(*run.timeout), draft.now());
   for (const auto& step : run.steps)
     if (step.last_error && !is_terminal(step.status)) diagnostic.cause = step.last_error;
+  if (run.foreign && !run.foreign->last_failure.empty())
+    diagnostic.cause =
+        std::make_shared<const Diagnostic>(diagnose("PROVIDER_RUN_FAILED", run.foreign->last_failure, draft.now()));
   end_badly(draft, RunTrigger::time_out, std::make_shared<const Diagnostic>(std::move(diagnostic)));
 }
 
@@ -242,6 +245,9 @@ Decision decide_command(const Run& run, const TimePasses&, Instant now, Draws dr
 Decision decide_command(const Run& run, const ReportRun& command, Instant now, Draws) {
   if (run.provider == Provider::native)
     return refuse(RefusalCode::not_external, "this run is carried by pawl itself; nobody else may report its status");
+  if (is_foreign(run.provider))
+    return refuse(RefusalCode::not_external, "pawl looks at this run itself, at " + std::string(to_string(run.provider)) +
+                                                 "; nobody else may report its status");
   Draft draft(run, now);
   bool needs_diagnostic = command.trigger == RunTrigger::fail || command.trigger == RunTrigger::deny ||
                           command.trigger == RunTrigger::time_out;
@@ -284,7 +290,11 @@ Decision decide(const CreateRun& command, Instant now) {
                                    .timeout = command.timeout ? command.timeout : command.workflow->timeout}};
   evolve(run, created);
   Draft draft(run, now);
-  settle(draft);
+  // It is handed over from here on, so its time runs, whether or not anybody answers there.
+  if (run.foreign)
+    start(draft);
+  else
+    settle(draft);
   Decision out = std::move(draft).done();
   out.events.insert(out.events.begin(), std::move(created));
   return out;

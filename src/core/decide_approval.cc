@@ -29,6 +29,8 @@ std::expected<const Approval*, Refusal> meant_approval(const Run& run, const Res
 void deny_approval(Draft& draft, const Approval& approval, ApprovalTrigger trigger, const Actor& by,
                    const std::string& reason, const Actor& via) {
   draft.resolve(approval.id, trigger, by, reason, via);
+  // Elsewhere it is up to the workflow what a refusal means.
+  if (draft.run().foreign) return settle_foreign(draft, draft.run().foreign->sub_state);
   bool expired = trigger == ApprovalTrigger::expire;
   std::string message = expired ? "nobody decided before " + print_time(approval.expires_at)
                                 : "rejected by " + by.text + (reason.empty() ? "" : ": " + reason);
@@ -48,6 +50,7 @@ void approve(Draft& draft, const Approval& approval, const ResolveApproval& comm
     return;
   }
   draft.resolve(approval.id, ApprovalTrigger::approve, command.by, command.reason, command.via);
+  if (draft.run().foreign) return settle_foreign(draft, draft.run().foreign->sub_state);
   draft.move_step(approval.step, approval.proposal ? StepTrigger::approve_action : StepTrigger::approve_gate);
   settle(draft);
 }

@@ -12,6 +12,9 @@
 
 namespace pawl {
 
+// Whoever carries a foreign run, as the one who reports on it.
+Actor carrier_of(const Run& run);
+
 // The run as the events drafted so far leave it. Only statuses are kept: that is all that rules look at, and it
 // makes a decision cost a few bytes a step instead of a copy of the run.
 class Draft {
@@ -36,6 +39,8 @@ class Draft {
     auto to = next(run_table, status_, moved.trigger);
     invariant(to.has_value(), "decide drafted an illegal run transition");
     status_ = *to;
+    // Whoever carries it elsewhere knows of an end only when that is its own doing.
+    if (is_foreign(run_.provider) && is_terminal(*to) && moved.by != carrier_of(run_)) moved.tells = run_.provider;
     emit(std::move(moved));
   }
   void move_run(RunTrigger trigger) { move_run(RunMoved{.trigger = trigger, .by = {}, .reason = {}, .diagnostic = {}}); }
@@ -58,10 +63,19 @@ class Draft {
     open_.push_back(id);
     emit(ApprovalRequested{id, step.id, terms, now_ + terms.expires, std::move(proposal), std::move(grounds)});
   }
+  void request_approval(const StepDefinition& gate, Callback callback, Actor by) {
+    request_approval(gate, gate.approval);
+    auto& requested = std::get<ApprovalRequested>(events_.back().payload);
+    requested.callback = std::move(callback);
+    requested.by = std::move(by);
+  }
   void resolve(ApprovalId approval, ApprovalTrigger trigger, Actor by = {}, std::string reason = {}, Actor via = {}) {
     invariant(is_open(approval), "decide resolved an approval twice");
     std::erase(open_, approval);
-    emit(ApprovalMoved{approval, trigger, std::move(by), std::move(reason), std::move(via)});
+    // One that is canceled ends with its run, and nobody waits for it there any more.
+    bool is_awaited = is_foreign(run_.provider) && trigger != ApprovalTrigger::cancel;
+    emit(ApprovalMoved{approval, trigger, std::move(by), std::move(reason), std::move(via),
+                       is_awaited ? std::optional(run_.provider) : std::nullopt});
   }
   bool is_open(ApprovalId approval) const { return std::find(open_.begin(), open_.end(), approval) != open_.end(); }
   // Those that this very decision asked for are among them.
@@ -115,6 +129,9 @@ std::shared_ptr<const Diagnostic> diagnostic_of_step(const Draft& draft, StepInd
 void fail_run_for(Draft& draft, StepIndex index, const std::shared_ptr<const Diagnostic>& why);
 void fail_for_good(Draft& draft, StepIndex index, Diagnostic diagnostic, Money cost);
 
+// Pauses or resumes a foreign run as what was seen of it, and what people are asked, has it.
+void settle_foreign(Draft& draft, SubState seen);
+
 // An approval that nobody gave in time, or that somebody refused.
 void deny_approval(Draft& draft, const Approval& approval, ApprovalTrigger trigger, const Actor& by,
                    const std::string& reason, const Actor& via = {});
@@ -129,6 +146,10 @@ void settle_doubt(Draft& draft, const Receipt& receipt, bool happened, const Act
 
 // decide_approval.cc
 Decision decide_command(const Run& run, const ResolveApproval& command, Instant now, Draws draws);
+// decide_foreign.cc
+Decision decide_command(const Run& run, const ObserveRun& command, Instant now, Draws draws);
+Decision decide_command(const Run& run, const RequestApproval& command, Instant now, Draws draws);
+Decision decide_command(const Run& run, const RecordTold& command, Instant now, Draws draws);
 // decide_action.cc
 Decision decide_command(const Run& run, const ProposeAction& command, Instant now, Draws draws);
 Decision decide_command(const Run& run, const RecordOutcome& command, Instant now, Draws draws);

@@ -48,6 +48,18 @@ struct RunMoved {
   Actor by;                                      // who canceled or reported; empty for the engine itself
   std::string reason;                            // of a cancel
   std::shared_ptr<const Diagnostic> diagnostic;  // fail, deny, time_out: always
+  std::optional<Provider> tells = {};            // who carries the run and has to be told that it is over
+};
+
+// What was seen of a run that another engine carries, when it differs from what was known.
+struct RunObserved {
+  std::string id;
+  std::string state;
+  SubState sub_state = SubState::running;
+  int retries = 0;
+  Instant next_retry_at;
+  std::string last_failure;
+  JsonText output;
 };
 
 // unblock, open_gate, release, gate, due, approve_action, approve_gate, cancel: moves that carry nothing else.
@@ -105,6 +117,8 @@ struct ApprovalRequested {
   Instant expires_at;
   std::shared_ptr<const Proposal> proposal = {};  // null for a gate of the workflow
   Grounds grounds = {};
+  std::optional<Callback> callback = {};  // who waits for it in another engine
+  Actor by = {};                          // and asked
 };
 
 // One of several needed said yes.
@@ -120,6 +134,13 @@ struct ApprovalMoved {
   Actor by;
   std::string reason;
   Actor via = {};
+  std::optional<Provider> tells = {};  // where somebody waits for it
+};
+
+// The answer has arrived there, or cannot.
+struct ApprovalTold {
+  ApprovalId approval;
+  std::string problem;
 };
 
 // The durable intent: exactly this action may be executed now, by the worker that holds the step.
@@ -212,7 +233,7 @@ struct TransitionRefused {
 using RunPayload = std::variant<RunCreated, RunMoved, StepMoved, StepClaimed, StepCompleted, StepFailed, StepCharged,
                                 StepAsked, StepAnswered, ApprovalRequested, ApprovalVoted, ApprovalMoved,
                                 ReceiptIntended, ReceiptRepeated, ReceiptMoved, ActionDenied, ActionFound, TaskMoved,
-                                TaskAsked, TaskSubtask, TaskDeleted, TransitionRefused>;
+                                TaskAsked, TaskSubtask, TaskDeleted, TransitionRefused, RunObserved, ApprovalTold>;
 
 struct RunEvent {
   Instant at;

@@ -72,6 +72,10 @@ class ObjectReader {
     if (!value) throw BadEvent{"\"" + std::string(key) + "\" has no known word"};
     return *value;
   }
+  template <class Enum>
+  std::optional<Enum> optional_word(std::string_view key) const {
+    return has(key) ? std::optional(word<Enum>(key)) : std::nullopt;
+  }
   template <class AnyId>
   AnyId id(std::string_view key) const {
     auto value = AnyId::parse(text(key));
@@ -206,16 +210,32 @@ RunPayload read_task(const ObjectReader& in, TaskTrigger trigger) {
   return out;
 }
 
+RunPayload read_observed(const ObjectReader& in) {
+  RunObserved out;
+  out.id = in.text_or_empty("foreign_id");
+  out.state = in.text_or_empty("provider_state");
+  out.sub_state = in.word<SubState>("sub_state");
+  if (in.has("retry_count")) out.retries = in.small_number("retry_count");
+  if (in.has("next_retry_at")) out.next_retry_at = in.instant("next_retry_at");
+  out.last_failure = in.text_or_empty("last_failure");
+  out.output = in.text_or_empty("output");
+  return out;
+}
+
 RunPayload read_payload(const ObjectReader& in) {
   std::string type = in.text("type");
   if (auto trigger = trigger_named<StepTrigger>(step_event_names, type)) return read_step(in, *trigger);
   if (auto trigger = trigger_named<RunTrigger>(run_event_names, type))
-    return RunMoved{*trigger, Actor{in.text_or_empty("by")}, in.text_or_empty("reason"), in.diagnostic("diagnostic")};
+    return RunMoved{*trigger, Actor{in.text_or_empty("by")}, in.text_or_empty("reason"), in.diagnostic("diagnostic"),
+                    in.optional_word<Provider>("tells")};
   if (auto trigger = trigger_named<ApprovalTrigger>(approval_event_names, type))
     return ApprovalMoved{in.id<ApprovalId>("approval"), *trigger, Actor{in.text_or_empty("by")},
-                         in.text_or_empty("reason"), Actor{in.text_or_empty("via")}};
+                         in.text_or_empty("reason"), Actor{in.text_or_empty("via")},
+                         in.optional_word<Provider>("tells")};
   if (auto trigger = trigger_named<ReceiptTrigger>(receipt_event_names, type)) return read_receipt(in, *trigger);
   if (auto trigger = trigger_named<TaskTrigger>(task_event_names, type)) return read_task(in, *trigger);
+  if (type == "run.observed") return read_observed(in);
+  if (type == "approval.told") return ApprovalTold{in.id<ApprovalId>("approval"), in.text_or_empty("problem")};
   if (type == "run.created" || type == "task.created") return read_created(in);
   if (type == "task.asked")
     return TaskAsked{in.text("question"), in.optional_id<TaskId>("about"), Actor{in.text_or_empty("by")},
@@ -238,6 +258,11 @@ RunPayload read_payload(const ObjectReader& in) {
     if (in.has("action")) {
       out.proposal = read_proposal(in);
       out.grounds = read_grounds(in);
+    }
+    out.by = Actor{in.text_or_empty("by")};
+    if (in.has("callback")) {
+      ObjectReader callback(in.at("callback"));
+      out.callback = Callback{callback.word<CallbackKind>("kind"), callback.text("address")};
     }
     return out;
   }

@@ -114,6 +114,13 @@ class ObjectWriter {
   void money_unless_zero(const Key& key, Money value) {
     if (value.micros != 0) word(key, print_money(value));
   }
+  void callback(const Key& key, const Callback& value) {
+    open(key);
+    ObjectWriter object(out_);
+    object.text("address", value.address);
+    object.word("kind", to_string(value.kind));
+    object.close();
+  }
   void diagnostic(const Key& key, const Diagnostic& value) {
     open(key);
     write(value);
@@ -179,6 +186,26 @@ class EventWriter {
     object_.text_unless_empty("by", event.by.text);
     if (event.diagnostic) object_.diagnostic("diagnostic", *event.diagnostic);
     object_.text_unless_empty("reason", event.reason);
+    if (event.tells) object_.word("tells", to_string(*event.tells));
+    end();
+  }
+
+  void operator()(const RunObserved& event) {
+    object_.number("at", at_.ms);
+    object_.text_unless_empty("foreign_id", event.id);
+    object_.text_unless_empty("last_failure", event.last_failure);
+    if (event.next_retry_at.ms != 0) object_.number("next_retry_at", event.next_retry_at.ms);
+    if (!event.output.empty()) object_.json("output", event.output);
+    object_.text_unless_empty("provider_state", event.state);
+    if (event.retries != 0) object_.number("retry_count", event.retries);
+    object_.word("sub_state", to_string(event.sub_state));
+    end();
+  }
+
+  void operator()(const ApprovalTold& event) {
+    object_.word("approval", event.approval.str());
+    object_.number("at", at_.ms);
+    object_.text_unless_empty("problem", event.problem);
     end();
   }
 
@@ -245,6 +272,8 @@ class EventWriter {
     if (event.proposal) action(event.proposal->action);
     object_.word("approval", event.approval.str());
     object_.number("at", at_.ms);
+    object_.text_unless_empty("by", event.by.text);
+    if (event.callback) object_.callback("callback", *event.callback);
     if (event.proposal) {
       proposal_up_to_expires(*event.proposal);
       object_.number("expires_at", event.expires_at.ms);
@@ -274,6 +303,7 @@ class EventWriter {
     object_.number("at", at_.ms);
     object_.text_unless_empty("by", event.by.text);
     object_.text_unless_empty("reason", event.reason);
+    if (event.tells) object_.word("tells", to_string(*event.tells));
     end_via(event.via);
   }
 
@@ -438,6 +468,8 @@ struct TypeOf {
     return event.dropped ? "task.subtask_dropped" : "task.subtask_added";
   }
   std::string_view operator()(const TaskDeleted&) const { return "task.deleted"; }
+  std::string_view operator()(const RunObserved&) const { return "run.observed"; }
+  std::string_view operator()(const ApprovalTold&) const { return "approval.told"; }
   std::string_view operator()(const TransitionRefused& event) const {
     return event.of_task ? "task.refused" : "transition.refused";
   }

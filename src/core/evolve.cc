@@ -30,6 +30,7 @@ class Fold {
     run_.timeout = event.timeout;
     run_.created_at = at_;
     if (run_.workflow->name.text == task_workflow_name) return begin_task(run_, at_);
+    if (is_foreign(event.provider)) run_.foreign = std::make_shared<const Foreign>();
     if (event.provider == Provider::native) run_.steps.resize(run_.workflow->steps.size());
     return {};
   }
@@ -170,7 +171,11 @@ class Fold {
 
   Checked operator()(const ApprovalRequested& event) {
     auto index = run_.workflow->find(event.step);
-    if (!index || *index >= run_.steps.size()) return wrong("no step " + event.step.text);
+    if (!index || (!run_.foreign && *index >= run_.steps.size())) return wrong("no step " + event.step.text);
+    if (event.callback.has_value() != (run_.foreign != nullptr))
+      return wrong("somebody waits for an approval in an engine that does not carry the run, or nobody where one does");
+    if (event.callback)
+      change_foreign([&](Foreign& foreign) { foreign.bound.push_back({event.approval, *event.callback, false, {}}); });
     run_.approvals.push_back({.id = event.approval,
                               .step = *index,
                               .status = ApprovalStatus::requested,
@@ -276,6 +281,37 @@ class Fold {
   Checked operator()(const TaskDeleted& event) { return evolve_task(run_, event, at_); }
   Checked operator()(const TransitionRefused&) { return {}; }
 
+  Checked operator()(const RunObserved& event) {
+    if (!run_.foreign) return wrong("a run was seen elsewhere that nobody carries there");
+    if (is_terminal(run_.status)) return wrong("a run that has ended was seen again");
+    if (event.retries < run_.foreign->retries) return wrong("retries were forgotten");
+    change_foreign([&](Foreign& foreign) {
+      foreign.id = event.id;
+      foreign.state = event.state;
+      foreign.sub_state = event.sub_state;
+      foreign.retries = event.retries;
+      foreign.next_retry_at = event.next_retry_at;
+      foreign.last_failure = event.last_failure;
+      foreign.output = event.output;
+    });
+    return {};
+  }
+
+  Checked operator()(const ApprovalTold& event) {
+    if (!run_.foreign) return wrong("somebody was told of an approval who does not carry the run");
+    const Approval* approval = find(event.approval);
+    if (!approval || !is_terminal(approval->status)) return wrong("somebody was told of an approval that is not decided");
+    bool found = false;
+    change_foreign([&](Foreign& foreign) {
+      for (Foreign::Bound& each : foreign.bound) {
+        if (each.approval != event.approval || each.told) continue;
+        each.told = found = true;
+        each.problem = event.problem;
+      }
+    });
+    return found ? Checked{} : wrong("nobody there waits for this approval");
+  }
+
  private:
   // `change` sees the step as it was and touches nothing before it is content: a refused event leaves no trace.
   template <class Change>
@@ -314,6 +350,13 @@ class Fold {
     if (approval->grounds.policy_version != grounds.policy_version)
       return wrong("an effect under another policy than it was approved under");
     return {};
+  }
+
+  template <class Change>
+  void change_foreign(Change change) {
+    Foreign changed = *run_.foreign;
+    change(changed);
+    run_.foreign = std::make_shared<const Foreign>(std::move(changed));
   }
 
   Receipt* receipt_of(ReceiptId id) { return const_cast<Receipt*>(find_receipt(run_, id)); }

@@ -22,6 +22,7 @@ class RunCheck {
       for (std::size_t i = 0; i < run_.steps.size(); ++i) check_step(static_cast<StepIndex>(i));
       check_sums();
     }
+    if (is_foreign(run_.provider)) check_foreign();
     for (const Approval& approval : run_.approvals) check_approval(approval);
     for (const Receipt& receipt : run_.receipts) check_receipt(receipt);
     return std::move(problems_);
@@ -71,6 +72,16 @@ class RunCheck {
     if (!ended) return;
     for (const Approval& approval : run_.approvals)
       expect(is_terminal(approval.status), "the run has ended and an approval is still open");
+  }
+
+  void check_foreign() {
+    if (!run_.foreign) return expect(false, "another engine carries it and nothing is known of that");
+    expect(run_.steps.empty() && run_.receipts.empty(), "another engine carries it and it has steps here");
+    bool ended_there = run_.foreign->sub_state == SubState::succeeded || run_.foreign->sub_state == SubState::failed;
+    expect(!ended_there || is_terminal(run_.status), "it has ended where it is carried, and not here");
+    expect(run_.status != RunStatus::success || run_.foreign->sub_state == SubState::succeeded,
+           "it succeeded here and not where it is carried");
+    expect(run_.foreign->bound.size() == run_.approvals.size(), "an approval that nobody waits for where it is carried");
   }
 
   // Whether the run's status is what its steps say it is.

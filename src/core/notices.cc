@@ -17,7 +17,8 @@ constexpr std::array other_run_events{std::string_view("run.created"),        st
                                       std::string_view("approval.requested"), std::string_view("approval.voted"),
                                       std::string_view("receipt.intended"),   std::string_view("receipt.repeated"),
                                       std::string_view("action.denied"),      std::string_view("action.found"),
-                                      std::string_view("transition.refused"), std::string_view("task.created"),
+                                      std::string_view("transition.refused"), std::string_view("run.observed"),
+                                      std::string_view("approval.told"),      std::string_view("task.created"),
                                       std::string_view("task.asked"),         std::string_view("task.question_closed"),
                                       std::string_view("task.subtask_added"), std::string_view("task.subtask_dropped"),
                                       std::string_view("task.deleted"),       std::string_view("task.refused")};

@@ -87,6 +87,15 @@ constexpr std::array advice{
     Advice{"TASK_NOT_STARTED",
            "The message says why no run could be made: most often the workflow was never published. Publish it, then run the "
            "task again."},
+    Advice{"PROVIDER_REFUSED",
+           "The message is the other engine's own. Compare the workflow's `target` with what is deployed there, publish a "
+           "corrected version, and start a new run."},
+    Advice{"PROVIDER_RUN_FAILED",
+           "The message is the failure as the other engine has it; `foreign.id` of the run finds it there. Nothing is "
+           "tried again by itself: that engine's own retries are used up."},
+    Advice{"PROVIDER_RUN_LOST",
+           "Look in the other engine whether somebody purged it, or whether its data was lost or too old to be kept. "
+           "Find out what it has done before you start it anew."},
     Advice{"INVALID_STATE_TRANSITION",
            "Find in the run's events which move was reported and in which state the run was, and correct whoever "
            "reported it; then retry as a new run."},
@@ -143,8 +152,15 @@ constexpr std::array refusal_advice{
         "diagnostic. The run was failed for it.",
         "Correct whoever reported it: the run's events name the move and the state the run was in. Then retry "
         "as a new run."},
-    RefusalAdvice{RefusalCode::not_external, "Someone reported the status of a run that pawl carries out itself.",
-                  "Report only on runs whose provider is another orchestrator. To end this one, cancel it."},
+    RefusalAdvice{RefusalCode::not_external,
+                  "Someone reported the status of a run that pawl carries out or looks at itself, or asked for an approval in "
+                  "one that no other engine carries.",
+                  "Report only on runs whose provider is `external`; to end any other one, cancel it. Approvals of a native "
+                  "run are steps of its workflow."},
+    RefusalAdvice{RefusalCode::provider_unset,
+                  "The workflow names a provider that this server was not told how to reach.",
+                  "Start the server with the settings of that provider (`--restate`, `--stepfunctions`; docs/providers.md), "
+                  "and ask again. `pawl run` without a server carries native workflows only."},
     RefusalAdvice{RefusalCode::not_found,
                   "There is no such run, workflow or tenant here. Those of other tenants look the same as none.",
                   "Check the id, and whether you ask as the right tenant and in the right data folder."},
@@ -250,6 +266,24 @@ std::string step_projection_reference() {
     for (auto word : projection.words) cells.push_back(code_text(word));
     out += row(cells);
   }
+  return out;
+}
+
+std::string provider_reference(Provider provider) {
+  auto ends = [](std::optional<RunTrigger> trigger) {
+    return trigger ? "`" + std::string(to_string(*next(run_table, RunStatus::running, *trigger))) + "`" : std::string();
+  };
+  std::string out = header({"state", "and", "sub_state", "ends the run as", ""});
+  for (const ProviderState& state : provider_states)
+    if (state.provider == provider)
+      out += row({code_text(state.word), std::string(to_string(state.sign)), code_text(to_string(state.sub_state)),
+                  ends(state.ends), std::string(state.note)});
+  if (is_foreign(provider)) return out + row({"any other", "", code_text(to_string(SubState::running)), "", "with a warning"});
+  out = header({"state", "and", "sub_state"});
+  for (const RunProjection& projection : run_projections)
+    out += row({code_text(to_string(projection.stored)),
+                projection.phase == RunPhase::plain ? "" : std::string(to_string(projection.phase)),
+                code_text(projection.sub_state)});
   return out;
 }
 

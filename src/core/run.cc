@@ -47,7 +47,7 @@ class RunScope : public ExpressionScope {
                     {"version", run_.workflow->version},
                     {"workspace", run_.workspace.text},
                     {"created_at", print_time(run_.created_at)},
-                    {"attempt", run_.steps[step_].attempts + 1}};
+                    {"attempt", step_ < run_.steps.size() ? run_.steps[step_].attempts + 1 : 1}};
     }
     return &*about_;
   }
@@ -132,6 +132,19 @@ std::expected<std::string, std::string> render_prompt(const Run& run, const Appr
   return render_text(approval.terms.prompt, RunScope(run, approval.step));
 }
 
+std::expected<std::string, std::string> render_target_key(const Run& run) {
+  return render_text(run.workflow->target.key, RunScope(run, 0));
+}
+
+int retries_of(const Run& run) {
+  if (run.foreign) return run.foreign->retries;
+  int retries = 0;
+  for (const Step& step : run.steps) retries += std::max(step.attempts - 1, 0);
+  return retries;
+}
+
+std::string_view provider_state(const Run& run) { return run.foreign ? run.foreign->state : to_string(run.status); }
+
 namespace {
 
 // A length before each part: no two lists of parts read the same.
@@ -200,7 +213,7 @@ bool same_fold(const Run& a, const Run& b) {
          a.trigger_type == b.trigger_type && a.trigger_ref == b.trigger_ref && same_pointee(a.idempotency, b.idempotency) && a.retry_of == b.retry_of &&
          a.budget == b.budget && a.timeout == b.timeout && a.created_at == b.created_at &&
          a.started_at == b.started_at && a.finished_at == b.finished_at && a.cost == b.cost && a.writes == b.writes &&
-         a.approvals == b.approvals && a.receipts == b.receipts && same_pointee(a.diagnostic, b.diagnostic) && same_pointee(a.task, b.task) && a.seq == b.seq &&
+         a.approvals == b.approvals && a.receipts == b.receipts && same_pointee(a.diagnostic, b.diagnostic) && same_pointee(a.task, b.task) && same_pointee(a.foreign, b.foreign) && a.seq == b.seq &&
          std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), b.steps.end(), same_step);
 }
 

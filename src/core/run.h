@@ -12,6 +12,7 @@
 #include "core/id.h"
 #include "core/json.h"
 #include "core/money.h"
+#include "core/provider.h"
 #include "core/receipt.h"
 #include "core/run_lifecycle.h"
 #include "core/step_lifecycle.h"
@@ -20,12 +21,6 @@
 #include "core/workflow.h"
 
 namespace pawl {
-
-// Who carries a run. native = this engine; the others report, and contract v1 is enforced on them.
-enum class Provider { native, external, restate, stepfunctions };
-template <>
-inline constexpr std::array enum_names<Provider>{std::string_view("native"), std::string_view("external"),
-                                                 std::string_view("restate"), std::string_view("stepfunctions")};
 
 struct Step {
   StepStatus status = StepStatus::pending;
@@ -83,6 +78,31 @@ struct Approval {
   friend bool operator==(const Approval& a, const Approval& b);
 };
 
+// What is known of a run that another engine carries, as it was last seen there.
+struct Foreign {
+  std::string id;     // an invocation, an execution's ARN; empty until it was accepted there
+  std::string state;  // in the provider's own word; empty until it was seen there
+  SubState sub_state = SubState::running;
+  int retries = 0;  // never fewer than were seen before: providers forget them
+  Instant next_retry_at;
+  std::string last_failure;  // of an attempt, or why the provider cannot be asked
+  JsonText output;
+  // An approval that somebody there waits for.
+  struct Bound {
+    ApprovalId approval;
+    Callback callback;
+    bool told = false;    // the answer has arrived there, or cannot any more:
+    std::string problem;  // then this says why
+
+    friend bool operator==(const Bound&, const Bound&) = default;
+  };
+  std::vector<Bound> bound;
+
+  friend bool operator==(const Foreign&, const Foreign&) = default;
+};
+
+inline constexpr std::size_t foreign_output_bytes_max = std::size_t{1} << 20;
+
 struct Run {
   const Workflow* workflow = nullptr;  // outlives the run
   TenantId tenant;
@@ -109,6 +129,7 @@ struct Run {
   std::shared_ptr<const Diagnostic> diagnostic;
   // Set when the stream is a task's (core/task.h). Its state is the task's then, and `status` only what rows show of it.
   std::shared_ptr<const Task> task;
+  std::shared_ptr<const Foreign> foreign;  // set when another engine carries it
   std::uint64_t seq = 0;  // events folded so far
 
   // Counted from the start, not from the creation: waiting for a turn is not execution.
@@ -148,6 +169,14 @@ std::expected<std::string, std::string> render_prompt(const Run& run, const Appr
 std::vector<std::string> request_keys(const Run& run);
 std::string idempotency_request_key(std::string_view scope, std::string_view key);
 std::string trigger_request_key(const WorkflowName& workflow, std::string_view type, std::string_view ref);
+
+// How often it was tried again, by whoever carries it.
+int retries_of(const Run& run);
+// What its provider calls the state it is in.
+std::string_view provider_state(const Run& run);
+
+// The target's key for this run; empty when it has none.
+std::expected<std::string, std::string> render_target_key(const Run& run);
 
 // Equal in all that events determine (so not in lease_expires_at of a running step).
 bool same_fold(const Run& a, const Run& b);

@@ -144,6 +144,20 @@ object diagnostic_object(const Diagnostic& diagnostic) {
           {"cause", diagnostic.cause ? Json(diagnostic_object(*diagnostic.cause)) : Json(nullptr)}};
 }
 
+object foreign_object(const Foreign& foreign) {
+  array bound;
+  for (const Foreign::Bound& each : foreign.bound)
+    bound.push_back(object{{"approval", each.approval.str()},
+                           {"callback", to_string(each.callback.kind)},
+                           {"told", each.told},
+                           {"problem", each.problem.empty() ? Json(nullptr) : Json(each.problem)}});
+  return {{"id", foreign.id.empty() ? Json(nullptr) : Json(foreign.id)},
+          {"next_retry_at", time_of(foreign.next_retry_at)},
+          {"last_failure", foreign.last_failure.empty() ? Json(nullptr) : Json(foreign.last_failure)},
+          {"output", value_of(foreign.output)},
+          {"approvals", std::move(bound)}};
+}
+
 object run_object(const Run& run, Vocabulary vocabulary) {
   array steps;
   for (std::size_t i = 0; i < run.steps.size(); ++i) steps.push_back(step_object(run, i, vocabulary));
@@ -152,6 +166,7 @@ object run_object(const Run& run, Vocabulary vocabulary) {
   array receipts;
   for (const Receipt& receipt : run.receipts) receipts.push_back(receipt_object(run, receipt));
   std::string_view sub = sub_state(run);
+  std::string_view state = provider_state(run);
   return {{"id", run.id.str()},
           {"workflow", run.workflow->name.text},
           {"version", run.workflow->version},
@@ -159,6 +174,8 @@ object run_object(const Run& run, Vocabulary vocabulary) {
           {"provider", to_string(run.provider)},
           {"status", run_word(vocabulary, run)},
           {"sub_state", sub.empty() ? Json(nullptr) : Json(sub)},
+          {"provider_state", state.empty() ? Json(nullptr) : Json(state)},
+          {"retry_count", retries_of(run)},
           {"error_code", run.diagnostic ? Json(run.diagnostic->error_code) : Json(nullptr)},
           {"retryable", run.diagnostic ? Json(run.diagnostic->retryable) : Json(nullptr)},
           {"input", value_of(run.input)},
@@ -177,6 +194,7 @@ object run_object(const Run& run, Vocabulary vocabulary) {
           {"steps", std::move(steps)},
           {"approvals", std::move(approvals)},
           {"receipts", std::move(receipts)},
+          {"foreign", run.foreign ? Json(foreign_object(*run.foreign)) : Json(nullptr)},
           {"diagnostic", run.diagnostic ? Json(diagnostic_object(*run.diagnostic)) : Json(nullptr)}};
 }
 

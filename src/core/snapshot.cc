@@ -46,8 +46,9 @@ class Writer : ByteWriter {
     for (const auto& each : run.approvals) approval(each);
     u64(run.receipts.size());
     for (const auto& each : run.receipts) receipt(run, each);
-    // Only a task has more: what was asked for stands in the input already.
+    // Only a task, or a run that is carried elsewhere, has more: what was asked for stands in the input already.
     if (run.task) task(run, *run.task);
+    if (run.foreign) foreign(run, *run.foreign);
   }
 
  private:
@@ -105,6 +106,24 @@ class Writer : ByteWriter {
     ids(task.dropped);
     since(run.created_at, task.updated_at);
     u64(task.deleted);
+  }
+
+  void foreign(const Run& run, const Foreign& value) {
+    text(value.id);
+    text(value.state);
+    word(value.sub_state);
+    u64(static_cast<std::uint64_t>(value.retries));
+    since(run.created_at, value.next_retry_at);
+    text(value.last_failure);
+    text(value.output);
+    u64(value.bound.size());
+    for (const Foreign::Bound& each : value.bound) {
+      id(each.approval.bits);
+      word(each.callback.kind);
+      text(each.callback.address);
+      u64(each.told);
+      text(each.problem);
+    }
   }
 
   void step(const Run& run, const Step& step) {
@@ -204,7 +223,8 @@ class Writer : ByteWriter {
 
 class Reader : public ByteReader {
  public:
-  explicit Reader(std::string_view in) : ByteReader(in) {}
+  // Without the workflow, how many steps there are is believed.
+  explicit Reader(std::string_view in, bool knows_workflow = true) : ByteReader(in), knows_workflow_(knows_workflow) {}
 
   void run(Run& run) {
     run.tenant.bits = id();
@@ -234,7 +254,7 @@ class Reader : public ByteReader {
     run.seq = u64();
     run.diagnostic = diagnostic(0);
     std::uint64_t steps = u64();
-    if (steps != 0 && steps != run.workflow->steps.size()) return fail();
+    if (steps != 0 && steps != run.workflow->steps.size() && (knows_workflow_ || steps > steps_max)) return fail();
     run.steps.resize(steps);
     for (auto& each : run.steps) step(run, each);
     std::uint64_t approvals = u64();
@@ -242,6 +262,7 @@ class Reader : public ByteReader {
     std::uint64_t receipts = u64();
     for (std::uint64_t i = 0; i < receipts && !failed(); ++i) receipt(run, run.receipts.emplace_back());
     if (run.workflow->name.text == task_workflow_name && !failed()) task(run);
+    if (is_foreign(run.provider) && !failed()) foreign(run);
     // What a question asks about must be there to be settled.
     for (const Step& each : run.steps)
       if (each.doubt && !failed() && !find_receipt(run, *each.doubt)) fail();
@@ -351,6 +372,27 @@ class Reader : public ByteReader {
     run.task = std::make_shared<const Task>(std::move(out));
   }
 
+  void foreign(Run& run) {
+    Foreign out;
+    out.id = text();
+    out.state = text();
+    out.sub_state = word<SubState>();
+    out.retries = count(u64());
+    out.next_retry_at = since(run.created_at);
+    out.last_failure = text();
+    out.output = text();
+    std::uint64_t bound = u64();
+    for (std::uint64_t i = 0; i < bound && !failed(); ++i) {
+      Foreign::Bound& each = out.bound.emplace_back();
+      each.approval.bits = id();
+      each.callback.kind = word<CallbackKind>();
+      each.callback.address = text();
+      each.told = flag();
+      each.problem = text();
+    }
+    run.foreign = std::make_shared<const Foreign>(std::move(out));
+  }
+
   void step(const Run& run, Step& step) {
     step.status = word<StepStatus>();
     step.answer = text();
@@ -433,7 +475,7 @@ class Reader : public ByteReader {
   void approval(const Run& run, Approval& approval) {
     approval.id.bits = id();
     std::uint64_t step = u64();
-    if (step >= run.steps.size()) return fail();
+    if (knows_workflow_ && step >= (is_foreign(run.provider) ? run.workflow->steps.size() : run.steps.size())) return fail();
     approval.step = static_cast<StepIndex>(step);
     approval.status = word<ApprovalStatus>();
     approval.terms.tier = word<Tier>();
@@ -459,6 +501,7 @@ class Reader : public ByteReader {
     approval.reason = text();
   }
 
+  const bool knows_workflow_;
   bool failed_ = false;
 };
 
@@ -480,6 +523,17 @@ std::optional<Run> read_snapshot(std::string_view bytes, const Workflow& workflo
   in.run(run);
   if (in.failed() || !in.at_end()) return std::nullopt;
   return run;
+}
+
+std::optional<RunStanding> read_standing(std::string_view bytes) {
+  static const Workflow unknown;
+  if (bytes.empty() || bytes[0] != format) return std::nullopt;
+  Run run;
+  run.workflow = &unknown;
+  Reader in(bytes.substr(1), false);
+  in.run(run);
+  if (in.failed() || !in.at_end()) return std::nullopt;
+  return RunStanding{run.provider, std::string(provider_state(run)), retries_of(run)};
 }
 
 }  // namespace pawl

@@ -17,4 +17,12 @@ std::string write_snapshot(const Run& run);
 // `workflow` is the version the run was created with. Nothing when the format is not this one's, or damaged.
 std::optional<Run> read_snapshot(std::string_view bytes, const Workflow& workflow);
 
+// What lists show of a run beside its row, without knowing its workflow. Nothing when the bytes are no run's.
+struct RunStanding {
+  Provider provider = Provider::native;
+  std::string provider_state;
+  int retries = 0;
+};
+std::optional<RunStanding> read_standing(std::string_view bytes);
+
 }  // namespace pawl

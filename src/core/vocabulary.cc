@@ -51,6 +51,9 @@ const RunProjection& projection_of(RunStatus status, RunPhase phase) {
 
 RunPhase phase_of(const Run& run) {
   if (is_terminal(run.status)) return RunPhase::plain;
+  if (run.foreign && run.foreign->sub_state == SubState::error) return RunPhase::error;
+  if (run.foreign)
+    return run.foreign->sub_state == SubState::backing_off ? RunPhase::backing_off : RunPhase::plain;
   if (run.diagnostic) return RunPhase::error;
   if (run.status != RunStatus::running) return RunPhase::plain;
   auto any = [&](StepStatus status) {

@@ -12,8 +12,15 @@
 namespace pawl {
 namespace {
 
-constexpr std::array<std::string_view, 8> workflow_keys{"workflow", "description", "timeout", "budget_usd",
+constexpr std::array<std::string_view, 9> workflow_keys{"workflow", "description", "provider", "timeout", "budget_usd",
                                                         "retry",    "caps",        "evidence", "steps"};
+// The same of one that another engine carries. It has its own retries and limits.
+constexpr std::array<std::string_view, 7> foreign_keys{"workflow", "description", "provider", "timeout",
+                                                       "evidence", "target",      "approvals"};
+constexpr std::array<std::string_view, 3> restate_keys{"service", "handler", "key"};
+constexpr std::array<std::string_view, 1> stepfunctions_keys{"state_machine"};
+constexpr std::array<std::string_view, 7> bound_gate_keys{"id",     "description", "tier",  "two_person",
+                                                          "quorum", "expires",     "prompt"};
 constexpr std::array<std::string_view, 3> caps_keys{"max_concurrency", "max_runs_per_min", "max_writes_per_run"};
 constexpr std::array<std::string_view, 5> retry_keys{"max_attempts", "base", "max", "jitter", "schedule"};
 // Work is a step that a worker runs; a gate is one that people decide. The first four keys are common to both.
@@ -55,16 +62,38 @@ class WorkflowReader {
     if (document_.kind != SourceNode::Kind::map) {
       reader_.refuse_kind(document_, "workflow", "a map that begins with `workflow: <name>`");
     } else {
+      read_provider();
       read_head();
-      read_steps();
+      if (is_foreign(out_.provider)) {
+        read_target();
+        read_bound_gates();
+      } else {
+        read_steps();
+      }
     }
     if (reader_.error_count() > 0) return std::unexpected(reader_.take_errors(source_errors_max));
     return std::move(out_);
   }
 
  private:
+  void read_provider() {
+    if (const auto* entry = find_entry(document_, "provider"))
+      out_.provider = reader_.word<Provider>(entry->value, "provider").value_or(out_.provider);
+  }
+
   void read_head() {
-    reader_.only_keys(document_, {.owner = "a workflow", .here = workflow_keys});
+    if (is_foreign(out_.provider))
+      reader_.only_keys(document_, {.owner = "a workflow that another engine carries",
+                                    .here = foreign_keys,
+                                    .elsewhere = workflow_keys,
+                                    .why_elsewhere = "is for workflows whose steps pawl carries out; this one's `provider` "
+                                                     "has that itself; remove one of the two"});
+    else
+      reader_.only_keys(document_, {.owner = "a workflow",
+                                    .here = workflow_keys,
+                                    .elsewhere = foreign_keys,
+                                    .why_elsewhere = "belongs to a workflow with `provider: restate` or `provider: "
+                                                     "stepfunctions`; add that, or remove it"});
     if (const auto* entry = reader_.required(document_, "workflow", "this document", "workflow: triage-incident"))
       out_.name.text = reader_.valid_name(entry->value, "workflow").value_or("");
     out_.description = read_description(document_);
@@ -152,6 +181,90 @@ class WorkflowReader {
     if (policy.schedule.empty() && policy.base > policy.max)
       reader_.refuse(place, "`base` (" + print_duration(policy.base) + ") must not be longer than `max` (" +
                                 print_duration(policy.max) + (keys.max ? ")" : ", the default)"));
+  }
+
+  // Plain text that ends up in an address: what would change where it leads is refused.
+  std::string read_address_part(const SourceNode& node, std::string_view key, std::string_view example) {
+    const auto* entry = reader_.required(node, key, "`target`", example);
+    auto text = entry ? reader_.text(entry->value, key) : std::nullopt;
+    if (!text) return {};
+    auto is_plain = [](char c) { return c > ' ' && c < 0x7f && std::string_view("/?#%\\").find(c) == std::string_view::npos; };
+    if (text->empty() || !std::ranges::all_of(*text, is_plain))
+      reader_.refuse(entry->value.place, quote(key) + " is a name, such as `" + std::string(example) + "`, not an address");
+    return std::move(*text);
+  }
+
+  void read_target() {
+    const bool is_restate = out_.provider == Provider::restate;
+    const auto* entry =
+        reader_.required(document_, "target", "this workflow",
+                         is_restate ? "target: {service: Shipping, handler: ship}"
+                                    : "target: {state_machine: \"arn:aws:states:eu-west-1:123456789012:stateMachine:ship\"}");
+    if (!entry || !reader_.is_map(entry->value, "target")) return;
+    const SourceNode& node = entry->value;
+    if (!is_restate) {
+      reader_.only_keys(node, {.owner = "a `target` in Step Functions", .here = stepfunctions_keys});
+      read_state_machine(node);
+      return;
+    }
+    reader_.only_keys(node, {.owner = "a `target` in Restate", .here = restate_keys});
+    out_.target.service = read_address_part(node, "service", "service: Shipping");
+    out_.target.handler = read_address_part(node, "handler", "handler: ship");
+    const auto* key = find_entry(node, "key");
+    if (!key) return;
+    out_.target.key = reader_.text_template(key->value, "key").value_or("");
+    check_foreign_expressions(key->value);
+    if (key->value.kind == SourceNode::Kind::scalar && out_.target.key.empty())
+      reader_.refuse(key->value.place, "`key` is empty; remove it: a service has none, and a workflow gets the run's id");
+  }
+
+  void read_state_machine(const SourceNode& node) {
+    const auto* entry =
+        reader_.required(node, "state_machine", "`target`",
+                         "state_machine: \"arn:aws:states:eu-west-1:123456789012:stateMachine:ship\"");
+    auto text = entry ? reader_.text(entry->value, "state_machine") : std::nullopt;
+    if (!text) return;
+    if (!find_state_machine(*text))
+      reader_.refuse(entry->value.place,
+                     "`state_machine` must be the ARN of a state machine, such as "
+                     "arn:aws:states:eu-west-1:123456789012:stateMachine:ship");
+    out_.target.state_machine = std::move(*text);
+  }
+
+  // Nothing has been done here that an expression could look at: only what the run was given.
+  void check_foreign_expressions(const SourceNode& node) {
+    Needs none;
+    none.direct.resize(1);
+    none.finished.resize(1);
+    check_expressions(reader_, node, 0, {}, none);
+    refuse_secrets(reader_, node, "it is kept in the journal, so no secret can stand in it");
+  }
+
+  void read_bound_gates() {
+    const auto* entry = find_entry(document_, "approvals");
+    if (!entry || !reader_.is_list(entry->value, "approvals")) return;
+    if (entry->value.items.size() > steps_max) {
+      reader_.refuse(entry->value.place, "a workflow has at most " + std::to_string(steps_max) + " approvals");
+      return;
+    }
+    std::vector<const SourceNode*> nodes;
+    for (const auto& item : entry->value.items) {
+      if (!reader_.is_map(item, "approvals")) return;
+      nodes.push_back(&item);
+      reader_.only_keys(item, {.owner = "an approval", .here = bound_gate_keys});
+      StepDefinition gate;
+      gate.tool = approval_tool;
+      if (const auto* id = reader_.required(item, "id", "this approval", "id: sign-off"))
+        gate.id.text = reader_.valid_name(id->value, "id").value_or("");
+      gate.description = read_description(item);
+      read_approval_terms(reader_, item, gate.approval);
+      if (const auto* prompt = find_entry(item, "prompt")) {
+        gate.approval.prompt = reader_.text_template(prompt->value, "prompt").value_or("");
+        check_foreign_expressions(prompt->value);
+      }
+      out_.steps.push_back(std::move(gate));
+    }
+    read_ids(nodes);
   }
 
   void read_steps() {

@@ -11,6 +11,7 @@
 #include "core/json.h"
 #include "core/money.h"
 #include "core/names.h"
+#include "core/provider.h"
 #include "core/retry.h"
 #include "core/source.h"
 #include "core/time.h"
@@ -88,6 +89,10 @@ struct Workflow {
   std::optional<Money> budget;
   Caps caps;
   EvidenceDetail evidence = EvidenceDetail::metadata;
+  // Of a workflow that another engine carries: where, and which approvals may be asked for there. Those stand among the
+  // steps, as the gates that they are; a run of it has none of its own.
+  Provider provider = Provider::native;
+  Target target;
   std::vector<StepDefinition> steps;
 
   const StepDefinition& operator[](StepIndex index) const { return steps[index]; }

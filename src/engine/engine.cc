@@ -50,7 +50,7 @@ Engine::Engine(Store& store, const ToolCatalog& tools, const Clock& clock, Rando
       clock_(clock),
       random_(random),
       ids_(random),
-      limits_(limits) {}
+      limits_(std::move(limits)) {}
 
 Engine::~Engine() = default;
 
@@ -305,6 +305,8 @@ std::optional<RunId> Engine::create_run(NewRun request, Reply<RunAnswer> reply) 
   }
   if (!workflow || (is_house_name(workflow->name.text) && !request.is_house))
     return answer_with<RunAnswer>(reply, no_such("workflow")), std::nullopt;
+  if (auto problem = provider_problem(*workflow, request.provider.value_or(workflow->provider)))
+    return answer_with<RunAnswer>(reply, std::unexpected(std::move(*problem))), std::nullopt;
   auto copy = shared_ ? std::make_shared<const NewRun>(request) : nullptr;
   if (auto repeat = answer_repeat(request, *workflow)) {
     auto id = *repeat ? std::optional((*repeat)->run) : std::nullopt;
@@ -316,7 +318,7 @@ std::optional<RunId> Engine::create_run(NewRun request, Reply<RunAnswer> reply) 
                     .id = request.id ? *request.id : ids_.make<RunId>(clock_.now()),
                     .workflow = workflow,
                     .workspace = std::move(request.workspace),
-                    .provider = request.provider,
+                    .provider = request.provider.value_or(workflow->provider),
                     .input = std::move(request.input),
                     .by = std::move(request.by),
                     .trigger_type = std::move(request.trigger_type),
@@ -329,6 +331,21 @@ std::optional<RunId> Engine::create_run(NewRun request, Reply<RunAnswer> reply) 
   resident.wants_latest = shared_ && !copy->version;
   answer_on<RunAnswer>(basis_of(resident), reply, answer_of_new(resident), [&] { return creating(command.id, copy); });
   return command.id;
+}
+
+std::optional<Refusal> Engine::provider_problem(const Workflow& workflow, Provider wanted) const {
+  const std::string name(to_string(wanted)), own(to_string(workflow.provider));
+  if (is_foreign(workflow.provider) && wanted != workflow.provider)
+    return Refusal{RefusalCode::invalid, "workflow " + workflow.name.text + " is carried by " + own +
+                                             ", and by nobody else; leave `provider` out"};
+  if (is_foreign(wanted) && wanted != workflow.provider)
+    return Refusal{RefusalCode::invalid, "workflow " + workflow.name.text + " has steps of its own; for " + name +
+                                             " to carry it, publish it with `provider: " + name + "` and a `target`"};
+  if (is_foreign(wanted) && !limits_.foreign.contains(wanted))
+    return Refusal{RefusalCode::provider_unset, "workflow " + workflow.name.text + " is carried by " + name +
+                                                    ", which this server was not told how to reach: start it with --" +
+                                                    name + " (docs/providers.md)"};
+  return std::nullopt;
 }
 
 std::optional<RunId> Engine::find_request(TenantId tenant, const std::string& key) {
@@ -438,6 +455,8 @@ void Engine::retry(TenantId tenant, RunId run, Actor by, Reply<RunAnswer> reply,
   if (shared_ && is_undurable(*resident)) return when_durable<RunAnswer>(reply, retrying);
   auto again = retry_of(resident->run, ids_.make<RunId>(clock_.now()), by);
   if (!again) return answer_with<RunAnswer>(reply, std::unexpected(again.error()));
+  if (auto problem = provider_problem(*again->workflow, again->provider))
+    return answer_with<RunAnswer>(reply, std::unexpected(std::move(*problem)));
   again->idempotency = idempotency;
   Resident& made = create(*again);
   answer_on<RunAnswer>(basis_of(made), reply, answer_of_new(made), [&] { return retrying; });

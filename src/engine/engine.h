@@ -28,6 +28,7 @@
 #include <memory>
 #include <optional>
 #include <queue>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -52,6 +53,8 @@ struct EngineLimits {
   std::size_t runs_resident_max = 100'000;
   // Journal that is not folded yet: bounds the replay at start and the size of the frames table.
   std::size_t unfolded_bytes_max = 32 << 20;
+  // Those that carry runs for this engine, beside itself and whoever reports.
+  std::set<Provider> foreign = {};
   // How far ahead timers are held in memory.
   Duration timer_horizon = std::chrono::seconds(60);
 };
@@ -76,7 +79,7 @@ struct NewRun {
   WorkflowName workflow;
   std::optional<int> version;  // absent: the latest
   WorkspaceName workspace{"default"};
-  Provider provider = Provider::native;
+  std::optional<Provider> provider;  // absent: the workflow's
   JsonText input = "{}";
   Actor by;
   std::string trigger_type = "api";
@@ -471,6 +474,8 @@ class Engine {
   using Repeat = std::optional<std::expected<RunAnswer, Refusal>>;
   Repeat answer_repeat(const NewRun& request, const Workflow& workflow);
   Repeat answer_repeat(TenantId tenant, const Idempotency& wanted);
+  // Why a run of this workflow cannot be carried by that provider.
+  std::optional<Refusal> provider_problem(const Workflow& workflow, Provider wanted) const;
   std::optional<RunId> find_request(TenantId tenant, const std::string& key);
   void publish_compiled(TenantId tenant, Workflow workflow, const Actor& by, Reply<WorkflowRef>& reply);
   void append_tenant_event(TenantEntry& entry, TenantPayload payload, const Actor& by);

@@ -107,6 +107,7 @@ void Following::see_frame(const KeptFrame& frame) {
 Following::Progress Following::go_on() {
   auto held = store_.follow(name_, options_.hold);
   if (!held) {
+    if (held_at_) follower_.let_go();
     held_at_.reset();
     seen_.reset();
     return Progress::elsewhere;

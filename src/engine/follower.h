@@ -56,6 +56,8 @@ class Follower {
   // Its place is this server's now: at the start, and when another server had it in between. What it remembers of what it
   // saw may be behind, and is seen again unless it was settled.
   virtual void took_over() {}
+  // It is another server's now.
+  virtual void let_go() {}
   // These frames are not kept any more. It may make up for them from the tables, before settle() returns.
   virtual void missed(Position /*first*/, Position /*last*/) {}
 };

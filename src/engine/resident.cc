@@ -40,6 +40,8 @@ struct StepIdOf {
   const StepId* operator()(const TaskSubtask&) const { return nullptr; }
   const StepId* operator()(const TaskDeleted&) const { return nullptr; }
   const StepId* operator()(const TransitionRefused&) const { return nullptr; }
+  const StepId* operator()(const RunObserved&) const { return nullptr; }
+  const StepId* operator()(const ApprovalTold&) const { return nullptr; }
 };
 
 }  // namespace

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <boost/json/object.hpp>
-#include <condition_variable>
-#include <mutex>
 #include <stdexcept>
+
+#include "engine/countdown.h"
 
 namespace pawl {
 namespace {
@@ -25,57 +25,6 @@ std::optional<std::string> text_at(const boost::json::object& line, std::string_
   const Json* value = line.if_contains(key);
   return value && value->is_string() ? std::optional(std::string(value->get_string())) : std::nullopt;
 }
-
-// Counts replies. One that is dropped, because the engine has ended, is a failure.
-class Countdown {
- public:
-  struct State {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::size_t open = 0;
-    std::string failure;
-  };
-  class Token {
-   public:
-    explicit Token(std::shared_ptr<State> state) : state_(std::move(state)) {
-      std::lock_guard lock(state_->mutex);
-      ++state_->open;
-    }
-    Token(Token&&) noexcept = default;
-    Token& operator=(Token&&) = delete;
-    ~Token() {
-      if (state_) end("pawl stopped before it could answer");
-    }
-    // `change` is done before anybody who waits goes on.
-    template <class Change>
-    void end(const std::string& failure, Change change) {
-      {
-        std::lock_guard lock(state_->mutex);
-        change();
-        --state_->open;
-        if (!failure.empty()) state_->failure = failure;
-      }
-      state_->changed.notify_all();
-      state_.reset();
-    }
-    void end(const std::string& failure) {
-      end(failure, [] {});
-    }
-
-   private:
-    std::shared_ptr<State> state_;
-  };
-
-  Token token() { return Token(state_); }
-  void wait() {
-    std::unique_lock lock(state_->mutex);
-    state_->changed.wait(lock, [&] { return state_->open == 0; });
-    if (!state_->failure.empty()) throw std::runtime_error(state_->failure);
-  }
-
- private:
-  std::shared_ptr<State> state_ = std::make_shared<State>();
-};
 
 }  // namespace
 

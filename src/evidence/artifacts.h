@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "aws/access.h"
+
 namespace pawl {
 
 class ArtifactFailure : public std::runtime_error {
@@ -28,13 +30,11 @@ struct S3Options {
   std::string bucket;
   std::string prefix;    // without slashes at its ends; may be empty
   std::string endpoint;  // empty: Amazon's own; otherwise the bucket is the first part of the path
-  std::string region;
-  std::string access_key, secret_key, session_token;
+  AwsAccess access;
 };
 // Of an address s3://bucket/prefix. Credentials, region and endpoint that are not given come from where AWS's own tools look:
-// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL_S3, and the profile's files.
-// Throws ArtifactFailure that says what is missing.
-S3Options find_s3_options(std::string_view address, std::string endpoint);
+// (aws/access.h). Throws ArtifactFailure that says what is missing.
+S3Options find_s3_options(std::string_view address, const std::string& endpoint);
 std::unique_ptr<Artifacts> make_s3_artifacts(S3Options options);
 
 // By what the setting says: s3://..., a folder, or, when it is empty, this one.

@@ -63,6 +63,8 @@ class Redaction {
     replace("undo.fields", undo.fields);
     event.undo = std::make_shared<const Action>(std::move(undo));
   }
+  void operator()(RunObserved& event) { replace("output", event.output, true); }
+  void operator()(ApprovalTold&) {}
   void operator()(RunMoved&) {}
   void operator()(StepMoved&) {}
   void operator()(StepClaimed&) {}

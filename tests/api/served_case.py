@@ -28,11 +28,13 @@ class Answer:
 
 
 class ServedCase(unittest.TestCase):
+    flags = ()
+
     @classmethod
     def setUpClass(cls):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="pawl-api-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
-        cls.process = subprocess.Popen([PAWL, "serve", "--data", str(cls.folder), "--listen", "127.0.0.1:0"],
+        cls.process = subprocess.Popen([PAWL, "serve", "--data", str(cls.folder), "--listen", "127.0.0.1:0", *cls.flags],
                                        stdin=subprocess.DEVNULL)
         cls.addClassCleanup(cls.stop)
         end = time.monotonic() + TIMEOUT_S

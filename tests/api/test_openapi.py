@@ -13,6 +13,8 @@ NOBODY = {"TaskId": "task_00000000000000000000000000", "RunId": "run_01kaw3v9m8f
 
 
 class OpenApiCase(ServedCase):
+    flags = ("--restate", "http://127.0.0.1:9", "--restate-admin", "http://127.0.0.1:9")
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -261,6 +263,17 @@ class Answers(OpenApiCase):
         self.call("report_run_status", {"status": "running"}, id=run, expect=200)
         self.call("report_run_status", self.example("StatusReport"), id=run, expect=200)
         self.call("report_run_status", {"status": "running"}, id=run, expect=409)
+        # Nobody is there to carry it, which changes nothing about what is asked of people here.
+        foreign = {"workflow": "bill-order", "provider": "restate", "target": {"service": "Billing", "handler": "bill"},
+                   "approvals": [{"id": "sign-off"}]}
+        self.call("publish_workflow", foreign, name="bill-order", expect=201)
+        run = self.start(workflow="bill-order")
+        self.call("request_approval", self.example("ApprovalRequest"), id=run, expect=200)
+        self.call("request_approval", {"approval": "nobody"}, id=run, expect=400)
+        self.call("cancel_run", id=run, expect=200)
+        self.call("request_approval", self.example("ApprovalRequest"), id=run, expect=409)
+        self.call("request_approval", self.example("ApprovalRequest"), id=NOBODY["RunId"], expect=404)
+        self.call("list_runs", query="?provider=restate&provider_state=running&retry_count_min=1", expect=200)
 
     def make_many(self):
         items = self.example("NewRuns")["items"] + [{"workflow": "nobody"}, {"budget": "1.00"}]

@@ -37,6 +37,7 @@ ROUTES = {
     ("POST", "/runs/{id}/cancel"): OPERATE,
     ("POST", "/runs/{id}/retry"): OPERATE,
     ("POST", "/runs/{id}/status"): OPERATE,
+    ("POST", "/runs/{id}/approvals"): WORK,
     ("PUT", "/workflows/{name}"): OPERATE,
     ("GET", "/workflows"): ALL,
     ("GET", "/workflows/{name}"): ALL,

@@ -39,6 +39,8 @@ class Offers(ServerCase):
         self.assertEqual(self.offered("runs", "--status", "wa"), ["waiting"])
         self.assertEqual(self.offered("runs", "--status=wa"), ["--status=waiting"])
         self.assertEqual(self.offered("runs", "--status", "=", "wa"), ["waiting"])  # as bash splits it
+        self.assertEqual(self.offered("runs", "--sub-state", "ba"), ["backing-off"])
+        self.assertEqual(self.offered("runs", "--provider", ""), ["native", "external", "restate", "stepfunctions"])
         self.assertEqual(self.offered("show", "x", "--vocabulary", ""), ["contract-v1", "state-machine", "runtime"])
         self.assertEqual(self.offered("keys", "create", "--role", "w"), ["worker"])
         self.assertEqual(self.offered("keys", "ro"), ["rotate"])

@@ -1,11 +1,13 @@
 """pawl evidence, checkpoints, keys signing, and verify of what they make: in a folder, at a server, with an S3."""
 import hashlib
+import http.server
 import json
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 import unittest
 import urllib.error
 import urllib.request
@@ -16,6 +18,8 @@ from server_case import ServerCase
 
 sys.path.insert(0, str(SOURCE / "tests" / "connectors"))
 from fakes import Fake, Model  # noqa: E402
+sys.path.insert(0, str(SOURCE / "tests" / "providers"))
+from aws_signature import ACCESS, SECRET, signature_problem  # noqa: E402
 
 GATED = """
 workflow: gated
@@ -418,6 +422,34 @@ class AtServer(EvidenceCase):
         self.good(copy)
         self.end(server)
         self.verify_clean()
+
+    def test_what_goes_to_s3_is_signed_as_it_is_sent(self):
+        seen = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_PUT(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                seen.append((self.path, signature_problem(self.headers, body, "s3", "PUT", self.path)))
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        bucket = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=bucket.serve_forever, daemon=True).start()
+        self.addCleanup(lambda: (bucket.shutdown(), bucket.server_close()))
+        names = {"AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_SESSION_TOKEN": "for-an-hour"}
+        os.environ.update(names)
+        self.addCleanup(lambda: [os.environ.pop(name) for name in names])
+        server = self.serve("--checkpoint-interval", "50ms", "--artifacts", "s3://audit/pawl",
+                            "--artifacts-endpoint", f"http://127.0.0.1:{bucket.server_address[1]}")
+        self.expect(self.pawl("workflows", "--publish", self.workflow(GATED)), 0)
+        run = self.ended()
+        self.wait_until(lambda: [path for path, _ in seen if run in path], "the object")
+        self.assertEqual({problem for _, problem in seen}, {None})
+        self.end(server)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,21 @@ class Looking(PawlCase):
         self.assertIn("no run is failed", self.expect(self.pawl("runs", "--status", "failed"), 0).stdout)
         self.expect(self.pawl("runs", "--status", "sleepy"), 2)
 
+    def test_runs_are_found_by_what_they_do_who_carries_them_and_their_retries(self):
+        rows = {row["id"]: row for row in self.runs()}
+        self.assertEqual([(rows[run]["provider"], rows[run]["sub_state"], rows[run]["provider_state"], rows[run]["retry_count"])
+                          for run in (self.gated, self.two)],
+                         [("native", "waiting", "waiting", 0), ("native", "succeeded", "success", 0)])
+        for flags, found in ((["--sub-state", "waiting"], [self.gated]), (["--sub-state", "succeeded"], [self.two]),
+                             (["--sub-state", "backing-off"], []), (["--provider", "native"], [self.gated, self.two]),
+                             (["--provider", "native", "--status", "waiting"], [self.gated]), (["--provider", "restate"], []),
+                             (["--retries", "1"], []), (["--sub-state", "waiting", "--status", "success"], [])):
+            self.assertEqual([run["id"] for run in self.runs(*flags)], found, flags)
+        none = self.expect(self.pawl("runs", "--provider", "restate", "--sub-state", "error", "--retries", "2"), 0).stdout
+        self.assertIn("no run that restate carries with 2 retries or more is error in ", none)
+        for flags in (["--sub-state", "sleepy"], ["--provider", "pigeons"], ["--retries", "0"], ["--retries", "often"]):
+            self.expect(self.pawl("runs", *flags), 2)
+
     def test_show_takes_a_whole_id_its_beginning_or_its_end(self):
         for name in (self.gated, self.gated[:-1], self.gated[-6:], self.gated.removeprefix("run_")):
             with self.subTest(name):

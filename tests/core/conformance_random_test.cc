@@ -100,9 +100,9 @@ class Driver {
 
  private:
   void act_on(const RunCommand& command) {
-    static constexpr std::array names{"start",   "claim",  "complete", "fail",    "charge",  "release",
-                                      "ask",     "answer", "resolve",  "propose", "outcome", "settle",
-                                      "reverse", "cancel", "time",     "report"};
+    static constexpr std::array names{"start",  "claim",   "complete", "fail",    "charge", "release", "ask",
+                                      "answer", "resolve", "propose",  "outcome", "settle", "reverse", "cancel",
+                                      "time",   "report",  "observe",  "request", "told"};
     static_assert(names.size() == std::variant_size_v<RunCommand>);
     told_ += "  +" + std::to_string((history_.now() - first_moment).count()) + "ms " + names[command.index()];
     const Commit& commit = history_.act(command, {chance_.below(201) / 100.0 - 1});

@@ -94,6 +94,11 @@ std::vector<Block> all_blocks() {
   }
   out.push_back({"docs/lifecycles.md", "words run", run_projection_reference()});
   out.push_back({"docs/lifecycles.md", "words step", step_projection_reference()});
+  for (std::size_t i = 0; i < enum_count<Provider>; ++i) {
+    auto provider = static_cast<Provider>(i);
+    if (provider != Provider::external)  // the same table as native's
+      out.push_back({"docs/providers.md", "provider " + std::string(to_string(provider)), provider_reference(provider)});
+  }
   out.push_back({"docs/errors.md", "errors", error_reference()});
   out.push_back({"docs/errors.md", "refusals", refusal_reference()});
   return out;

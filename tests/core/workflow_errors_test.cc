@@ -32,7 +32,7 @@ TEST(WorkflowErrors, suggest_the_nearest_key) {
       head("timout: 5s", "2:1: unknown key `timout`; did you mean `timeout`?"),
       head("bugdet_usd: 5", "2:1: unknown key `bugdet_usd`; did you mean `budget_usd`?"),
       head("colour: red",
-           "2:1: unknown key `colour`; a workflow takes workflow, description, timeout, budget_usd, retry, caps, "
+           "2:1: unknown key `colour`; a workflow takes workflow, description, provider, timeout, budget_usd, retry, caps, "
            "evidence and steps"),
       head("caps: {max_concurency: 1}", "2:8: unknown key `max_concurency`; did you mean `max_concurrency`?"),
       head("retry: {delay: 1s}",
@@ -361,6 +361,38 @@ TEST(WorkflowErrors, come_sorted_by_place_and_not_without_end) {
 
 TEST(WorkflowErrors, print_as_compilers_do) {
   EXPECT_EQ(print_error("flow.yaml", {{7, 12}, "reason"}), "flow.yaml:7:12: reason");
+}
+
+TEST(WorkflowErrors, of_a_workflow_that_another_engine_carries) {
+  auto restate = [](const std::string& lines, const std::string& errors) {
+    return Row{"workflow: w\nprovider: restate\n" + lines, errors};
+  };
+  auto step_functions = [](const std::string& target, const std::string& errors) {
+    return Row{"workflow: w\nprovider: stepfunctions\ntarget: {" + target + "}\n", errors};
+  };
+  const std::string target = "target: {service: S, handler: h}\n";
+  const std::string arn = "`state_machine` must be the ARN of a state machine, such as "
+                          "arn:aws:states:eu-west-1:123456789012:stateMachine:ship";
+  const Row rows[] = {
+      restate(target, "no error"),
+      restate("", "1:1: this workflow has no `target`; add one, such as `target: {service: Shipping, handler: ship}`"),
+      restate("target: {service: S}\n", "3:9: `target` has no `handler`; add one, such as `handler: ship`"),
+      restate("target: {service: a/b, handler: h}\n",
+              "3:19: `service` is a name, such as `service: Shipping`, not an address"),
+      restate(target + "steps: [{id: a, tool: noop}]\n",
+              "4:1: `steps` is for workflows whose steps pawl carries out; this one's `provider` has that itself; remove one of "
+              "the two"),
+      restate("target: {service: S, handler: h, key: \"${{ secrets.TOKEN }}\"}\n",
+              "3:40: it is kept in the journal, so no secret can stand in it"),
+      restate(target + "approvals: [{id: a, needs: [b]}]\n",
+              "4:21: unknown key `needs`; an approval takes id, description, tier, two_person, quorum, expires and prompt"),
+      head("target: {service: S, handler: h}",
+           "2:1: `target` belongs to a workflow with `provider: restate` or `provider: stepfunctions`; add that, or remove it"),
+      head("provider: temporal", "2:11: `provider` must be native, external, restate or stepfunctions, not `temporal`"),
+      step_functions("state_machine: \"arn:aws:states:eu-west-1:123456789012:stateMachine:ship\"", "no error"),
+      step_functions("state_machine: ship", "3:25: " + arn),
+  };
+  expect_errors(rows);
 }
 
 }  // namespace

@@ -114,7 +114,11 @@ TEST_F(SettingsTest, every_setting_can_be_given_in_each_of_the_three_places_and_
                                                 {"signing_key", "/etc/signing-key.json"},
                                                 {"bundles", "all"},
                                                 {"artifacts", "s3://audit/pawl"},
-                                                {"artifacts_endpoint", "http://127.0.0.1:9000"}};
+                                                {"artifacts_endpoint", "http://127.0.0.1:9000"},
+                                                {"restate", "http://127.0.0.1:8080"},
+                                                {"restate_admin", "http://127.0.0.1:9071"},
+                                                {"restate_token_file", "/etc/restate-token"},
+                                                {"stepfunctions", "aws"}};
   for (const Setting& setting : serve_settings()) {
     if (std::holds_alternative<setting::Bytes>(setting.target) && !other.contains(setting.name)) other[setting.name] = "1MiB";
     if (std::holds_alternative<setting::Span>(setting.target) && !other.contains(setting.name))

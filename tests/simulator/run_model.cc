@@ -365,6 +365,9 @@ struct RunModel::Rules {
   void operator()(const TaskSubtask&) const { check(false, "a run has no event of a task", ""); }
   void operator()(const TaskDeleted&) const { check(false, "a run has no event of a task", ""); }
   void operator()(const TransitionRefused&) const {}
+  // Nobody carries runs elsewhere in this world.
+  void operator()(const RunObserved&) const { check(false, "a run is carried elsewhere", ""); }
+  void operator()(const ApprovalTold&) const { check(false, "a run is carried elsewhere", ""); }
 };
 
 const ReceiptModel* RunModel::find_receipt(ReceiptId receipt) const {

@@ -1,0 +1,18 @@
+// What a list shows of runs that their rows do not have: who carries each, its state in that one's words, its retries.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "core/snapshot.h"
+#include "store/store.h"
+
+namespace pawl {
+
+using Standings = std::map<RunId, RunStanding>;
+
+// Of rows that are listed, newest first; one look for those that stand together. One whose snapshot cannot be read is
+// left out.
+Standings standings_of(Store& store, TenantId tenant, const std::vector<RunRow>& rows);
+
+}  // namespace pawl
