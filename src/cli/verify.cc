@@ -25,6 +25,10 @@ std::string print_count(std::uint64_t count) {
   return fmt::format("{},{:03}", print_count(count / 1000), count % 1000);
 }
 
+std::string print_count(std::uint64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", print_count(count), what, count == 1 ? "" : "s");
+}
+
 class Report {
  public:
   explicit Report(const VerifyOptions& options)
@@ -67,10 +71,11 @@ class Report {
     } else {
       clear_progress();
       bool clean = problems_ == 0;
-      Line line(clean ? Ink::green : Ink::red, clean ? "clean" : fmt::format("{} problems", problems_));
-      line.add(fmt::format(": {} runs, {} events, {} tenants, {} approvals, {} receipts, {} ready steps in {}",
-                           print_count(counts.runs), print_count(counts.events), print_count(counts.tenants),
-                           print_count(counts.approvals), print_count(counts.receipts), print_count(counts.ready), where));
+      Line line(clean ? Ink::green : Ink::red, clean ? "clean" : print_count(problems_, "problem"));
+      line.add(fmt::format(": {}, {}, {}, {}, {}, {} in {}", print_count(counts.runs, "run"),
+                           print_count(counts.events, "event"), print_count(counts.tenants, "tenant"),
+                           print_count(counts.approvals, "approval"), print_count(counts.receipts, "receipt"),
+                           print_count(counts.ready, "ready step"), where));
       line.add(Ink::dim, fmt::format(" ({})", print_elapsed(clock_.now() - started_)));
       fmt::print("{}\n", line.print(traits_.look));
     }
@@ -91,7 +96,7 @@ class Report {
                                                                     {"checkpoint", seen.checkpoint},
                                                                     {"problems", problems_}}));
     } else {
-      Line line(clean ? Ink::green : Ink::red, clean ? "good" : fmt::format("{} problems", problems_));
+      Line line(clean ? Ink::green : Ink::red, clean ? "good" : print_count(problems_, "problem"));
       line.add(fmt::format(": {}", printable(file)));
       if (!seen.run.empty())
         line.add(fmt::format(", {} {}, {} events ({} of them redacted), checkpoint {}, signed by {}", printable(seen.run),

@@ -29,7 +29,7 @@ class Verify(PawlCase):
 
     def test_clean_with_counts(self):
         result = self.expect(self.pawl("verify"), 0)
-        self.assertRegex(result.stdout, r"clean: 2 runs, \d+ events, 1 tenants, 1 approvals, 0 receipts, 0 ready steps")
+        self.assertRegex(result.stdout, r"clean: 2 runs, \d+ events, 1 tenant, 1 approval, 0 receipts, 0 ready steps")
         summary = json.loads(self.expect(self.pawl("verify", "--json"), 0).stdout)
         self.assertEqual((summary["runs"], summary["problems"]), (2, 0))
 

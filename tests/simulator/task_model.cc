@@ -45,13 +45,17 @@ struct TaskModel::Rules {
         {event.trigger, task.state, run, event.diagnostic ? event.diagnostic->error_code : ""});
     bool was_active = is_active(task.state);
     task.state = *to;
+    bool is_executing = !task.executions.empty() && !task.executions.back().ended;
     if (was_active && !is_active(*to)) {
-      check(!task.executions.empty() && !task.executions.back().ended, "an execution ends once", "another end");
-      task.executions.back().ended = true;
-      task.executions.back().cost = event.cost;
+      // Somebody who was asked what shall become of it may have it end without another execution.
+      check(is_executing || event.trigger == TaskTrigger::cancel, "an execution ends once", "another end");
+      if (is_executing) {
+        task.executions.back().ended = true;
+        task.executions.back().cost = event.cost;
+      }
     }
     if (begins_execution(event.trigger) && event.run) {
-      check(task.executions.empty() || task.executions.back().ended, "a task has one execution at a time", "another");
+      check(!is_executing, "a task has one execution at a time", "another");
       bool goes_on = run == event.run;
       check(!goes_on || event.trigger == TaskTrigger::answer, "only an answer goes on with the same run",
             to_string(event.trigger));
