@@ -55,16 +55,19 @@ object event_type_schema() {
   std::string names = "run.created";
   append_event_names<RunTrigger>(names);
   append_event_names<StepTrigger>(names);
-  names += ", approval.requested, approval.voted";
+  names += ", step.charged, approval.requested, approval.voted";
   append_event_names<ApprovalTrigger>(names);
   names += ", action.denied, action.found, receipt.intended, receipt.repeated";
   append_event_names<ReceiptTrigger>(names);
-  names += ", task.created, task.asked, task.question_closed, task.subtask_added, task.subtask_dropped, task.deleted, task.refused";
+  names +=
+      ", task.created, task.asked, task.question_closed, task.subtask_added, task.subtask_dropped, task.deleted, "
+      "task.refused";
   append_event_names<TaskTrigger>(names);
   return {{"type", "string"},
-          {"description", "What kind of event: " + names +
-                              ", transition.refused; of the tenant itself tenant.*, workspace.*, workflow.*, policy.* and key.*. "
-                              "More may come in time."}};
+          {"description",
+           "What kind of event: " + names +
+               ", transition.refused; of the tenant itself tenant.*, workspace.*, workflow.*, policy.* and key.*. "
+               "More may come in time."}};
 }
 
 void add_words(object& out) {
@@ -83,8 +86,10 @@ void add_words(object& out) {
   out["Category"] = words_schema(enum_names<Category>, "");
   out["Severity"] = words_schema(enum_names<Severity>, "");
   out["Provider"] = words_schema(enum_names<Provider>, "");
-  out["CallbackKind"] = words_schema(enum_names<CallbackKind>, "Where the answer to an approval goes; docs/providers.md.");
-  out["TaskState"] = words_schema(enum_names<TaskState>, "Where a task stands; docs/lifecycles.md has the transitions.");
+  out["CallbackKind"] =
+      words_schema(enum_names<CallbackKind>, "Where the answer to an approval goes; docs/providers.md.");
+  out["TaskState"] =
+      words_schema(enum_names<TaskState>, "Where a task stands; docs/lifecycles.md has the transitions.");
   out["TaskPriority"] = words_schema(enum_names<TaskPriority>, "");
   out["NewTaskAgent"] = words_schema(std::array{to_string(TaskAgent::claude), to_string(TaskAgent::command)}, "");
   out["Role"] = words_schema(enum_names<Role>, "");
@@ -110,7 +115,8 @@ void add_texts(object& out) {
   out["LeaseId"] = object{{"type", "string"}, {"maxLength", 256}, {"description", "A lease's id: <run id>:<step id>."}};
   out["Name"] = text_schema("^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", "A name that people gave.");
   out["Actor"] = object{{"type", "string"}, {"description", "Who acted: key:<id>, person:<name>, timer, engine."}};
-  out["EventPattern"] = text_schema("^(\\*|[a-z_]+\\.(\\*|[a-z_]+))$", "Kinds of events: run.succeeded, approval.*, *.");
+  out["EventPattern"] =
+      text_schema("^(\\*|[a-z_]+\\.(\\*|[a-z_]+))$", "Kinds of events: run.succeeded, approval.*, *.");
   out["Hash"] = text_schema("^[0-9a-f]{64}$", "SHA-256 in hexadecimal.");
   out["Position"] = text_schema("^[0-9]+\\.[0-9]+$", "A place in the feed.");
   out["KeyText"] = text_schema("^pawl_[0-9a-hjkmnp-tv-z]{26}_[0-9a-hjkmnp-tv-z]{38}$", "A key as it is sent.");

@@ -332,7 +332,8 @@ void decide(CallPtr call, bool approve) {
   call->query.only({"vocabulary"});
   Input input = Input::parse(call->request);
   input.only({"approval_id", "reason"});
-  ResolveApproval command{.approval = {}, .approve = approve, .by = call->who.actor(), .reason = input.text_or("reason", "", 2000)};
+  ResolveApproval command{
+      .approval = {}, .approve = approve, .by = call->who.actor(), .reason = input.text_or("reason", "", 2000)};
   if (input.has("approval_id")) command.approval = input.id<ApprovalId>("approval_id");
   command_run(call, run_of(*call), std::move(command));
 }
@@ -352,16 +353,14 @@ void retry_run(CallPtr call) {
   std::shared_ptr<const Idempotency> idempotency;
   if (auto key = idempotency_key(call->request))
     idempotency = idempotency_of(call->who, std::move(*key), "retry " + id.str());
-  call->api.runtime().post([call, id, idempotency](Engine& engine) {
-    auto is_new = std::make_shared<bool>(false);
-    auto reply = [call, is_new](std::expected<RunAnswer, Refusal> answer) {
-      if (answer)
-        *is_new = answer->is_new;
-      else
-        call->answer(problem_of(answer.error()));
-    };
-    auto again = engine.retry(call->who.tenant, id, call->who.actor(), reply, idempotency);
-    if (again) answer_with_made_run(engine, call, *again, is_new);
+  auto reply = [call](std::expected<RunAnswer, Refusal> answer) {
+    if (!answer) return call->answer(problem_of(answer.error()));
+    call->api.runtime().post([call, made = *answer](Engine& engine) {
+      answer_with_made_run(engine, call, made.run, std::make_shared<const bool>(made.is_new));
+    });
+  };
+  call->api.runtime().post([call, id, idempotency, reply](Engine& engine) {
+    engine.retry(call->who.tenant, id, call->who.actor(), reply, idempotency);
   });
 }
 
@@ -375,10 +374,11 @@ void answer_question(CallPtr call) {
   RunId id = run_of(*call);
   JsonText answer = input.json("answer", {}, run_input_bytes_max, "INPUT_TOO_LARGE");
   call->api.runtime().post([call, id, step, text = std::move(answer)](Engine& engine) {
-    engine.answer(call->who.tenant, id, step, text, call->who.actor(), [call, id](std::expected<RunAnswer, Refusal> done) {
-      if (!done) return call->answer(problem_of(done.error()));
-      answer_with_run(call, call->who.tenant, id, 200);
-    });
+    engine.answer(call->who.tenant, id, step, text, call->who.actor(),
+                  [call, id](std::expected<RunAnswer, Refusal> done) {
+                    if (!done) return call->answer(problem_of(done.error()));
+                    answer_with_run(call, call->who.tenant, id, 200);
+                  });
   });
 }
 
@@ -420,10 +420,12 @@ void report_status(CallPtr call) {
 void answer_with_events(CallPtr call, RunId id, StreamKind kind) {
   call->query.only({"after", "cursor", "limit", "at", "vocabulary"});
   call->vocabulary();
-  if (call->query.find("after") && call->query.find("cursor")) refuse_input("cursor", "Say where to begin once: cursor, or after.");
-  std::uint64_t after = call->query.find("after") && *call->query.find("after") == "0"
-                            ? 0
-                            : call->query.number("after", call->query.number("cursor", 0, UINT64_MAX / 2), UINT64_MAX / 2);
+  if (call->query.find("after") && call->query.find("cursor"))
+    refuse_input("cursor", "Say where to begin once: cursor, or after.");
+  std::uint64_t after =
+      call->query.find("after") && *call->query.find("after") == "0"
+          ? 0
+          : call->query.number("after", call->query.number("cursor", 0, UINT64_MAX / 2), UINT64_MAX / 2);
   std::uint64_t limit = call->query.number("limit", 1000, 10'000);
   std::uint64_t at = call->query.number("at", UINT64_MAX / 2, UINT64_MAX / 2);
   with_fresh_tables(call, id, [=](Call& c) {
@@ -439,7 +441,8 @@ void answer_with_events(CallPtr call, RunId id, StreamKind kind) {
       const StreamLine& line = stream.lines[seq];
       bytes += line.text.size();
       auto event = parse_json(line.text);
-      items.push_back(object{{"seq", line.seq}, {"hash", line.hash.hex()}, {"event", event ? *event : Json(line.text)}});
+      items.push_back(
+          object{{"seq", line.seq}, {"hash", line.hash.hex()}, {"event", event ? *event : Json(line.text)}});
     }
     c.answer(200, object{{"items", std::move(items)},
                          {"next_cursor", seq < last ? Json(std::to_string(seq)) : Json(nullptr)}});
@@ -455,8 +458,10 @@ std::vector<Route> run_routes() {
       {get, "/runs", viewer, list_runs, "List runs, newest first"},
       {get, "/runs/{id}", viewer, get_run, "A run with its steps, as it is or as it was"},
       {get, "/runs/{id}/events", viewer, get_events, "A run's stream of events"},
-      {post, "/runs/{id}/approve", approver, [](CallPtr call) { decide(std::move(call), true); }, "Approve what the run waits for"},
-      {post, "/runs/{id}/reject", approver, [](CallPtr call) { decide(std::move(call), false); }, "Reject what the run waits for"},
+      {post, "/runs/{id}/approve", approver, [](CallPtr call) { decide(std::move(call), true); },
+       "Approve what the run waits for"},
+      {post, "/runs/{id}/reject", approver, [](CallPtr call) { decide(std::move(call), false); },
+       "Reject what the run waits for"},
       {post, "/runs/{id}/answer", approver, answer_question, "Answer a step's question"},
       {post, "/runs/{id}/cancel", operator_, cancel_run, "End a run for good"},
       {post, "/runs/{id}/retry", operator_, retry_run, "Start a run anew that ended badly"},

@@ -69,6 +69,7 @@ class EventReader {
       more = fmt::format("retry in {}, {}", print_elapsed(event.next_eligible_at - at_), more);
     return step(event.step, joined(std::move(more), cost_words(event.cost)));
   }
+  EventWords operator()(const StepCharged& event) const { return step(event.step, cost_words(event.cost)); }
   EventWords operator()(const StepAsked& event) const { return step(event.step, printable(event.question)); }
   EventWords operator()(const StepAnswered& event) const {
     return step(event.step, joined(by(event.by), printable(event.answer)));
@@ -120,8 +121,8 @@ class EventReader {
             joined(action_words(event.proposal->action), printable(event.grounds.reason)), Ink::red};
   }
   EventWords operator()(const ActionFound& event) const {
-    return {event.step.text, "effect found", fmt::format("it has happened already: {} of {}", event.receipt.str(), event.run.str()),
-            Ink::green};
+    return {event.step.text, "effect found",
+            fmt::format("it has happened already: {} of {}", event.receipt.str(), event.run.str()), Ink::green};
   }
   EventWords operator()(const TaskMoved& event) const {
     std::string more = event.diagnostic

@@ -35,6 +35,24 @@ std::unique_ptr<View> make_view(const TerminalTraits& traits, const FollowOption
 // Whether anything of it goes on without a person.
 bool moves_by_itself(const Run& run) { return !is_terminal(run.status) && run.status != RunStatus::waiting; }
 
+// Whether only people can move it. Events come one by one: between those of one decision the run still waits, and
+// yet will go on or end.
+bool waits_for_people(const Run& run) {
+  if (run.status != RunStatus::waiting) return false;
+  bool is_asked = false;
+  for (StepIndex i = 0; i < run.steps.size(); ++i) {
+    StepStatus status = run.steps[i].status;
+    bool is_open = status == StepStatus::waiting_input || std::ranges::any_of(run.approvals, [&](const Approval& a) {
+      return a.step == i && a.status == ApprovalStatus::requested;
+    });
+    bool is_between = is_active(status) || status == StepStatus::canceled || status == StepStatus::failed_terminal ||
+                      (status == StepStatus::waiting_approval && !is_open);
+    if (is_between) return false;
+    is_asked = is_asked || is_open;
+  }
+  return is_asked || run.steps.empty();
+}
+
 bool has_ready_step(const Run& run) { return std::ranges::count(run.steps, StepStatus::ready, &Step::status) > 0; }
 
 class Follower {
@@ -81,7 +99,7 @@ class Follower {
   // Nothing more will happen to it here.
   bool is_left(const Run& run) const {
     if (is_terminal(run.status)) return true;
-    return run.status == RunStatus::waiting && !asker_.is_asking() && left_.contains(run.id);
+    return waits_for_people(run) && !asker_.is_asking() && left_.contains(run.id);
   }
   Outcome outcome() const {
     if (interrupted_ && std::ranges::any_of(runs_, [](const Run& run) { return !is_terminal(run.status); }))
@@ -126,7 +144,7 @@ class Follower {
       } else if (may_ask_ && take_up(run)) {
         return;
       }
-      if (run.status == RunStatus::waiting && !asker_.is_asking()) left_.insert(run.id);
+      if (waits_for_people(run) && !asker_.is_asking()) left_.insert(run.id);
     }
   }
 

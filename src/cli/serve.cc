@@ -114,8 +114,9 @@ std::unique_ptr<Store> open_store(const EffectiveSettings& settings, Log& log, H
   const std::string& url = settings.values.store;
   if (url.empty()) return open_to_write(settings.folder);
   if (!is_postgres_url(url))
-    throw Stop(exit_usage, fmt::format("store: {} is not the address of a database; write postgres://user@host/database",
-                                       without_password(url)));
+    throw Stop(exit_usage,
+               fmt::format("store: {} is not the address of a database; write postgres://user@host/database",
+                           without_password(url)));
   held = hold_folder(settings.folder);
   try {
     auto store = std::make_unique<PostgresStore>(
@@ -221,6 +222,7 @@ class Service {
     toolbox_.house->access = [this](const Lease& lease, const std::string& task) {
       return AgentAccess{url_ + "/mcp", keys_.lease_key(lease.tenant, {lease.run, lease.step, lease.token, task})};
     };
+    toolbox_.house->charge = charge_through(runtime_);
     if (settings.values.workers) start_workers();
     boost::json::object found_by{{"url", url_}, {"pid", ::getpid()}};
     // Its certificate is for other names than this address, as a rule; who can read the folder knows it by its key.
@@ -229,7 +231,8 @@ class Service {
     write_private_file(settings.folder / "server.json", boost::json::serialize(found_by) + "\n");
   }
 
-  // Whoever follows the journal and waits for the engine then waits no more; what is not done is done after the next start.
+  // Whoever follows the journal and waits for the engine then waits no more; what is not done is done after the next
+  // start.
   void halt() {
     keeping_.stop();
     carriers_.stop();
@@ -345,7 +348,8 @@ class Service {
   }
   static std::unique_ptr<Artifacts> artifacts_of(const EffectiveSettings& settings) {
     try {
-      return make_artifacts(settings.values.artifacts, settings.values.artifacts_endpoint, settings.folder / "evidence");
+      return make_artifacts(settings.values.artifacts, settings.values.artifacts_endpoint,
+                            settings.folder / "evidence");
     } catch (const ArtifactFailure& failure) {
       throw Stop(exit_usage, failure.what());
     }

@@ -72,9 +72,8 @@ TenantId default_tenant(Runtime& runtime) {
 
 Toolbox::Toolbox(const ServeSettings& settings, SecretVariables variables, const std::filesystem::path& folder)
     : house(house_of(settings, folder)),
-      secrets(std::make_unique<Secrets>(SecretSources{.command = settings.secrets_command,
-                                                      .folder = settings.secrets_folder,
-                                                      .variables = std::move(variables)})),
+      secrets(std::make_unique<Secrets>(SecretSources{
+          .command = settings.secrets_command, .folder = settings.secrets_folder, .variables = std::move(variables)})),
       tools(built_in_tools(limits_of(settings, house))),
       catalog(catalog_of(tools)) {}
 
@@ -90,8 +89,8 @@ void refuse_settings_of_runs(const ProgressFlags& flags) {
   for (const auto& [name, texts] : flags.given)
     for (const Setting& setting : serve_settings())
       if (setting.name == name)
-        throw Stop(exit_usage, fmt::format("{}: a server carries the steps out, and this is a setting of its own",
-                                           setting.flag()));
+        throw Stop(exit_usage,
+                   fmt::format("{}: a server carries the steps out, and this is a setting of its own", setting.flag()));
 }
 
 std::unique_ptr<SqliteStore> open_folded(const std::filesystem::path& folder, const Toolbox& toolbox) {
@@ -127,7 +126,10 @@ Session::Session(Store& store, const Toolbox& toolbox, std::optional<std::set<Ru
 Session::~Session() { stop(); }
 
 void Session::start() {
-  if (toolbox_.house) toolbox_.house->ledger.end_leftovers();
+  if (toolbox_.house) {
+    toolbox_.house->ledger.end_leftovers();
+    toolbox_.house->charge = charge_through(runtime_);
+  }
   std::vector<ToolName> names;
   for (const auto& tool : toolbox_.tools) names.push_back(tool->spec().name);
   WorkerName worker{fmt::format("{}{}", local_worker_prefix, ::getpid())};

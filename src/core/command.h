@@ -56,6 +56,13 @@ struct FailStep {
   Money cost;
 };
 
+// What the attempt has spent since it last said so. A run that passes its budget ends with it.
+struct ChargeStep {
+  StepIndex step = 0;
+  std::uint64_t token = 0;
+  Money cost;
+};
+
 // The worker stops in an orderly way and has ended its work on the step, which is as if it had never begun.
 struct ReleaseStep {
   StepIndex step = 0;
@@ -80,7 +87,7 @@ struct ResolveApproval {
   Actor by;  // the person, where the tenant knows whose key or account spoke
   std::string reason;
   Actor via = {};
-  bool is_person = true;  // somebody the tenant knows, not merely a key
+  bool is_person = true;   // somebody the tenant knows, not merely a key
   bool has_asked = false;  // the same person as the one who asked for the run, by whatever identity
 };
 
@@ -171,8 +178,9 @@ struct RecordTold {
   std::string problem;
 };
 
-using RunCommand = std::variant<StartRun, ClaimStep, CompleteStep, FailStep, ReleaseStep, AskQuestion, AnswerQuestion,
-                                ResolveApproval, ProposeAction, RecordOutcome, SettleReceipt, ReverseReceipt, CancelRun,
-                                TimePasses, ReportRun, ObserveRun, RequestApproval, RecordTold>;
+using RunCommand =
+    std::variant<StartRun, ClaimStep, CompleteStep, FailStep, ChargeStep, ReleaseStep, AskQuestion, AnswerQuestion,
+                 ResolveApproval, ProposeAction, RecordOutcome, SettleReceipt, ReverseReceipt, CancelRun, TimePasses,
+                 ReportRun, ObserveRun, RequestApproval, RecordTold>;
 
 }  // namespace pawl

@@ -117,6 +117,17 @@ Decision decide_command(const Run& run, const FailStep& command, Instant now, Dr
   return std::move(draft).done();
 }
 
+Decision decide_command(const Run& run, const ChargeStep& command, Instant now, Draws) {
+  if (auto problem = lease_problem(run, command.step, command.token)) return {{}, problem};
+  if (command.cost.micros < 0) return refuse(RefusalCode::invalid, "a cost cannot be less than nothing");
+  Draft draft(run, now);
+  if (over_budget(run, command.cost))
+    fail_for_good(draft, command.step, budget_diagnostic(run, command.cost, now), command.cost);
+  else if (command.cost.micros > 0)
+    draft.emit(StepCharged{run.definition(command.step).id, command.cost});
+  return std::move(draft).done();
+}
+
 Decision decide_command(const Run& run, const ReleaseStep& command, Instant now, Draws) {
   bool running = command.step < run.steps.size() && run.steps[command.step].status == StepStatus::running;
   if (auto problem = lease_problem(run, command.step, command.token))
@@ -177,8 +188,7 @@ Decision decide_command(const Run& run, const CancelRun& command, Instant now, D
   Draft draft(run, now);
   cancel_unfinished(draft);
   if (draft.status() == RunStatus::created) start(draft);
-  draft.move_run(
-      RunMoved{.trigger = RunTrigger::cancel, .by = command.by, .reason = command.reason, .diagnostic = {}});
+  draft.move_run(RunMoved{.trigger = RunTrigger::cancel, .by = command.by, .reason = command.reason, .diagnostic = {}});
   return std::move(draft).done();
 }
 
@@ -200,15 +210,18 @@ void pass_time_over_step(Draft& draft, StepIndex index, Draws draws) {
   if (step.status == StepStatus::failed_retryable && step.next_eligible_at <= draft.now()) {
     draft.move_step(index, StepTrigger::due);
   } else if (step.status == StepStatus::running && step.started_at + definition.timeout <= draft.now()) {
-    fail_attempt(draft, index,
-                 {diagnose("TOOL_TIMEOUT", "no result within " + print_duration(definition.timeout), draft.now()), {}, {}},
-                 draws);
+    fail_attempt(
+        draft, index,
+        {diagnose("TOOL_TIMEOUT", "no result within " + print_duration(definition.timeout), draft.now()), {}, {}},
+        draws);
   } else if (step.status == StepStatus::running && step.lease_expires_at <= draft.now() &&
              step.attempts >= definition.retry.max_attempts) {
-    fail_attempt(draft, index,
-                 {diagnose("LEASE_EXPIRED", "worker " + step.lease_owner.text + " was not heard of in time", draft.now()),
-                  {}, {}},
-                 draws);
+    fail_attempt(
+        draft, index,
+        {diagnose("LEASE_EXPIRED", "worker " + step.lease_owner.text + " was not heard of in time", draft.now()),
+         {},
+         {}},
+        draws);
   }
 }
 
@@ -293,7 +306,8 @@ Decision decide(const Run& run, const RunCommand& command, Instant now, Draws dr
 
 std::expected<CreateRun, Refusal> retry_of(const Run& run, RunId new_id, Actor by) {
   if (!is_terminal(run.status))
-    return std::unexpected(Refusal{RefusalCode::run_not_ended, "the run is still " + std::string(to_string(run.status))});
+    return std::unexpected(
+        Refusal{RefusalCode::run_not_ended, "the run is still " + std::string(to_string(run.status))});
   if (run.status == RunStatus::success)
     return std::unexpected(Refusal{RefusalCode::run_ended, "the run succeeded; start a new one instead of retrying"});
   return CreateRun{.tenant = run.tenant,

@@ -3,6 +3,7 @@
 #include <boost/json/object.hpp>
 
 #include "core/invariant.h"
+#include "core/planted.h"
 #include "core/task_command.h"
 
 namespace pawl {
@@ -188,7 +189,7 @@ bool has_cause(const Diagnostic* diagnostic, std::string_view code) {
 Money cost_of(const Task& task, const Run& run) {
   Money before;
   for (const TaskExecution& each : task.executions)
-    if (each.run == run.id) before = before + each.cost;
+    if (each.run == run.id && !planted(Bug::count_cost_twice)) before = before + each.cost;
   return {std::max<std::int64_t>(0, run.cost.micros - before.micros)};
 }
 
@@ -386,7 +387,8 @@ TaskErrand errand_of(const Run& run, const FollowTask& around) {
   if (around.run)
     return continues_run(task) && still_asks(task, *around.run) ? TaskErrand::deliver_answer : TaskErrand::none;
   auto is_done = [](const Relative& each) { return each.state == TaskState::completed; };
-  return std::ranges::all_of(around.dependencies, is_done) ? TaskErrand::make_run : TaskErrand::none;
+  bool may_begin = std::ranges::all_of(around.dependencies, is_done) || planted(Bug::forget_dependencies);
+  return may_begin ? TaskErrand::make_run : TaskErrand::none;
 }
 
 JsonText carrying_input(const Run& run) {

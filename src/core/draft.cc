@@ -43,8 +43,7 @@ void settle(Draft& draft) {
     }
     StepStatus status = draft.step(i);
     all_succeeded = all_succeeded && status == StepStatus::succeeded;
-    any_active = any_active || status == StepStatus::ready || status == StepStatus::running ||
-                 status == StepStatus::failed_retryable;
+    any_active = any_active || is_active(status);
   }
   if (draft.status() == RunStatus::created) return;
   if ((all_succeeded || any_active) && draft.status() == RunStatus::waiting) draft.move_run(RunTrigger::resume);

@@ -48,7 +48,7 @@ struct RunMoved {
   Actor by;                                      // who canceled or reported; empty for the engine itself
   std::string reason;                            // of a cancel
   std::shared_ptr<const Diagnostic> diagnostic;  // fail, deny, time_out: always
-  std::optional<Provider> tells = {};  // who carries the run and has to be told that it is over
+  std::optional<Provider> tells = {};            // who carries the run and has to be told that it is over
 };
 
 // What was seen of a run that another engine carries, when it differs from what was known.
@@ -88,6 +88,12 @@ struct StepFailed {
   StepTrigger trigger;  // fail_retryable, fail_terminal, refuse or give_up
   std::shared_ptr<const Diagnostic> diagnostic;
   Instant next_eligible_at;  // fail_retryable only
+  Money cost;
+};
+
+// While it runs; what else the attempt costs comes with its end.
+struct StepCharged {
+  StepId step;
   Money cost;
 };
 
@@ -224,10 +230,10 @@ struct TransitionRefused {
   bool of_task = false;
 };
 
-using RunPayload = std::variant<RunCreated, RunMoved, StepMoved, StepClaimed, StepCompleted, StepFailed, StepAsked,
-                                StepAnswered, ApprovalRequested, ApprovalVoted, ApprovalMoved, ReceiptIntended,
-                                ReceiptRepeated, ReceiptMoved, ActionDenied, ActionFound, TaskMoved, TaskAsked, TaskSubtask,
-                                TaskDeleted, TransitionRefused, RunObserved, ApprovalTold>;
+using RunPayload = std::variant<RunCreated, RunMoved, StepMoved, StepClaimed, StepCompleted, StepFailed, StepCharged,
+                                StepAsked, StepAnswered, ApprovalRequested, ApprovalVoted, ApprovalMoved,
+                                ReceiptIntended, ReceiptRepeated, ReceiptMoved, ActionDenied, ActionFound, TaskMoved,
+                                TaskAsked, TaskSubtask, TaskDeleted, TransitionRefused, RunObserved, ApprovalTold>;
 
 struct RunEvent {
   Instant at;

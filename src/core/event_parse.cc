@@ -182,8 +182,7 @@ RunPayload read_step(const ObjectReader& in, StepTrigger trigger) {
       return StepFailed{step, trigger, in.diagnostic("diagnostic"),
                         in.has("next_eligible_at") ? in.instant("next_eligible_at") : Instant{}, in.money("cost_usd")};
     case StepTrigger::ask:
-      return StepAsked{step, in.text("question"),
-                       in.optional_id<ReceiptId>("doubt")};
+      return StepAsked{step, in.text("question"), in.optional_id<ReceiptId>("doubt")};
     case StepTrigger::answer:
       return StepAnswered{step, in.text("answer"), Actor{in.text_or_empty("by")}, in.flag("early")};
     case StepTrigger::unblock:
@@ -246,6 +245,7 @@ RunPayload read_payload(const ObjectReader& in) {
   if (type == "task.subtask_added" || type == "task.subtask_dropped")
     return TaskSubtask{in.id<TaskId>("subtask"), type == "task.subtask_dropped", Actor{in.text_or_empty("by")}};
   if (type == "task.deleted") return TaskDeleted{Actor{in.text_or_empty("by")}};
+  if (type == "step.charged") return StepCharged{in.step(), in.money("cost_usd")};
   if (type == "approval.requested") {
     ApprovalTerms terms;
     terms.tier = in.word<Tier>("tier");

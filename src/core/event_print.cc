@@ -244,6 +244,13 @@ class EventWriter {
     end();
   }
 
+  void operator()(const StepCharged& event) {
+    object_.number("at", at_.ms);
+    object_.money_unless_zero("cost_usd", event.cost);
+    object_.word("step", event.step.text);
+    end();
+  }
+
   void operator()(const StepAsked& event) {
     object_.number("at", at_.ms);
     if (event.doubt) object_.word("doubt", event.doubt->str());
@@ -442,6 +449,7 @@ struct TypeOf {
   std::string_view operator()(const StepClaimed& event) const { return event_name(event.trigger); }
   std::string_view operator()(const StepCompleted&) const { return event_name(StepTrigger::complete); }
   std::string_view operator()(const StepFailed& event) const { return event_name(event.trigger); }
+  std::string_view operator()(const StepCharged&) const { return "step.charged"; }
   std::string_view operator()(const StepAsked&) const { return event_name(StepTrigger::ask); }
   std::string_view operator()(const StepAnswered&) const { return event_name(StepTrigger::answer); }
   std::string_view operator()(const ApprovalRequested&) const { return "approval.requested"; }

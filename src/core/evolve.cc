@@ -139,11 +139,19 @@ class Fold {
     });
   }
 
+  Checked operator()(const StepCharged& event) {
+    Step* step = step_of(event.step);
+    if (!step) return wrong("no step " + event.step.text);
+    if (step->status != StepStatus::running) return wrong("a step was charged that is not running");
+    charge(*step, event.cost);
+    return {};
+  }
+
   Checked operator()(const StepAnswered& event) {
     if (event.early) {
-      auto index = run_.workflow->find(event.step);
-      if (!index || *index >= run_.steps.size()) return wrong("no step " + event.step.text);
-      Step& step = run_.steps[*index];
+      Step* found = step_of(event.step);
+      if (!found) return wrong("no step " + event.step.text);
+      Step& step = *found;
       // With a question open it would be the answer, not an early one.
       if (step.status == StepStatus::waiting_input || is_terminal(step.status))
         return wrong("step " + event.step.text + " is " + std::string(to_string(step.status)) +
@@ -185,7 +193,8 @@ class Fold {
 
   Checked operator()(const ApprovalVoted& event) {
     Approval* approval = find(event.approval);
-    if (!approval || approval->status != ApprovalStatus::requested) return wrong("a vote on an approval that is not open");
+    if (!approval || approval->status != ApprovalStatus::requested)
+      return wrong("a vote on an approval that is not open");
     return vote(*approval, event.by, event.via);
   }
 
@@ -228,7 +237,8 @@ class Fold {
 
   Checked operator()(const ReceiptRepeated& event) {
     Receipt* receipt = receipt_of(event.receipt);
-    if (!receipt || receipt->status != ReceiptStatus::in_doubt) return wrong("a call was repeated that is not in doubt");
+    if (!receipt || receipt->status != ReceiptStatus::in_doubt)
+      return wrong("a call was repeated that is not in doubt");
     if (!receipt->proposal->idempotent) return wrong("a call in doubt was repeated that is not idempotent");
     const Step& step = run_.steps[receipt->step];
     if (step.status != StepStatus::running) return wrong("a call was repeated for a step that is not running");
@@ -330,7 +340,8 @@ class Fold {
   }
 
   // No effect without an approval of exactly this action, under exactly this policy, where one is claimed.
-  Checked check_approval(std::optional<ApprovalId> id, StepIndex step, const Proposal& proposal, const Grounds& grounds) {
+  Checked check_approval(std::optional<ApprovalId> id, StepIndex step, const Proposal& proposal,
+                         const Grounds& grounds) {
     if (!id) return {};
     const Approval* approval = find(*id);
     if (!approval || approval->step != step || approval->status != ApprovalStatus::approved || !approval->proposal)
@@ -359,6 +370,11 @@ class Fold {
     run_.cost = run_.cost + cost;
   }
 
+  Step* step_of(const StepId& id) {
+    auto index = run_.workflow->find(id);
+    return index && *index < run_.steps.size() ? &run_.steps[*index] : nullptr;
+  }
+
   Approval* find(ApprovalId id) {
     auto it = std::find_if(run_.approvals.begin(), run_.approvals.end(), [&](const Approval& a) { return a.id == id; });
     return it == run_.approvals.end() ? nullptr : &*it;
@@ -379,7 +395,8 @@ class Fold {
 }  // namespace
 
 Checked evolve_checked(Run& run, const RunEvent& event) {
-  if (run.seq == 0 && !std::holds_alternative<RunCreated>(event.payload)) return wrong("the first event must create the run");
+  if (run.seq == 0 && !std::holds_alternative<RunCreated>(event.payload))
+    return wrong("the first event must create the run");
   if (run.task && !concerns_task(event.payload)) return wrong("an event of a run in the stream of a task");
   // What an effect came to may turn out, or be undone, after the run that had it is over. Nothing else may follow.
   if (!run.task && is_terminal(run.status) && !std::holds_alternative<ReceiptMoved>(event.payload))

@@ -5,10 +5,6 @@
 namespace pawl {
 namespace {
 
-bool is_active(StepStatus status) {
-  return status == StepStatus::ready || status == StepStatus::running || status == StepStatus::failed_retryable;
-}
-
 class RunCheck {
  public:
   explicit RunCheck(const Run& run) : run_(run) {}

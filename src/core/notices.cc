@@ -13,14 +13,15 @@ constexpr std::size_t url_chars_max = 2048;
 constexpr std::size_t webhook_name_chars_max = 40;
 constexpr std::size_t slack_id_chars_max = 40;
 
-constexpr std::array other_run_events{
-    std::string_view("run.created"),       std::string_view("approval.requested"), std::string_view("approval.voted"),
-    std::string_view("receipt.intended"),  std::string_view("receipt.repeated"),   std::string_view("action.denied"),
-    std::string_view("action.found"),      std::string_view("transition.refused"),
-    std::string_view("run.observed"),      std::string_view("approval.told"),
-    std::string_view("task.created"),      std::string_view("task.asked"),         std::string_view("task.question_closed"),
-    std::string_view("task.subtask_added"), std::string_view("task.subtask_dropped"), std::string_view("task.deleted"),
-    std::string_view("task.refused")};
+constexpr std::array other_run_events{std::string_view("run.created"),        std::string_view("step.charged"),
+                                      std::string_view("approval.requested"), std::string_view("approval.voted"),
+                                      std::string_view("receipt.intended"),   std::string_view("receipt.repeated"),
+                                      std::string_view("action.denied"),      std::string_view("action.found"),
+                                      std::string_view("transition.refused"), std::string_view("run.observed"),
+                                      std::string_view("approval.told"),      std::string_view("task.created"),
+                                      std::string_view("task.asked"),         std::string_view("task.question_closed"),
+                                      std::string_view("task.subtask_added"), std::string_view("task.subtask_dropped"),
+                                      std::string_view("task.deleted"),       std::string_view("task.refused")};
 
 bool is_url(std::string_view url) {
   bool has_scheme = url.starts_with("https://") || url.starts_with("http://");
@@ -46,8 +47,8 @@ bool matches_event(std::string_view pattern, std::string_view type) {
 bool is_event_pattern(std::string_view pattern) {
   auto matches = [&](std::string_view type) { return matches_event(pattern, type); };
   return std::ranges::any_of(run_event_names, matches) || std::ranges::any_of(step_event_names, matches) ||
-         std::ranges::any_of(approval_event_names, matches) || std::ranges::any_of(receipt_event_names, matches) || std::ranges::any_of(task_event_names, matches) ||
-         std::ranges::any_of(other_run_events, matches);
+         std::ranges::any_of(approval_event_names, matches) || std::ranges::any_of(receipt_event_names, matches) ||
+         std::ranges::any_of(task_event_names, matches) || std::ranges::any_of(other_run_events, matches);
 }
 
 std::optional<std::string> webhook_problem(const WebhookSet& webhook) {

@@ -34,6 +34,8 @@ enum class Bug {
   allow_on_expired_lease,
   reuse_decision,
   forget_maker_of_key,
+  forget_dependencies,
+  count_cost_twice,
   // engine
   answer_before_commit,
   forget_tenant_check,

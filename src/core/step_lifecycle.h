@@ -88,4 +88,9 @@ static_assert(proven(step_table, StepStatus::pending));
 
 constexpr bool is_terminal(StepStatus status) { return is_terminal(step_table, status); }
 
+// It moves without a person.
+constexpr bool is_active(StepStatus status) {
+  return status == StepStatus::ready || status == StepStatus::running || status == StepStatus::failed_retryable;
+}
+
 }  // namespace pawl

@@ -15,7 +15,7 @@ Again Turn::release(const IsLost& is_lost) {
   Again again;
   auto lost = [&](Incarnation basis) { return is_lost && basis != 0 && is_lost(basis); };
   for (Answer& answer : answers) {
-    if (answer.again && (lost(answer.basis[0]) || lost(answer.basis[1]))) {
+    if (answer.again && (!answer.say || lost(answer.basis[0]) || lost(answer.basis[1]))) {
       if (answer.round && !answer.was_open) ++answer.round->open;
       again.requests.push_back({std::move(answer.round), std::move(answer.again)});
     } else if (answer.ends_round && answer.round && answer.round->open > 0) {
@@ -160,17 +160,14 @@ void Engine::durable(Position position) {
 // ---- Deciding
 
 RunAnswer Engine::answer_of(const Resident& resident) const {
-  return {.run = resident.run.id,
-          .status = resident.run.status,
-          .seq = resident.run.seq,
-          .phase = phase_of(resident.run)};
+  return {
+      .run = resident.run.id, .status = resident.run.status, .seq = resident.run.seq, .phase = phase_of(resident.run)};
 }
 
 std::array<Incarnation, 2> Engine::basis_of(const Resident& resident) const {
   if (!shared_) return {};
   const TenantEntry& tenant = tenants_.at(resident.run.tenant);
-  return {is_undurable(resident) ? resident.incarnation : 0,
-          tenant.changed_at > durable_ ? tenant.incarnation : 0};
+  return {is_undurable(resident) ? resident.incarnation : 0, tenant.changed_at > durable_ ? tenant.incarnation : 0};
 }
 
 // Who held the step's lease before an event moved it.
@@ -203,7 +200,8 @@ void Engine::apply(Resident& resident, const std::vector<RunEvent>& events, cons
   register_timer(resident);
 }
 
-void Engine::react(Resident& resident, const RunEvent& event, std::optional<StepIndex> step, const LeaseBefore& before) {
+void Engine::react(Resident& resident, const RunEvent& event, std::optional<StepIndex> step,
+                   const LeaseBefore& before) {
   Run& run = resident.run;
   if (step && before.leased) {
     bool same_lease = run.steps[*step].status == StepStatus::running && run.steps[*step].lease_token == before.token;
@@ -434,29 +432,34 @@ void Engine::answer(TenantId tenant, RunId run, const StepId& step, JsonText tex
   command(tenant, run, AnswerQuestion{*index, std::move(text), std::move(by)}, std::move(reply));
 }
 
-std::optional<RunId> Engine::retry(TenantId tenant, RunId run, Actor by, Reply<RunAnswer> reply,
-                                   std::shared_ptr<const Idempotency> idempotency) {
+void Engine::charge(TenantId tenant, RunId run, const StepId& step, std::uint64_t token, Money cost,
+                    Reply<RunAnswer> reply) {
+  Resident* resident = find_leased(tenant, run);
+  auto index = resident ? resident->run.workflow->find(step) : std::nullopt;
+  if (!index) return answer_with<RunAnswer>(reply, lease_over());
+  command(tenant, run, ChargeStep{*index, token, cost}, std::move(reply));
+}
+
+void Engine::retry(TenantId tenant, RunId run, Actor by, Reply<RunAnswer> reply,
+                   std::shared_ptr<const Idempotency> idempotency) {
   Resident* resident = find_verified(tenant, run);
-  if (!resident || resident->run.task) return answer_with<RunAnswer>(reply, no_such("run")), std::nullopt;
-  auto retrying = [&](RunId made) {
-    return [=](Engine& engine, Reply<RunAnswer> once_more) {
-      engine.redirects_[made] = engine.retry(tenant, run, by, std::move(once_more), idempotency);
-    };
+  if (!resident || resident->run.task) return answer_with<RunAnswer>(reply, no_such("run"));
+  auto retrying = [=](Engine& engine, Reply<RunAnswer> again) {
+    engine.retry(tenant, run, by, std::move(again), idempotency);
   };
   if (auto repeat = idempotency ? answer_repeat(tenant, *idempotency) : std::nullopt) {
-    auto id = *repeat ? std::optional((*repeat)->run) : std::nullopt;
-    answer_on<RunAnswer>(id ? basis_of(*residents_.at(*id)) : no_basis, reply, std::move(*repeat),
-                         [&] { return retrying(*id); });
-    return id;
+    auto basis = *repeat ? basis_of(*residents_.at((*repeat)->run)) : no_basis;
+    return answer_on<RunAnswer>(basis, reply, std::move(*repeat), [&] { return retrying; });
   }
+  // The commit judges each run by itself: a new one would stay, though the end that it stands on were lost.
+  if (shared_ && is_undurable(*resident)) return when_durable<RunAnswer>(reply, retrying);
   auto again = retry_of(resident->run, ids_.make<RunId>(clock_.now()), by);
-  if (!again) return answer_with<RunAnswer>(reply, std::unexpected(again.error())), std::nullopt;
+  if (!again) return answer_with<RunAnswer>(reply, std::unexpected(again.error()));
   if (auto problem = provider_problem(*again->workflow, again->provider))
-    return answer_with<RunAnswer>(reply, std::unexpected(std::move(*problem))), std::nullopt;
+    return answer_with<RunAnswer>(reply, std::unexpected(std::move(*problem)));
   again->idempotency = idempotency;
   Resident& made = create(*again);
-  answer_on<RunAnswer>(basis_of(made), reply, answer_of_new(made), [&] { return retrying(made.run.id); });
-  return again->id;
+  answer_on<RunAnswer>(basis_of(made), reply, answer_of_new(made), [&] { return retrying; });
 }
 
 void Engine::report_status(TenantId tenant, RunId run, StatusReport report, Reply<RunAnswer> reply) {
@@ -554,13 +557,13 @@ RunCommand command_for(StepIndex step, std::uint64_t token, Asked& asked) {
 void Engine::report(StepReport& report, Reply<RunAnswer> reply) {
   Resident* resident = find_leased(report.tenant, report.run);
   auto index = resident ? resident->run.workflow->find(report.step) : std::nullopt;
-  if (!index)
-    return answer_with<RunAnswer>(
-        reply, std::unexpected(Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"}));
+  if (!index) return answer_with<RunAnswer>(reply, lease_over());
   auto copy = shared_ ? std::make_shared<const StepReport>(report) : nullptr;
   std::optional<Refusal> refusal;
-  if (report.effect) refusal = decide_and_apply(*resident, outcome_command(*index, report.token, *report.effect), &report);
-  auto effect = report.effect && report.effect->succeeded && !refusal ? std::optional(report.effect->receipt) : std::nullopt;
+  if (report.effect)
+    refusal = decide_and_apply(*resident, outcome_command(*index, report.token, *report.effect), &report);
+  auto effect =
+      report.effect && report.effect->succeeded && !refusal ? std::optional(report.effect->receipt) : std::nullopt;
   const auto* completed = std::get_if<Completed>(&report.outcome);
   const Money cost = completed ? completed->cost : Money{};
   RunCommand command =
@@ -569,7 +572,8 @@ void Engine::report(StepReport& report, Reply<RunAnswer> reply) {
   // An agent was allowed an effect and has left without a word about it.
   if (refusal && refusal->code == RefusalCode::outcome_missing && report.is_last)
     refusal = decide_and_apply(
-        *resident, FailStep{*index, report.token, "EFFECT_UNKNOWN", std::move(refusal->message), {}, {}, cost}, &report);
+        *resident, FailStep{*index, report.token, "EFFECT_UNKNOWN", std::move(refusal->message), {}, {}, cost},
+        &report);
   answer_on<RunAnswer>(basis_of(*resident), reply, answer_or(std::move(refusal), *resident), [&] {
     return [copy](Engine& engine, Reply<RunAnswer> again) {
       StepReport once_more = *copy;

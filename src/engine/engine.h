@@ -87,8 +87,8 @@ struct NewRun {
   std::shared_ptr<const Idempotency> idempotency;
   std::optional<Money> budget;
   std::optional<Duration> timeout;
-  bool is_house = false;  // pawl's own doing: of a workflow that nobody else may start (core/notices.h)
-  std::optional<RunId> id = {};        // chosen beforehand: nobody else has it
+  bool is_house = false;         // pawl's own doing: of a workflow that nobody else may start (core/notices.h)
+  std::optional<RunId> id = {};  // chosen beforehand: nobody else has it
   std::optional<RunId> retry_of = {};
 };
 
@@ -168,7 +168,8 @@ struct Turn {
   bool needs_commit = false;
   struct Answer {
     std::move_only_function<void()> say;
-    // In a store with several servers: what it was decided on, and how to decide it once more.
+    // In a store with several servers: what it was decided on, and how to decide it once more. Without `say`: what has
+    // to be decided when this turn is durable.
     std::array<Incarnation, 2> basis{};
     std::move_only_function<void()> again;
     std::shared_ptr<Round> round;
@@ -221,8 +222,8 @@ struct EngineStats {
   std::vector<std::pair<TenantId, HeldBack>> held_back;
 };
 
-// Leases of in-process workers bear names that begin so. They die with the process, which a restart therefore knows. With
-// several servers the server's number follows: local/7/...
+// Leases of in-process workers bear names that begin so. They die with the process, which a restart therefore knows.
+// With several servers the server's number follows: local/7/...
 inline constexpr std::string_view local_worker_prefix = "local/";
 
 class Engine {
@@ -278,9 +279,11 @@ class Engine {
   void command(TenantId tenant, RunId run, const RunCommand& command, Reply<RunAnswer> reply);
   // Finds the step by its name; for AnswerQuestion.
   void answer(TenantId tenant, RunId run, const StepId& step, JsonText text, Actor by, Reply<RunAnswer> reply);
+  // While the attempt goes on; a lease that is over is refused.
+  void charge(TenantId tenant, RunId run, const StepId& step, std::uint64_t token, Money cost, Reply<RunAnswer> reply);
   // With an idempotency key a repeat answers with the run that the first request made.
-  std::optional<RunId> retry(TenantId tenant, RunId run, Actor by, Reply<RunAnswer> reply,
-                             std::shared_ptr<const Idempotency> idempotency = {});
+  void retry(TenantId tenant, RunId run, Actor by, Reply<RunAnswer> reply,
+             std::shared_ptr<const Idempotency> idempotency = {});
   // What another orchestrator says of a run that it carries.
   struct StatusReport {
     RunStatus status = RunStatus::running;
@@ -302,8 +305,8 @@ class Engine {
   void command_task(TenantId tenant, TaskId task, const TaskCommand& command, Reply<RunAnswer> reply);
   // The stream of the task, and in it the task; the answer waits for it to be durable.
   void inspect_task(TenantId tenant, TaskId task, Reply<std::shared_ptr<const Run>> reply);
-  // Brings the task to where its run, its subtasks and those it depends on have it, and does what it needs for that: makes
-  // its run, passes an answer on, ends a run that nobody wants any more. Done twice, it is as if done once.
+  // Brings the task to where its run, its subtasks and those it depends on have it, and does what it needs for that:
+  // makes its run, passes an answer on, ends a run that nobody wants any more. Done twice, it is as if done once.
   void follow_task(TenantId tenant, TaskId task, Reply<TaskStanding> reply);
 
   // The gate: every effect outside passes here first. engine_gate.cc has that part.
@@ -482,6 +485,9 @@ class Engine {
   template <class T, class MakeAgain>
   void answer_on(std::array<Incarnation, 2> basis, Reply<T>& reply, std::expected<T, Refusal> answer,
                  MakeAgain make_again);
+  // Decides on nothing yet, but once all that was decided so far is durable.
+  template <class T, class Decide>
+  void when_durable(Reply<T>& reply, Decide decide);
   static constexpr std::array<Incarnation, 2> no_basis{};
   std::array<Incarnation, 2> basis_of(const Resident& resident) const;
   std::array<Incarnation, 2> basis_of(const TenantEntry& entry) const;
@@ -616,7 +622,8 @@ class Engine {
   void learn_tenants();
   std::optional<RunId> redirected(RunId run);
   std::function<void(Engine&, Reply<RunAnswer>)> creating(RunId run, std::shared_ptr<const NewRun> request);
-  std::function<void(Engine&, Reply<WorkflowRef>)> publishing(TenantId tenant, const Workflow& workflow, const Actor& by);
+  std::function<void(Engine&, Reply<WorkflowRef>)> publishing(TenantId tenant, const Workflow& workflow,
+                                                              const Actor& by);
 
   Store& store_;
   SharedStore* const shared_;  // the same, when there are several servers
@@ -636,14 +643,14 @@ class Engine {
     std::size_t count = 1;  // to fetch next: grows while what is fetched is what is wanted
   } ahead_;
   std::vector<Worker> workers_;
-  std::deque<WaitingPoll> polls_;  // longest waiting first
+  std::deque<WaitingPoll> polls_;    // longest waiting first
   Instant polls_end_ = end_of_time;  // none of them before
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   Instant horizon_;
   Position position_ = 0;  // of the last frame taken
   std::uint64_t journal_bytes_ = 0;
-  std::deque<Unfolded> unfolded_;                       // oldest first; some may be folded already
-  std::deque<std::pair<Position, RunId>> folded_;       // may leave memory once that position is durable
+  std::deque<Unfolded> unfolded_;                  // oldest first; some may be folded already
+  std::deque<std::pair<Position, RunId>> folded_;  // may leave memory once that position is durable
   // Of runs whose row may not be durable yet; the table knows the rest.
   std::map<std::pair<TenantId, std::string>, RunId> requests_;
   // The same for effects, by idempotency key: the run that last had one. Keys that are a run's own are not among them.
@@ -653,13 +660,14 @@ class Engine {
     }
   };
   boost::unordered_flat_map<std::pair<TenantId, std::string>, RunId, HashEffect> effects_;
-  std::vector<Resident*> touched_;                      // in this turn
+  std::vector<Resident*> touched_;  // in this turn
   Turn turn_;
   EngineStats stats_;
   LeaseLost lease_lost_;
   bool winding_down_ = false;
 
-  // Tasks that were seen to be completed, which is for ever: a parent of many need not fetch them all for each that ends.
+  // Tasks that were seen to be completed, which is for ever: a parent of many need not fetch them all for each that
+  // ends.
   std::unordered_set<TaskId> completed_tasks_;
 
   // With several servers.
@@ -671,8 +679,8 @@ class Engine {
   bool deciding_again_ = false;
   std::map<RunId, std::optional<RunId>> redirects_;  // runs that were decided to be made, and what became of them
   std::map<std::pair<TenantId, WorkflowName>, Instant> capped_;  // claims wait until then
-  std::deque<ReturningPoll> returning_;  // first to be given up first
-  bool may_be_ready_ = true;  // something may wait in the queue that all servers take from
+  std::deque<ReturningPoll> returning_;                          // first to be given up first
+  bool may_be_ready_ = true;             // something may wait in the queue that all servers take from
   bool may_be_ready_for_polls_ = false;  // the same, of those who ask here
   Instant next_refill_;
   Instant next_look_;

@@ -75,9 +75,7 @@ std::optional<Engine::LeaseContext> Engine::lease_context(TenantId tenant, RunId
 void Engine::propose(ActionRequest request, Reply<GateAnswer> reply) {
   Resident* resident = find_leased(request.tenant, request.run);
   auto index = resident ? resident->run.workflow->find(request.step) : std::nullopt;
-  if (!index)
-    return answer_with<GateAnswer>(
-        reply, std::unexpected(Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"}));
+  if (!index) return answer_with<GateAnswer>(reply, lease_over());
   // In-process workers are alive while they are registered, and time has not been told yet when a proposal comes first.
   if (*index < resident->run.steps.size() && resident->run.steps[*index].lease_expires_at <= clock_.now())
     pass_time(*resident);

@@ -24,6 +24,7 @@ struct StepIdOf {
   const StepId* operator()(const StepClaimed& event) const { return &event.step; }
   const StepId* operator()(const StepCompleted& event) const { return &event.step; }
   const StepId* operator()(const StepFailed& event) const { return &event.step; }
+  const StepId* operator()(const StepCharged&) const { return nullptr; }
   const StepId* operator()(const StepAsked& event) const { return &event.step; }
   const StepId* operator()(const StepAnswered& event) const { return event.early ? nullptr : &event.step; }
   const StepId* operator()(const ApprovalRequested&) const { return nullptr; }

@@ -69,6 +69,7 @@ class Redaction {
   void operator()(StepMoved&) {}
   void operator()(StepClaimed&) {}
   void operator()(StepFailed&) {}
+  void operator()(StepCharged&) {}
   void operator()(ApprovalVoted&) {}
   void operator()(ApprovalMoved&) {}
   void operator()(ReceiptRepeated&) {}

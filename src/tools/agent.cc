@@ -143,12 +143,14 @@ class Agent final : public Tool {
                   : ControlLimits{});
     auto plan = plan_for(lease, wanted, session, sandboxed, resumes, left, *access, logs, entry);
     if (!plan) return plan.error();
+    CostMeter meter(house_->charge, lease);
     const AgentOrder order{.dialect = dialect_,
                            .plan = std::move(*plan),
                            .input = message_for(wanted, lease, resumes, is_first && wanted.resume),
                            .spent_before = dialect_ == AgentDialect::claude ? session.total : Money{},
                            .budget_left = left,
                            .log_folder = logs,
+                           .meter = &meter,
                            .on_session = [&](const std::string& id) {
                              session.id = id;
                              session.has_begun = true;
@@ -164,12 +166,14 @@ class Agent final : public Tool {
                                .logs = logs,
                                .log_name = fs::relative(logs, house_->data).string(),
                                .program = program};
-    // Its lease is over, be it by a time-out: nobody listens, and what it has cost is told by the attempt that follows.
-    if (end.how == AgentEnd::How::stopped) {
-      session.save(*house_, lease);
-      return stopped();
-    }
-    return with_cost(outcome.decide(), session, lease);
+    // Stopped, its lease is over, be it by a time-out: nobody listens, and what it has cost since it last said so is
+    // told by the attempt that follows.
+    ToolResult result = end.how == AgentEnd::How::stopped ? stopped() : outcome.decide();
+    if (std::holds_alternative<Asked>(result)) meter.note_last(end.cost);
+    session.untold.micros -= std::min(session.untold, meter.finish()).micros;
+    if (end.how != AgentEnd::How::stopped) return with_cost(std::move(result), session, lease);
+    session.save(*house_, lease);
+    return result;
   }
 
   static bool asked_in(const Lease& lease, const AgentSession& session) {

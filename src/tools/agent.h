@@ -14,6 +14,7 @@
 #include "engine/lease.h"
 #include "process/ledger.h"
 #include "process/sandbox.h"
+#include "tools/cost_meter.h"
 #include "tools/run_logs.h"
 
 namespace pawl {
@@ -42,6 +43,8 @@ struct AgentHouse {
   std::string claude = "claude";
   // Null, or gives nothing: there is no server to ask.
   std::function<std::optional<AgentAccess>(const Lease& lease, const std::string& task)> access;
+  // Null: what an agent costs is told when it ends.
+  Charge charge;
   std::unique_ptr<Sandbox> sandbox = std::make_unique<Sandbox>();
   SandboxUse sandbox_use = SandboxUse::auto_;
   SandboxLimits sandbox_limits = {};

@@ -86,6 +86,7 @@ class Life {
       if (waits[3].revents) take_errors();
       if (waits[1].revents) leader_ended();
       const auto now = steady_clock::now();
+      if (order_.meter) order_.meter->note(cost(), now);
       if (!has_ended_ && now >= linger_until_ && kill_at_ == never) terminate(AgentEnd::How::lingered);
       if (!has_ended_ && now >= kill_at_) process_->signal_group(SIGKILL);
     }
@@ -99,6 +100,7 @@ class Life {
   int wait_ms() const {
     const auto now = steady_clock::now();
     auto next = give_up_at_;
+    if (order_.meter) next = std::min(next, order_.meter->due());
     if (!has_ended_ && kill_at_ > now) next = std::min(next, kill_at_);
     if (!has_ended_ && kill_at_ == never) next = std::min(next, linger_until_);
     if (next == never) return -1;

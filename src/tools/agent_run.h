@@ -20,6 +20,7 @@ struct AgentOrder {
   Money spent_before;                // of what the stream reports as its total
   std::optional<Money> budget_left;  // absent: as much as it likes
   std::filesystem::path log_folder;
+  CostMeter* meter = nullptr;
   // Told once, when it has said which session it is: from then on it can be resumed, whatever becomes of us.
   std::function<void(const std::string& session)> on_session = {};
 };

@@ -120,6 +120,13 @@ class Agent:
             time.sleep(0.02)
         self.result("spent it all")
 
+    def do_spend(self, rest):
+        """A dollar with what a turn costs, of which it tells, and then nothing more."""
+        self.session.spend(0.75)
+        say({"type": "system", "subtype": "status", "session_id": self.session.id,
+             "total_cost_usd": self.session.state["cost"]})
+        time.sleep(1000)
+
     def do_budget(self, rest):
         self.session.spend(5)
         self.result("", subtype="error_max_budget_usd", is_error=True, errors=["over"], terminal_reason="budget_exhausted")

@@ -32,6 +32,29 @@ class Runs(AgentCase):
         self.assertEqual((done["status"], done["error_code"]), ("failed", "AGENT_BUDGET_EXCEEDED"))
         self.assertEqual(done["steps"][0]["attempts"], 1)
 
+    def test_what_it_costs_is_journaled_while_it_runs_and_told_once(self):
+        run = self.begin("spend", step={"timeout": "3s", "retry": {"max_attempts": 2, "schedule": ["10ms"]}})
+        events = [event["event"] for event in self.until(lambda: self.charges_of(run))]
+        self.assertEqual(self.run_of(run)["status"], "running")
+        self.assertEqual(events[0]["cost_usd"], "1.00")
+        # The first attempt was out of time and could not report; the second, which goes on with its session, does.
+        self.output(run)
+        self.assertEqual(self.run_of(run)["cost_usd"], "1.25")
+
+    def test_a_runs_budget_ends_it_while_it_runs(self):
+        given = {"prompt": "spend", "folder": str(self.work), "pass_env": ["FAKE_AGENT_HOME"]}
+        self.publish([{"id": "work", "tool": "agent.claude", "with": given, "timeout": "1h"}], budget_usd="0.50")
+        done = self.ended(self.ask("POST", "/runs", {"workflow": "agents"})["id"])
+        self.assertEqual((done["error_code"], done["cost_usd"]), ("BUDGET_EXCEEDED", "1.00"))
+
+    def test_what_a_question_has_cost_is_told_before_it_is_answered(self):
+        run = self.begin("ask")
+        self.waits(run)
+        self.assertEqual(self.run_of(run)["cost_usd"], "0.25")
+
+    def charges_of(self, run):
+        return [item for item in self.ask("GET", f"/runs/{run}/events")["items"] if item["event"]["type"] == "step.charged"]
+
     def test_a_time_out_ends_it_and_is_retryable(self):
         done = self.ended(self.begin("hang", step={"timeout": "1s", "retry": {"max_attempts": 1}}))
         self.assertEqual((done["error_code"], done["retryable"]), ("TOOL_TIMEOUT", True))

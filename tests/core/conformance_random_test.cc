@@ -100,9 +100,9 @@ class Driver {
 
  private:
   void act_on(const RunCommand& command) {
-    static constexpr std::array names{"start",   "claim",   "complete", "fail",    "release", "ask",  "answer", "resolve",
-                                      "propose", "outcome", "settle",   "reverse", "cancel",  "time", "report", "observe",
-                                      "request", "told"};
+    static constexpr std::array names{"start",  "claim",   "complete", "fail",    "charge", "release", "ask",
+                                      "answer", "resolve", "propose",  "outcome", "settle", "reverse", "cancel",
+                                      "time",   "report",  "observe",  "request", "told"};
     static_assert(names.size() == std::variant_size_v<RunCommand>);
     told_ += "  +" + std::to_string((history_.now() - first_moment).count()) + "ms " + names[command.index()];
     const Commit& commit = history_.act(command, {chance_.below(201) / 100.0 - 1});
@@ -117,6 +117,7 @@ class Driver {
     if (chance_.in(10)) return act_on(claim(step));
     if (chance_.in(10)) return act_on(ReleaseStep{step, token});
     Money cost{features_.budgets ? chance_.below(200) : 0};
+    if (chance_.in(10)) return act_on(ChargeStep{step, token, cost});
     if (chance_.in(35)) {
       std::optional<Duration> after = chance_.in(10) ? std::optional<Duration>(20s) : std::nullopt;
       std::string code = chance_.in(85) ? "TOOL_TIMEOUT" : chance_.in(50) ? "TOOL_DENIED" : "MY_CODE";
@@ -146,11 +147,12 @@ class Driver {
     if (features_.refusals && chance_.in(5)) verdict.effect = Effect::deny;
     // What is not idempotent leads to questions.
     bool idempotent = !features_.questions || proposed.idempotency_key < "key2";
-    return ProposeAction{.step = step,
-                         .token = token,
-                         .proposal = std::make_shared<const Proposal>(a_proposal(proposed, idempotent)),
-                         .verdict = verdict,
-                         .writes_max = features_.write_caps && chance_.in(20) ? std::optional(chance_.below(5)) : std::nullopt};
+    return ProposeAction{
+        .step = step,
+        .token = token,
+        .proposal = std::make_shared<const Proposal>(a_proposal(proposed, idempotent)),
+        .verdict = verdict,
+        .writes_max = features_.write_caps && chance_.in(20) ? std::optional(chance_.below(5)) : std::nullopt};
   }
 
   RunCommand claim(StepIndex step) {
@@ -251,10 +253,6 @@ void check_transitions(RunStatus before, const Commit& commit, RunStatus after, 
       status = to;
     }
   EXPECT_EQ(status, to_string(after)) << "a status changed without an event";
-}
-
-bool is_active(StepStatus status) {
-  return status == StepStatus::ready || status == StepStatus::running || status == StepStatus::failed_retryable;
 }
 
 void check_steps(const pawl::Run& run) {

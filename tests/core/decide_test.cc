@@ -337,6 +337,40 @@ TEST(Budget, passed_by_a_failure_ends_its_retries_and_names_that_failure_as_the_
   EXPECT_EQ(why->cause->error_code, "TOOL_TIMEOUT");
 }
 
+TEST(Charge, is_recorded_while_the_attempt_goes_on_and_added_to_what_its_end_costs) {
+  auto h = one_step.create();
+  h.claim("a");
+  EXPECT_EQ(h.charge("a", cents(2)).names(), Names{"step.charged"});
+  EXPECT_EQ(h.charge("a", cents(3)).names(), Names{"step.charged"});
+  EXPECT_EQ(h.step("a").status, StepStatus::running);
+  EXPECT_EQ(h.run().cost, cents(5));
+  EXPECT_EQ(h.charge("a", {}).names(), Names{}) << "nothing is no news";
+  EXPECT_TRUE(h.charge("a", Money{-1}).refused_as(RefusalCode::invalid));
+  h.complete("a", "{}", cents(1));
+  EXPECT_EQ(h.step("a").cost, cents(6));
+  EXPECT_TRUE(h.charge("a", cents(1)).refused_as(RefusalCode::lease_lost));
+}
+
+TEST(Charge, stays_when_the_attempt_cannot_report) {
+  for (bool canceled : {true, false}) {
+    auto h = RunBuilder().step("a").run_timeout(1min).create();
+    h.claim("a");
+    h.charge("a", cents(4));
+    canceled ? h.cancel() : h.pass(2min);
+    EXPECT_EQ(h.status(), canceled ? RunStatus::canceled : RunStatus::timeout);
+    EXPECT_EQ(h.run().cost, cents(4));
+  }
+}
+
+TEST(Charge, that_passes_the_budget_ends_the_run_at_once) {
+  auto h = RunBuilder().step("a").budget(cents(10).micros).create();
+  h.claim("a");
+  EXPECT_EQ(h.charge("a", cents(10)).names(), Names{"step.charged"});
+  EXPECT_EQ(h.charge("a", cents(1)).names(), (Names{"step.failed_terminal", "run.failed"}));
+  EXPECT_EQ(h.run().cost, cents(11));
+  EXPECT_EQ(h.last().ending()->error_code, "BUDGET_EXCEEDED");
+}
+
 // --- fail and retry ---
 
 TEST(Fail, retryable_backs_off_and_comes_back) {

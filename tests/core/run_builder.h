@@ -144,6 +144,9 @@ class History {
   const Commit& fail(std::string_view id, std::string code = "TOOL_FAILED", Money cost = {}) {
     return act(FailStep{index(id), step(id).lease_token, std::move(code), "it did not work", {}, {}, cost});
   }
+  const Commit& charge(std::string_view id, Money cost) {
+    return act(ChargeStep{index(id), step(id).lease_token, cost});
+  }
   const Commit& release(std::string_view id) { return act(ReleaseStep{index(id), step(id).lease_token}); }
   const Commit& fail_for_good(std::string_view id) { return fail(id, "TOOL_INVALID_ARGUMENTS"); }
   const Commit& ask(std::string_view id, JsonText question = R"("which one?")") {
@@ -183,7 +186,8 @@ class History {
                              .holder = std::move(holder)});
   }
   const Commit& gate_action(std::string_view id, ApprovalTerms terms = {}) {
-    return propose(id, {.effect = Effect::needs_approval, .policy_version = 1, .rule = "ask", .terms = std::move(terms)});
+    return propose(id,
+                   {.effect = Effect::needs_approval, .policy_version = 1, .rule = "ask", .terms = std::move(terms)});
   }
   const Receipt& receipt(std::size_t number = 0) const { return run_.receipts.at(number); }
   const Commit& outcome(std::string_view id, bool succeeded = true, std::size_t number = 0) {

@@ -34,7 +34,11 @@ constexpr const char* far_steps = "workflow: w\nsteps: [{id: a, tool: far}, {id:
 // What a remote worker is given without waiting.
 std::vector<Lease> poll(Server& server, TenantId tenant, const std::string& worker) {
   std::vector<Lease> given;
-  server.engine().poll({.tenant = tenant, .worker = {worker}, .tools = {{"far"}}, .max = 5, .is_wanted = {},
+  server.engine().poll({.tenant = tenant,
+                        .worker = {worker},
+                        .tools = {{"far"}},
+                        .max = 5,
+                        .is_wanted = {},
                         .reply = [&](std::vector<Lease> leases) { given = std::move(leases); }});
   server.turn();
   return given;
@@ -145,6 +149,33 @@ TEST(Shared, a_refusal_is_about_the_run_as_it_is) {
   town.at(0).engine().command(town.tenant, run, ResolveApproval{{}, true, Actor{"person:a"}, {}}, approved.reply());
   town.at(0).turn();
   EXPECT_TRUE(approved.accepted());
+}
+
+TEST(Shared, a_retry_stands_on_an_end_that_is_durable) {
+  for (bool other_was_faster : {false, true}) {
+    Town town(2);
+    town.publish("workflow: w\nsteps: [{id: a, tool: work}]");
+    town.at(0).offer(1);
+    RunId run = town.create(0, town.request("w"));
+    Lease lease = town.at(0).worker.take();
+    Answer<RunAnswer> canceled, again, completed;
+    town.at(0).task([&](Engine& engine) {
+      engine.command(town.tenant, run, CancelRun{Actor{"person:ada"}, ""}, canceled.reply());
+    });
+    town.at(0).task([&](Engine& engine) { engine.retry(town.tenant, run, Actor{"person:ada"}, again.reply()); });
+    town.at(0).decide();
+    StepReport report = completion(lease);
+    if (other_was_faster) {
+      town.at(1).engine().report(report, completed.reply());
+      town.at(1).turn();
+      EXPECT_TRUE(completed.accepted());
+    }
+    town.at(0).turn();
+    ASSERT_TRUE(canceled.came() && again.came());
+    EXPECT_EQ(again.accepted(), !other_was_faster);
+    EXPECT_EQ(town.database.runs.size(), other_was_faster ? 1u : 2u) << "a retry of a run that succeeded";
+    town.check();
+  }
 }
 
 TEST(Shared, one_idempotency_key_makes_one_run_on_however_many_servers) {
@@ -306,8 +337,12 @@ TEST(Shared, a_lease_that_its_worker_keeps_alive_on_another_server_is_not_taken)
   Town town(2);
   town.publish(one_step);
   std::vector<Lease> leases;
-  town.at(0).engine().poll({.tenant = town.tenant, .worker = {"remote"}, .tools = {{"work"}}, .max = 1, .is_wanted = {},
-                             .reply = [&](std::vector<Lease> granted) { leases = std::move(granted); }});
+  town.at(0).engine().poll({.tenant = town.tenant,
+                            .worker = {"remote"},
+                            .tools = {{"work"}},
+                            .max = 1,
+                            .is_wanted = {},
+                            .reply = [&](std::vector<Lease> granted) { leases = std::move(granted); }});
   RunId watched = town.create(0, town.request("w"));
   ASSERT_EQ(leases.size(), 1u);
   town.at(0).offer(1);
@@ -369,7 +404,8 @@ TEST(Shared, caps_hold_over_all_servers) {
   EXPECT_EQ(finished, 60);
   for (auto& answer : answers) EXPECT_TRUE(answer.accepted());
   std::uint64_t held_back = 0;
-  for (std::size_t i = 0; i < 3; ++i) held_back += town.at(i).engine().scheduler().held_back(town.tenant).max_concurrency;
+  for (std::size_t i = 0; i < 3; ++i)
+    held_back += town.at(i).engine().scheduler().held_back(town.tenant).max_concurrency;
   EXPECT_GT(held_back, 0u);
 }
 
@@ -445,10 +481,15 @@ TEST_P(Chaos, ends_with_every_run_done_and_every_stream_whole) {
             });
           });
           break;
-        case 1: case 2: server.offer(1 + static_cast<int>(dice.below(3))); break;
-        case 3: case 4:
+        case 1:
+        case 2:
+          server.offer(1 + static_cast<int>(dice.below(3)));
+          break;
+        case 3:
+        case 4:
           take_leases();
-          if (!held.empty()) report(server, held[static_cast<std::size_t>(dice.below(held.size()))], dice.below(8) == 0);
+          if (!held.empty())
+            report(server, held[static_cast<std::size_t>(dice.below(held.size()))], dice.below(8) == 0);
           break;
         case 5:
           if (!runs.empty())
@@ -457,9 +498,15 @@ TEST_P(Chaos, ends_with_every_run_done_and_every_stream_whole) {
                              ResolveApproval{{}, true, Actor{"person:a"}, {}}, {});
             });
           break;
-        case 6: server.decide(); break;
-        case 7: server.commit(); break;
-        case 8: town.clock.pass(milliseconds(static_cast<std::int64_t>(dice.below(2000)))); break;
+        case 6:
+          server.decide();
+          break;
+        case 7:
+          server.commit();
+          break;
+        case 8:
+          town.clock.pass(milliseconds(static_cast<std::int64_t>(dice.below(2000))));
+          break;
         case 9:
           if (dice.below(15) == 0) {  // dies, with whatever it had under way
             town.add_server();

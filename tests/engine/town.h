@@ -53,7 +53,7 @@ class Server {
       engine_.durable(turn.frame.position);
     }
     Again again = turn.release([&](Incarnation basis) { return losses_.contains(basis); });
-    redone_ = !again.empty();
+    redone_ = redone_ || !again.empty();
     engine_.lose(lost);
     engine_.decide_again(std::move(again));
   }

@@ -42,11 +42,12 @@ class PostgresOutage : public PostgresCase {
       EXPECT_EQ(store.history(key).lines, lines_of(key, 1, static_cast<std::uint64_t>(commits)));
     }
   }
-  // Those that are in the middle of something, at varying moments.
+  // Those that are in the middle of something, at varying moments; there may be few of those, where all are slow.
   void kill_backends(int count) {
     Sql sql(database_);
     int killed = 0;
-    for (int tries = 0; tries < 4000 && killed < count; ++tries) {
+    auto end = std::chrono::steady_clock::now() + std::chrono::minutes(3);
+    for (int tries = 0; killed < count && std::chrono::steady_clock::now() < end; ++tries) {
       std::this_thread::sleep_for(milliseconds(tries % 11));
       killed +=
           static_cast<int>(sql.rows("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'pawl' AND "

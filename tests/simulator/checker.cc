@@ -87,6 +87,7 @@ void Checker::commit_is_durable(std::string_view parts, const TakenTurn& taken, 
 
 void Checker::apply(std::string_view parts, const TakenTurn& taken) {
   touched_.clear();
+  touched_tasks_.clear();
   for (auto& [id, tenant] : tenants_) tenant.begin_frame();
   // Caps are set by commands, and commands come before the grants of their turn.
   for_each_part(parts, [&](const StreamPart& part) {
@@ -103,6 +104,7 @@ void Checker::apply(std::string_view parts, const TakenTurn& taken) {
   }
   for (RunModel* run : touched_) check_effects(*run);
   check_concurrency(taken);
+  check_tasks();
   for (RunModel* run : touched_) run->begin_frame();
 }
 
@@ -135,10 +137,12 @@ void Checker::apply_tenant(TenantModel& tenant, const StreamPart& part) {
 void Checker::apply_run(const StreamPart& part, std::uint64_t turn) {
   RunId id{part.key.stream};
   auto found = runs_.find(id);
+  if (tasks_.contains(task_of_stream(id))) return apply_task(part);
   if (found == runs_.end()) {
     auto first = parse_run_event(part.lines.substr(0, part.lines.find('\n')));
     const auto* created = first ? std::get_if<RunCreated>(&first->payload) : nullptr;
     demand(created && part.first_seq == 1, "a stream begins with its creation, once", [&] { return id.str(); });
+    if (created->workflow.text == task_workflow_name) return apply_task(part);
     const Workflow* used = workflow(part.key.tenant, created->workflow, created->version);
     demand(used != nullptr, "a run names a workflow of its own tenant", [&] { return id.str(); });
     found = runs_.emplace(id, RunModel(part.key.tenant, id, *used, genesis(part.key))).first;
@@ -160,6 +164,35 @@ void Checker::apply_run(const StreamPart& part, std::uint64_t turn) {
     starts_.push_back({run.tenant, run.workflow->name, run.started_at, by_engine});
     if (by_engine) check_pace(starts_.back());
   }
+}
+
+// ---- Tasks
+
+const TaskModel* Checker::find(TaskId task) const {
+  auto found = tasks_.find(task);
+  return found == tasks_.end() ? nullptr : &found->second;
+}
+
+void Checker::apply_task(const StreamPart& part) {
+  TaskId id = task_of_stream(RunId{part.key.stream});
+  TaskModel& task = tasks_.try_emplace(id, part.key.tenant, id, genesis(part.key)).first->second;
+  demand(task.tenant == part.key.tenant, "a run belongs to one tenant", [&] { return id.str(); });
+  demand(part.first_seq == task.seq + 1, "streams are gapless", [&] { return id.str(); });
+  for_each_line(part.lines, [&](std::string_view line) { task.apply(line); });
+  touched_tasks_.push_back(&task);
+}
+
+void Checker::check_tasks() {
+  for (TaskModel* task : touched_tasks_) {
+    task->check_whole(runs_, tasks_);
+    task->begin_frame();
+  }
+  for (const RunModel* run : touched_)
+    if (run->carries && run->is_new_in_frame) {
+      const TaskModel* task = find(*run->carries);
+      demand(task != nullptr, "a run that carries a task is one that the task wants", [&] { return run->id.str(); });
+      task->check_carrier(*run, tasks_);
+    }
 }
 
 // ---- Caps (16)
@@ -197,9 +230,10 @@ void Checker::check_concurrency(const TakenTurn& turn) const {
   std::set<std::pair<TenantId, WorkflowName>> claimed;
   // Several servers count a lease that was lost until somebody has its step again.
   auto takes_room = [&](const RunModel& run) {
-    return is_shared_ ? std::ranges::any_of(run.steps, [](const StepModel& step) {
-      return step.is_new && step.status == StepStatus::running;
-    }) : run.claims_in_frame > 0;
+    return is_shared_
+               ? std::ranges::any_of(
+                     run.steps, [](const StepModel& step) { return step.is_new && step.status == StepStatus::running; })
+               : run.claims_in_frame > 0;
   };
   for (const RunModel* run : touched_)
     if (takes_room(*run)) claimed.insert({run->tenant, run->workflow->name});
@@ -359,13 +393,13 @@ void Checker::lease_extended(RunId id, const StepId& name, std::uint64_t token, 
 void Checker::compare_streams(Store& store) const {
   std::map<StreamKey, std::string> unfolded;
   std::map<StreamKey, std::uint64_t> folded_seq;
-  auto stream_of = [&](StreamKey key) {
+  auto lines_in = [&](StreamKey key) {
     auto history = store.history(key);
     folded_seq[key] = history.last_seq;
     return history.lines;
   };
   std::map<StreamKey, std::string> streams;
-  store.for_each_stream([&](StreamKey key) { streams[key] = stream_of(key); });
+  store.for_each_stream([&](StreamKey key) { streams[key] = lines_in(key); });
   store.for_each_frame([&](Position, std::string_view parts) {
     for_each_part(parts, [&](const StreamPart& part) {
       std::uint64_t seq = part.first_seq;
@@ -388,7 +422,8 @@ void Checker::compare_streams(Store& store) const {
   };
   for (const auto& [id, tenant] : tenants_) same(StreamKey::of(id), tenant.lines, id.str());
   for (const auto& [id, run] : runs_) same(StreamKey::of(run.tenant, id), run.lines, id.str());
-  demand(streams.size() == tenants_.size() + runs_.size(), "no stream comes from nowhere",
+  for (const auto& [id, task] : tasks_) same(StreamKey::of(task.tenant, stream_of(id)), task.lines, id.str());
+  demand(streams.size() == tenants_.size() + runs_.size() + tasks_.size(), "no stream comes from nowhere",
          [&] { return std::to_string(streams.size()) + " streams"; });
 }
 
@@ -417,8 +452,24 @@ void Checker::compare_row(Store& store, const RunModel& run) const {
     if (id != run.tenant) demand(!store.load(id, run.id), "no tenant sees another's", [&] { return run.id.str(); });
 }
 
+void Checker::compare_row(Store& store, const TaskModel& task) const {
+  auto row = store.load(task.tenant, stream_of(task.id));
+  auto same = [&](bool equal, const char* what) {
+    demand(equal, "tables and memory equal the fold of the journal",
+           [&] { return task.id.str() + " in its row: another " + what; });
+  };
+  same(row.has_value(), "existence");
+  same(row->seq == task.seq && row->head == task.head, "end of its stream");
+  const Workflow* used = workflow(task.tenant, row->workflow, row->version);
+  same(used && row->workflow.text == task_workflow_name, "workflow");
+  auto snapshot = read_snapshot(row->snapshot, *used);
+  same(snapshot.has_value(), "snapshot");
+  task.compare(*snapshot, "in its snapshot");
+}
+
 void Checker::compare_tables(Store& store) const {
   compare_receipts(store);
+  for (const auto& [id, task] : tasks_) compare_row(store, task);
   std::set<std::pair<RunId, int>> ready, expected;
   store.for_each_ready([&](const ReadyStep& step) { ready.insert({step.run, step.tool.empty() ? -1 : step.step}); });
   std::map<TenantId, std::size_t> runs;

@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "simulator/actions.h"
 #include "simulator/run_model.h"
+#include "simulator/task_model.h"
 #include "store/store.h"
 
 namespace pawl::simulator {
@@ -69,6 +70,8 @@ class Checker {
 
   const RunModel* find(RunId run) const;
   const std::map<RunId, RunModel>& runs() const { return runs_; }
+  const TaskModel* find(TaskId task) const;
+  const std::map<TaskId, TaskModel>& tasks() const { return tasks_; }
   Position position() const { return position_; }
   // The tenant that a run belongs to, and the number of workflow versions known.
   const Workflow* workflow(TenantId tenant, const WorkflowName& name, int version) const;
@@ -116,6 +119,8 @@ class Checker {
   void apply(std::string_view parts, const TakenTurn& turn);
   void apply_tenant(TenantModel& tenant, const StreamPart& part);
   void apply_run(const StreamPart& part, std::uint64_t turn);
+  void apply_task(const StreamPart& part);
+  void check_tasks();
   void check_writes(const RunModel& run) const;
   void check_votes(const RunModel& run) const;
   void check_grounds(const RunModel& run) const;
@@ -131,6 +136,7 @@ class Checker {
   bool may_be_leased(const RunModel& run) const;
   bool may_start(const RunModel& run, Instant now) const;
   void compare_row(Store& store, const RunModel& run) const;
+  void compare_row(Store& store, const TaskModel& task) const;
   // `live` given: only those whose lease somebody can count on at that turn.
   std::size_t count_running(TenantId tenant, const WorkflowName* workflow, const TakenTurn* live) const;
   std::size_t count_starts(TenantId tenant, const WorkflowName* workflow, Instant after, Instant until,
@@ -144,9 +150,11 @@ class Checker {
   std::map<TenantId, TenantModel> tenants_;
   std::map<RunId, RunModel> runs_;
   std::vector<RunModel*> touched_;
+  std::map<TaskId, TaskModel> tasks_;  // whose streams are no runs here
+  std::vector<TaskModel*> touched_tasks_;
   std::vector<Start> starts_;
   std::map<std::pair<TenantId, std::string>, std::set<RunId>> runs_of_key_;  // that ever intended something under it
-  std::map<WorkerName, std::pair<std::uint64_t, Instant>> removed_;  // up to that turn, its leases ended then
+  std::map<WorkerName, std::pair<std::uint64_t, Instant>> removed_;          // up to that turn, its leases ended then
 };
 
 }  // namespace pawl::simulator

@@ -111,6 +111,8 @@ constexpr std::array bug_names = std::to_array<std::string_view>({
     "allow_on_expired_lease",
     "reuse_decision",
     "forget_maker_of_key",
+    "forget_dependencies",
+    "count_cost_twice",
     "answer_before_commit",
     "forget_tenant_check",
     "forget_tenant_of_effect",
@@ -144,8 +146,7 @@ void print_finding(std::uint64_t seed, const Finding& finding, const std::vector
   std::printf("\nFOUND in seed %llu at step %d: %s\n", static_cast<unsigned long long>(seed), finding.step,
               finding.what.c_str());
   std::printf("replay: simulator --seed %llu --trace%s%s%s\n", static_cast<unsigned long long>(seed),
-              on_postgres ? " --postgres" : "",
-              planted_bug == Bug::none ? "" : " --plant ",
+              on_postgres ? " --postgres" : "", planted_bug == Bug::none ? "" : " --plant ",
               planted_bug == Bug::none ? "" : std::string(name_of(planted_bug)).c_str());
   std::fflush(stdout);
 }
@@ -258,9 +259,10 @@ int plant_all(Options options) {
 }
 
 [[noreturn]] void usage() {
-  std::fprintf(stderr,
-               "simulator [--seeds N] [--first SEED] [--seconds N] [--jobs N] [--postgres] [--plant BUG | --plant-all]\n"
-               "simulator --seed SEED [--trace] [--postgres] [--plant BUG]\nbugs:");
+  std::fprintf(
+      stderr,
+      "simulator [--seeds N] [--first SEED] [--seconds N] [--jobs N] [--postgres] [--plant BUG | --plant-all]\n"
+      "simulator --seed SEED [--trace] [--postgres] [--plant BUG]\nbugs:");
   for (std::size_t i = 1; i < bug_names.size(); ++i) std::fprintf(stderr, " %s", std::string(bug_names[i]).c_str());
   std::fprintf(stderr, "\n");
   std::exit(2);

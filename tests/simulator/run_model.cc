@@ -88,6 +88,9 @@ struct RunModel::Rules {
     run.created_by = event.by;
     run.created_at = at;
     run.retry_of = event.retry_of;
+    run.is_new_in_frame = true;
+    if (event.trigger_type == task_trigger)
+      run.carries = TaskId::parse(event.trigger_ref.substr(0, event.trigger_ref.find('/')));
     run.budget = event.budget;
     run.timeout = event.timeout;
     if (run.is_native()) run.steps.resize(run.workflow->steps.size());
@@ -198,6 +201,14 @@ struct RunModel::Rules {
     check(event.next_eligible_at <= run.deadline(), "a retry is never set past the deadline", event.step.text);
   }
 
+  void operator()(const StepCharged& event) const {
+    StepModel& step = run.steps[*run.workflow->find(event.step)];
+    check(step.status == StepStatus::running, "only what runs costs", event.step.text);
+    check(event.cost.micros > 0, "what costs nothing is not told", event.step.text);
+    charge(step, event.cost);
+    check(!run.budget || run.cost <= *run.budget, "a run over its budget fails", "a step goes on beyond it");
+  }
+
   void operator()(const StepAsked& event) const {
     StepModel& step = move(event.step, StepTrigger::ask);
     --step.attempts;
@@ -282,7 +293,8 @@ struct RunModel::Rules {
   // An allow by people is for exactly this action, under exactly this policy, of exactly this step.
   void check_approval(std::optional<ApprovalId> id, StepIndex step, const Proposal& proposal,
                       const Grounds& grounds) const {
-    check(digest_of(sha256, proposal.action) == proposal.digest, "a digest is that of its action", proposal.digest.hex());
+    check(digest_of(sha256, proposal.action) == proposal.digest, "a digest is that of its action",
+          proposal.digest.hex());
     if (!id) return;
     const ApprovalModel& approval = find(*id);
     bool same = approval.proposal && approval.proposal->digest == proposal.digest &&
@@ -371,6 +383,7 @@ int RunModel::writes_of(StepIndex step) const {
 }
 
 void RunModel::begin_frame() {
+  is_new_in_frame = false;
   claims_in_frame = starts_in_frame = writes_in_frame = 0;
   for (StepModel& step : steps) step.is_new = false;
   voted_in_frame.clear();

@@ -99,6 +99,7 @@ class RunModel {
   WorkspaceName workspace;
   Actor created_by;
   std::optional<RunId> retry_of;
+  std::optional<TaskId> carries;  // which task it was made for
   std::optional<Money> budget;
   std::optional<Duration> timeout;
   bool started = false;
@@ -116,6 +117,7 @@ class RunModel {
   std::string lines;
   std::vector<RunStatus> status_after;  // [seq - 1]
   // What the frame that is being applied brought.
+  bool is_new_in_frame = false;
   int claims_in_frame = 0;
   int starts_in_frame = 0;
   int writes_in_frame = 0;

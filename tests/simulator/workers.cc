@@ -28,7 +28,8 @@ void World::name_hands() {
   int number = 0;
   for (auto& hand : hands_)
     if (hand->is_local())
-      hand->name.text = std::string(local_worker_prefix) + std::to_string(shared->server_number()) + "/" + std::to_string(++number);
+      hand->name.text =
+          std::string(local_worker_prefix) + std::to_string(shared->server_number()) + "/" + std::to_string(++number);
 }
 
 void World::register_hand(Hand& hand) {
@@ -70,16 +71,18 @@ Held World::take_lease(Hand& hand, Lease lease) {
   demand(std::ranges::find(hand.tools, lease.tool) != hand.tools.end(), "a worker is given what it can do", what);
   for (auto& other : hands_)
     for (const Held& held : other->held)
-      demand(
-          held.lease.run != lease.run || held.lease.step != lease.step || !held.is_live(now) || held.awaits_gate(), "one live lease a step",
-          [&] { return what() + " while " + other->name.text + " holds token " + std::to_string(held.lease.token); });
+      demand(held.lease.run != lease.run || held.lease.step != lease.step || !held.is_live(now) || held.awaits_gate(),
+             "one live lease a step", [&] {
+               return what() + " while " + other->name.text + " holds token " + std::to_string(held.lease.token);
+             });
   const RunModel& run = *checker_.find(lease.run);
   const StepDefinition& definition = run.definition(*run.workflow->find(lease.step));
   Instant ends_by = lease.expires_at - definition.lease + lease.timeout;
   Instant until = hand.is_local() ? end_of_time : lease.expires_at;
   int chance = lease.tool.text == "read" ? habits_.governed / 10 : habits_.governed;
   int effects = !dice_.percent(chance) ? 0 : dice_.percent(80) ? 1 : 2;
-  return {.lease = std::move(lease), .until = until, .ends_by = ends_by, .revoked = too_late, .effects_wanted = effects};
+  return {
+      .lease = std::move(lease), .until = until, .ends_by = ends_by, .revoked = too_late, .effects_wanted = effects};
 }
 
 void World::work() {
@@ -165,7 +168,7 @@ void World::heartbeat(Held& held) {
 void World::do_badly(Hand& hand, Held& held) {
   const Lease& lease = held.lease;
   std::string token = "token " + std::to_string(lease.token);
-  switch (dice_.below(15)) {
+  switch (dice_.below(17)) {
     case 12:
     case 13:
     case 14:
@@ -196,10 +199,10 @@ void World::do_badly(Hand& hand, Held& held) {
       note([&] { return "ask " + lease.run.str() + " " + lease.step.text; });
       held.reported = true;
       return asked().command(lease.tenant, lease.run,
-                              AskQuestion{*run.workflow->find(lease.step), lease.token, "\"may I?\""},
-                              expect<RunAnswer>([this, tenant = lease.tenant](const auto& answer) {
-                                if (answer) check_answer(tenant, *answer, "question of");
-                              }));
+                             AskQuestion{*run.workflow->find(lease.step), lease.token, "\"may I?\""},
+                             expect<RunAnswer>([this, tenant = lease.tenant](const auto& answer) {
+                               if (answer) check_answer(tenant, *answer, "question of");
+                             }));
     }
     case 8: {  // for another tenant
       Held foreign = held;
@@ -209,8 +212,20 @@ void World::do_badly(Hand& hand, Held& held) {
              "a heartbeat");
       StepReport report{foreign.lease.tenant, lease.run, lease.step, lease.token, Completed{}};
       return asked().report(report, expect<RunAnswer>([](const auto& answer) {
-                               demand(!answer, "no tenant sees another's", "a report was accepted");
-                             }));
+                              demand(!answer, "no tenant sees another's", "a report was accepted");
+                            }));
+    }
+    case 15:
+    case 16: {  // what it has spent so far, now and then under the lease before its own
+      std::uint64_t under = lease.token - (dice_.percent(10) ? 1 : 0);
+      Money cost{dice_.between(0, 4000)};
+      note([&] { return "charge " + lease.run.str() + " " + lease.step.text + " " + print_money(cost); });
+      return asked().charge(
+          lease.tenant, lease.run, lease.step, under, cost,
+          expect<RunAnswer>([this, tenant = lease.tenant, is_own = under == lease.token](const auto& answer) {
+            demand(is_own || !answer, "a stale token changes nothing", "a charge was taken");
+            if (answer) check_answer(tenant, *answer, "charge of");
+          }));
     }
     case 9:  // it stops, and gives back what it has begun
       return release_lease(held);

@@ -31,21 +31,22 @@ World::Habits World::draw_habits(Dice& dice) {
   bool calm = dice.percent(10);
   auto chance = [&](int high) { return calm ? 0 : dice.percent(40) ? 0 : dice.between(1, high); };
   Habits habits{.steps = dice.between(120, 300),
-          .pending_max = dice.between(1, 4),
-          .kill_commit = chance(8),
-          .die_before_commit = chance(6),
-          .die_before_release = chance(6),
-          .kill_recovery = chance(30),
-          .power_loss = dice.one_of({0, 50, 100}),
-          .bad_disk = chance(2),
-          .long_waits = dice.between(0, 40),
-          .bad_workers = dice.between(0, 60),
-          .foreign = dice.between(0, 6),
-          .change_limits = dice.between(0, 6),
-          .publish = dice.between(0, 2),
-          .external = dice.percent(30) ? 10 : 0,
-          .governed = dice.percent(25) ? 0 : dice.between(30, 100),
-          .change_policy = dice.between(0, 20)};
+                .pending_max = dice.between(1, 4),
+                .kill_commit = chance(8),
+                .die_before_commit = chance(6),
+                .die_before_release = chance(6),
+                .kill_recovery = chance(30),
+                .power_loss = dice.one_of({0, 50, 100}),
+                .bad_disk = chance(2),
+                .long_waits = dice.between(0, 40),
+                .bad_workers = dice.between(0, 60),
+                .foreign = dice.between(0, 6),
+                .change_limits = dice.between(0, 6),
+                .publish = dice.between(0, 2),
+                .external = dice.percent(30) ? 10 : 0,
+                .governed = dice.percent(25) ? 0 : dice.between(30, 100),
+                .change_policy = dice.between(0, 20),
+                .tasks = dice.percent(35) ? dice.between(10, 50) : 0};
   // Some worlds are bad ones: what shows only when one loss follows hard upon another is not left to luck alone.
   if (dice.percent(8)) {
     habits.kill_commit = 25;
@@ -133,6 +134,7 @@ void World::set_up() {
   flush();
   for (TenantId tenant : tenants_) {
     for (int i = dice_.between(1, 2); i > 0; --i) publish(tenant, "w" + std::to_string(i));
+    if (habits_.tasks > 0) asked().prepare_tasks(tenant, TaskAgent::none, {});
     if (dice_.percent(50)) change_limits();
     if (habits_.governed > 0 || dice_.percent(30)) introduce_people(tenant);
     if (habits_.governed > 0 && dice_.percent(70)) change_policy(tenant);
@@ -146,6 +148,7 @@ void World::set_up() {
 void World::one_step() {
   int draw = dice_.between(1, 100);
   if (dice_.percent(habits_.foreign)) return meddle();
+  if (dice_.percent(habits_.tasks)) return attend_to_tasks();
   if (dice_.percent(habits_.change_limits)) return change_limits();
   if (dice_.percent(habits_.publish)) return publish(dice_.one_of(tenants_), "w" + std::to_string(dice_.between(1, 3)));
   if (dice_.percent(habits_.die_before_commit / 3)) return die(0);
@@ -155,7 +158,8 @@ void World::one_step() {
   if (draw <= 20) return resolve_approval();
   if (draw <= 22) return cancel_run();
   if (draw <= 24) return retry_run();
-  if (draw <= 26) return dice_.percent(60) ? answer_question() : dice_.percent(60) ? settle_receipt() : reverse_receipt();
+  if (draw <= 26)
+    return dice_.percent(60) ? answer_question() : dice_.percent(60) ? settle_receipt() : reverse_receipt();
   if (draw <= 27) return report_external();
   if (draw <= 32) return pass_time();
   if (draw <= 62) return work();
@@ -392,11 +396,17 @@ void World::inspect_everything() {
   engine_->advance();
   for (const auto& [id, run] : checker_.runs())
     asked().inspect(run.tenant, id, expect<std::shared_ptr<const Run>>([this](const auto& answer) {
-                       demand(answer.has_value(), "what was acknowledged is there", "an inspected run is unknown");
-                       const RunModel& model = *checker_.find((*answer)->id);
-                       // What happened to it later in the same turn is not in the answer.
-                       if (!ground_->is_shared() || (*answer)->seq == model.seq) model.compare(**answer, "in memory");
-                     }));
+                      demand(answer.has_value(), "what was acknowledged is there", "an inspected run is unknown");
+                      const RunModel& model = *checker_.find((*answer)->id);
+                      // What happened to it later in the same turn is not in the answer.
+                      if (!ground_->is_shared() || (*answer)->seq == model.seq) model.compare(**answer, "in memory");
+                    }));
+  for (const auto& [id, task] : checker_.tasks())
+    asked().inspect(task.tenant, stream_of(id), expect<std::shared_ptr<const Run>>([this](const auto& answer) {
+                      demand(answer.has_value(), "what was acknowledged is there", "an inspected task is unknown");
+                      const TaskModel& model = *checker_.find(task_of_stream((*answer)->id));
+                      if (!ground_->is_shared() || (*answer)->seq == model.seq) model.compare(**answer, "in memory");
+                    }));
   auto was = std::exchange(faults_, false);
   flush();
   faults_ = was;
@@ -451,14 +461,20 @@ bool World::serve_everyone() {
 void World::settle_down() {
   for (int round = 0; round < rounds_to_settle; ++round) {
     bool any = serve_everyone();
+    any = serve_tasks() || any;
     flush();
-    if (std::ranges::all_of(checker_.runs(), [](auto& entry) { return entry.second.ended(); })) return;
+    if (std::ranges::all_of(checker_.runs(), [](auto& entry) { return entry.second.ended(); }) &&
+        std::ranges::all_of(checker_.tasks(), [](auto& entry) { return entry.second.is_at_rest(); }))
+      return;
     // A little late at times, as a loaded machine would be.
     if (!any) pass_time(std::max(Duration(dice_.percent(50) ? 1 : 20'000), engine_->next_wakeup() - clock_.now()));
   }
   for (const auto& [id, run] : checker_.runs())
     demand(run.ended(), "every run ends once faults stop",
            [&, run_id = id] { return run_id.str() + " is still " + std::string(to_string(run.status)); });
+  for (const auto& [id, task] : checker_.tasks())
+    demand(task.is_at_rest(), "every task comes to rest once faults stop",
+           [&, task_id = id] { return task_id.str() + " is still " + std::string(to_string(task.state)); });
 }
 
 }  // namespace pawl::simulator

@@ -2,8 +2,8 @@
 // workers who do them more or less well. All of it is drawn from one seed.
 //
 // Where the journal is (ground.h) makes no difference to what people and workers do. On a database that several servers
-// could write to, what must happen at once on a disk may take the engine a look around, so there it is only checked that
-// it happens in the end.
+// could write to, what must happen at once on a disk may take the engine a look around, so there it is only checked
+// that it happens in the end.
 //
 // A world drives the engine as Runtime does, without threads: commands, advance, take a turn; later commit some of
 // the turns that were taken, and release them. Between any two of these the process may die.
@@ -60,6 +60,7 @@ class World {
     int bad_workers, foreign, change_limits, publish, external;
     int governed;       // attempts that go through the gate
     int change_policy;  // per mille, like what changes people
+    int tasks;
   };
   struct Person {
     TenantId tenant;
@@ -111,6 +112,14 @@ class World {
   // Somebody of the tenant, by whatever key or account they speak.
   Actor any_identity(TenantId tenant);
   RunCommand any_command();
+
+  // What becomes of tasks (tasks.cc).
+  void attend_to_tasks();
+  void create_task();
+  void command_task();
+  void follow_task(const TaskModel& task);
+  bool serve_tasks();
+  const TaskModel* any_task(std::optional<TenantId> tenant = {});
 
   // What workers do (workers.cc).
   void make_hands();
