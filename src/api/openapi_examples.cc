@@ -184,7 +184,8 @@ std::vector<ExampleDoc> run_examples() {
   "retry_count": 1, "error_code": null, "retryable": null, "input": {"order": 17},
   "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api", "trigger_ref": "", "retry_of": null,
   "budget_usd": null, "timeout": "4h", "created_at": "2026-11-16T07:29:35.044Z",
-  "started_at": "2026-11-16T07:29:35.044Z", "finished_at": null, "cost_usd": "0.00", "seq": 6, "steps": [],
+  "started_at": "2026-11-16T07:29:35.044Z", "finished_at": null, "cost_usd": "0.00", "cost_is_known": true,
+  "seq": 6, "steps": [],
   "approvals": [
     {
       "id": "apr_01m7hm5st4e00atssh0jsk99j4", "step": "sign-off", "status": "requested", "tier": "med",

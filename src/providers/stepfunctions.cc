@@ -40,6 +40,11 @@ std::string arn_of(const Carried& run) {
                      machine->name, run.run.str());
 }
 
+bool has_ended(std::string_view status) {
+  const ProviderState* state = find_provider_state(Provider::stepfunctions, status);
+  return state && state->ends;
+}
+
 }  // namespace
 
 StepFunctionsClient::StepFunctionsClient(StepFunctionsOptions options)
@@ -178,7 +183,7 @@ void StepFunctionsClient::describe(std::vector<RunId> runs, Look& look) {
     requests.push_back(request("DescribeExecution", watched.run.target, object{{"executionArn", watched.run.id}}));
   }
   auto responses = looking_.exchange(requests);
-  std::vector<std::pair<Watched*, Execution>> others;
+  std::vector<std::pair<Watched*, Execution>> ended;
   requests.clear();
   for (std::size_t i = 0; i < runs.size(); ++i) {
     Watched& watched = watched_.at(runs[i]);
@@ -197,13 +202,17 @@ void StepFunctionsClient::describe(std::vector<RunId> runs, Look& look) {
       look.seen.push_back(running(watched));
       continue;
     }
+    if (!has_ended(execution->status)) {
+      look.seen.push_back({.run = runs[i], .word = execution->status, .retries = watched.history.retries()});
+      continue;
+    }
     requests.push_back(history_request(watched));
-    others.emplace_back(&watched, std::move(*execution));
+    ended.emplace_back(&watched, std::move(*execution));
   }
   // For the retries since the last look; without them it has ended all the same.
   responses = looking_.exchange(requests);
-  for (std::size_t i = 0; i < others.size(); ++i) {
-    auto& [watched, execution] = others[i];
+  for (std::size_t i = 0; i < ended.size(); ++i) {
+    auto& [watched, execution] = ended[i];
     read_history(*watched, std::move(responses[i]), look);
     look.seen.push_back({.run = watched->run.run,
                          .word = execution.status,
