@@ -353,14 +353,17 @@ void retry_run(CallPtr call) {
   std::shared_ptr<const Idempotency> idempotency;
   if (auto key = idempotency_key(call->request))
     idempotency = idempotency_of(call->who, std::move(*key), "retry " + id.str());
-  auto reply = [call](std::expected<RunAnswer, Refusal> answer) {
-    if (!answer) return call->answer(problem_of(answer.error()));
-    call->api.runtime().post([call, made = *answer](Engine& engine) {
-      answer_with_made_run(engine, call, made.run, std::make_shared<const bool>(made.is_new));
+  call->api.runtime().post([call, id, idempotency](Engine& engine) {
+    auto is_new = std::make_shared<bool>(false);
+    auto reply = [call, is_new](std::expected<RunAnswer, Refusal> answer) {
+      if (answer)
+        *is_new = answer->is_new;
+      else
+        call->answer(problem_of(answer.error()));
+    };
+    engine.retry(call->who.tenant, id, call->who.actor(), reply, idempotency, [call, is_new](Engine& then, RunId made) {
+      answer_with_made_run(then, call, made, is_new);
     });
-  };
-  call->api.runtime().post([call, id, idempotency, reply](Engine& engine) {
-    engine.retry(call->who.tenant, id, call->who.actor(), reply, idempotency);
   });
 }
 

@@ -441,25 +441,41 @@ void Engine::charge(TenantId tenant, RunId run, const StepId& step, std::uint64_
 }
 
 void Engine::retry(TenantId tenant, RunId run, Actor by, Reply<RunAnswer> reply,
-                   std::shared_ptr<const Idempotency> idempotency) {
+                   std::shared_ptr<const Idempotency> idempotency, std::function<void(Engine&, RunId)> made) {
   Resident* resident = find_verified(tenant, run);
   if (!resident || resident->run.task) return answer_with<RunAnswer>(reply, no_such("run"));
-  auto retrying = [=](Engine& engine, Reply<RunAnswer> again) {
-    engine.retry(tenant, run, by, std::move(again), idempotency);
+  // The commit judges each run by itself: a new one would stay, though the end that it stands on were lost.
+  if (shared_ && is_undurable(*resident))
+    return when_durable<RunAnswer>(reply, [=](Engine& engine, Reply<RunAnswer> later) {
+      engine.retry(tenant, run, by, std::move(later), idempotency, made);
+    });
+  auto id = make_retry(*resident, by, std::move(reply), std::move(idempotency));
+  if (id && made) made(*this, *id);
+}
+
+std::optional<RunId> Engine::make_retry(Resident& resident, const Actor& by, Reply<RunAnswer> reply,
+                                        std::shared_ptr<const Idempotency> idempotency) {
+  TenantId tenant = resident.run.tenant;
+  auto retrying = [&](RunId made) {
+    return [=, run = resident.run.id](Engine& engine, Reply<RunAnswer> again) {
+      if (Resident* found = engine.find_verified(tenant, run))
+        engine.redirects_[made] = engine.make_retry(*found, by, std::move(again), idempotency);
+    };
   };
   if (auto repeat = idempotency ? answer_repeat(tenant, *idempotency) : std::nullopt) {
-    auto basis = *repeat ? basis_of(*residents_.at((*repeat)->run)) : no_basis;
-    return answer_on<RunAnswer>(basis, reply, std::move(*repeat), [&] { return retrying; });
+    auto id = *repeat ? std::optional((*repeat)->run) : std::nullopt;
+    answer_on<RunAnswer>(id ? basis_of(*residents_.at(*id)) : no_basis, reply, std::move(*repeat),
+                         [&] { return retrying(*id); });
+    return id;
   }
-  // The commit judges each run by itself: a new one would stay, though the end that it stands on were lost.
-  if (shared_ && is_undurable(*resident)) return when_durable<RunAnswer>(reply, retrying);
-  auto again = retry_of(resident->run, ids_.make<RunId>(clock_.now()), by);
-  if (!again) return answer_with<RunAnswer>(reply, std::unexpected(again.error()));
+  auto again = retry_of(resident.run, ids_.make<RunId>(clock_.now()), by);
+  if (!again) return answer_with<RunAnswer>(reply, std::unexpected(again.error())), std::nullopt;
   if (auto problem = provider_problem(*again->workflow, again->provider))
-    return answer_with<RunAnswer>(reply, std::unexpected(std::move(*problem)));
+    return answer_with<RunAnswer>(reply, std::unexpected(std::move(*problem))), std::nullopt;
   again->idempotency = idempotency;
   Resident& made = create(*again);
-  answer_on<RunAnswer>(basis_of(made), reply, answer_of_new(made), [&] { return retrying; });
+  answer_on<RunAnswer>(basis_of(made), reply, answer_of_new(made), [&] { return retrying(made.run.id); });
+  return again->id;
 }
 
 void Engine::report_status(TenantId tenant, RunId run, StatusReport report, Reply<RunAnswer> reply) {

@@ -281,9 +281,10 @@ class Engine {
   void answer(TenantId tenant, RunId run, const StepId& step, JsonText text, Actor by, Reply<RunAnswer> reply);
   // While the attempt goes on; a lease that is over is refused.
   void charge(TenantId tenant, RunId run, const StepId& step, std::uint64_t token, Money cost, Reply<RunAnswer> reply);
-  // With an idempotency key a repeat answers with the run that the first request made.
+  // With an idempotency key a repeat answers with the run that the first request made. `made` is given the run that the
+  // answer will name, so that the same turn can ask for more of it.
   void retry(TenantId tenant, RunId run, Actor by, Reply<RunAnswer> reply,
-             std::shared_ptr<const Idempotency> idempotency = {});
+             std::shared_ptr<const Idempotency> idempotency = {}, std::function<void(Engine&, RunId)> made = {});
   // What another orchestrator says of a run that it carries.
   struct StatusReport {
     RunStatus status = RunStatus::running;
@@ -485,6 +486,8 @@ class Engine {
   template <class T, class MakeAgain>
   void answer_on(std::array<Incarnation, 2> basis, Reply<T>& reply, std::expected<T, Refusal> answer,
                  MakeAgain make_again);
+  std::optional<RunId> make_retry(Resident& resident, const Actor& by, Reply<RunAnswer> reply,
+                                  std::shared_ptr<const Idempotency> idempotency);
   // Decides on nothing yet, but once all that was decided so far is durable.
   template <class T, class Decide>
   void when_durable(Reply<T>& reply, Decide decide);

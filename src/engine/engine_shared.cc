@@ -187,6 +187,8 @@ void Engine::decide_again(Again again) {
     request.decide();
     // It came to nothing: what waits for it must not wait for ever.
     if (turn_.answers.size() == before) turn_.answers.push_back({.say = {}, .round = round_, .was_open = true});
+    // Its round waits for one; of several, for the last.
+    for (std::size_t i = before; i + 1 < turn_.answers.size(); ++i) turn_.answers[i].was_open = false;
   }
   deciding_again_ = false;
   redirects_.clear();

@@ -41,13 +41,13 @@ CostMeter::CostMeter(Charge charge, const Lease& lease)
 void CostMeter::note(Money so_far, Time now) {
   noted_ = std::max(noted_, so_far);
   if (!charge_ || now < next_) return;
+  next_ = now + charge_interval;
   Money cost;
   {
     std::lock_guard lock(state_->mutex);
     if (state_->is_lost || state_->under_way != Money{} || noted_ <= state_->taken) return;
     cost = state_->under_way = Money{noted_.micros - state_->taken.micros};
   }
-  next_ = std::min(now, Time::max() - charge_interval) + charge_interval;
   charge_(lease_, cost, [state = state_](bool is_taken) {
     std::lock_guard lock(state->mutex);
     Money asked = std::exchange(state->under_way, Money{});
@@ -60,7 +60,7 @@ void CostMeter::note(Money so_far, Time now) {
 void CostMeter::note_last(Money so_far) {
   finish();
   next_ = Time::min();
-  note(so_far, Time::max());
+  note(so_far, std::chrono::steady_clock::now());
 }
 
 CostMeter::Time CostMeter::due() const {

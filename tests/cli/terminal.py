@@ -1,6 +1,7 @@
 """A terminal with the real binary in it, and a person's hands."""
 import fcntl
 import os
+import pathlib
 import pty
 import re
 import select
@@ -44,6 +45,10 @@ class Terminal:
 
     def type(self, keys):
         os.write(self.ours, keys.encode())
+
+    def is_stopped(self):
+        stat = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text()
+        return stat.rpartition(")")[2].split()[0] == "T"
 
     def finish(self):
         end = time.monotonic() + TIMEOUT_S

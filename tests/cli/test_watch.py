@@ -47,12 +47,11 @@ class Watching(ServerCase):
             self.run_to_end(TWO_STEPS)
         terminal = self.terminal("runs", "--watch=60", rows=10)
         terminal.expect("6 more below")
-        terminal.read(0.5)  # the rest of the picture
-        terminal.seen = ""
         terminal.resize(50, 14)
         terminal.process.send_signal(signal.SIGWINCH)
         terminal.expect("2 more below")
-        drawn = without_escapes(terminal.seen).replace("\r", "\n").split("\n")
+        picture = terminal.seen[terminal.seen.rindex(ESCAPE + "[H"):]
+        drawn = without_escapes(picture).replace("\r", "\n").split("\n")
         self.assertLess(max(map(len, drawn)), 50)
         terminal.type("q")
         self.assertEqual(terminal.finish(), 0)
@@ -62,8 +61,8 @@ class Watching(ServerCase):
         terminal = self.terminal("runs", "--watch=0.2")
         terminal.expect("1 success")
         terminal.process.send_signal(signal.SIGTSTP)
-        terminal.expect("")
         self.wait_until(lambda: terminal.read(0.05) or FROM_ALTERNATE in terminal.seen, "the usual screen")
+        self.wait_until(terminal.is_stopped, "its rest")
         terminal.seen = TO_ALTERNATE
         terminal.process.send_signal(signal.SIGCONT)
         terminal.expect("1 success")
