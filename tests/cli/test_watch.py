@@ -1,5 +1,6 @@
 """pawl runs --watch: on a terminal, and as lines for programs."""
 import json
+import pathlib
 import signal
 import termios
 import unittest
@@ -64,6 +65,9 @@ class Watching(ServerCase):
         terminal.process.send_signal(signal.SIGTSTP)
         terminal.expect("")
         self.wait_until(lambda: terminal.read(0.05) or FROM_ALTERNATE in terminal.seen, "the usual screen")
+        # It stops a moment after it gave the screen back; told to go on before that, it would stay stopped.
+        stat = pathlib.Path(f"/proc/{terminal.process.pid}/stat")
+        self.wait_until(lambda: stat.read_text().rsplit(")", 1)[1].split()[0] == "T", "it stops")
         terminal.seen = TO_ALTERNATE
         terminal.process.send_signal(signal.SIGCONT)
         terminal.expect("1 success")
