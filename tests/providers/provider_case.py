@@ -136,9 +136,9 @@ class Restate:
     def query(self, sql):
         return json.loads(call(self.admin, "POST", "/query", {"query": sql})[1])["rows"]
 
-    def flags(self, ingress=None, admin=None):
-        return ["--restate", f"http://127.0.0.1:{ingress or self.ingress}",
-                "--restate-admin", f"http://127.0.0.1:{admin or self.admin}", "--provider-interval", "100ms"]
+    def flags(self):
+        return ["--restate", f"http://127.0.0.1:{self.ingress}", "--restate-admin", f"http://127.0.0.1:{self.admin}",
+                "--provider-interval", "100ms"]
 
 
 class Mangler:

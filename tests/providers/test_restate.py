@@ -261,7 +261,8 @@ class Faults(RestateCase):
     def test_nonsense_changes_nothing_and_is_got_over(self):
         admin = Mangler(self.restate.admin)
         self.addCleanup(admin.close)
-        self.server.flags = self.restate.flags(admin=admin.port)
+        own = f"http://127.0.0.1:{self.restate.admin}"
+        self.server.flags = [f"http://127.0.0.1:{admin.port}" if flag == own else flag for flag in self.server.flags]
         self.restart()
         waiting = self.start(demo("sleeps"), input={"ms": 8000})["id"]
         ending = self.start(demo("hangs", "timeout: 20s"))["id"]
