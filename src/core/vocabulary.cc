@@ -49,18 +49,27 @@ const RunProjection& projection_of(RunStatus status, RunPhase phase) {
 
 }  // namespace
 
-RunPhase phase_of(const Run& run) {
-  if (is_terminal(run.status)) return RunPhase::plain;
+namespace {
+
+RunPhase phase_in(const Run& run) {
   if (run.foreign && run.foreign->sub_state == SubState::error) return RunPhase::error;
-  if (run.foreign)
-    return run.foreign->sub_state == SubState::backing_off ? RunPhase::backing_off : RunPhase::plain;
+  if (run.foreign) return run.foreign->sub_state == SubState::backing_off ? RunPhase::backing_off : RunPhase::plain;
   if (run.diagnostic) return RunPhase::error;
-  if (run.status != RunStatus::running) return RunPhase::plain;
   auto any = [&](StepStatus status) {
     return std::any_of(run.steps.begin(), run.steps.end(), [&](const Step& step) { return step.status == status; });
   };
   bool backing_off = any(StepStatus::failed_retryable) && !any(StepStatus::ready) && !any(StepStatus::running);
   return backing_off ? RunPhase::backing_off : RunPhase::plain;
+}
+
+}  // namespace
+
+// Between two events of one decision a run may be in a phase that its status does not have: seen to back off, and still
+// waiting.
+RunPhase phase_of(const Run& run) {
+  if (is_terminal(run.status)) return RunPhase::plain;
+  RunPhase phase = phase_in(run);
+  return find_projection(run.status, phase) ? phase : RunPhase::plain;
 }
 
 std::string_view run_word(Vocabulary vocabulary, RunStatus status, RunPhase phase) {

@@ -154,6 +154,21 @@ TEST(ForeignRun, every_change_is_one_event_and_what_is_known_is_none) {
   expect_sound(history);
 }
 
+// Who follows it sees it after each event.
+TEST(ForeignRun, can_be_told_of_between_two_events_of_one_look) {
+  for (const ProviderState& row : provider_states) {
+    SCOPED_TRACE(std::string(row.word));
+    History history = foreign_run(row.provider).create();
+    ObserveRun waiting = seen_as(row.provider, "anything");
+    waiting.sub_state = SubState::waiting;
+    history.act(waiting);
+    ASSERT_EQ(history.status(), RunStatus::waiting);
+    history.act_until(seen_as(row.provider, row.word, row.sign), "run.observed");
+    EXPECT_FALSE(sub_state(history.run()).empty());
+    EXPECT_EQ(run_word(Vocabulary::contract_v1, history.run()), "waiting");
+  }
+}
+
 TEST(ForeignRun, an_end_while_it_waits_is_a_path_of_legal_moves) {
   History history = foreign_run().create();
   history.act(seen_as(Provider::restate, "suspended"));
