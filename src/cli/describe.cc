@@ -21,7 +21,6 @@ constexpr std::size_t elapsed_columns = 7;
 // Below these, columns are left out.
 constexpr std::size_t columns_for_tool = 72;
 constexpr std::size_t columns_for_tries = 52;
-constexpr Duration untaken_after = std::chrono::seconds(2);
 
 struct Mark {
   std::string_view unicode;

@@ -37,6 +37,7 @@ struct StepLook {
 Line describe_step(const Run& run, StepIndex step, const StepLayout& layout, const Look& look, const StepLook& how);
 
 // A ready step that no worker has taken for so long that a person should know.
+inline constexpr Duration untaken_after = std::chrono::seconds(2);
 bool is_untaken(const Run& run, StepIndex step, Instant now);
 std::string describe_untaken(const Run& run, StepIndex step);
 

@@ -203,8 +203,8 @@ class Follower {
 
   // Where a step's line does not show it.
   void say_what_nobody_takes() {
-    if (shows_steps()) return;
     Instant now = clock_.now();
+    if (shows_steps() || now - began_at_ < untaken_after) return;  // who is here has only just come
     for (const Run& run : runs_)
       for (StepIndex i = 0; i < run.steps.size(); ++i)
         if (is_untaken(run, i, now) && untaken_.insert({run.id, i}).second)
@@ -302,6 +302,7 @@ class Follower {
   bool may_ask_;
   Signals signals_;
   SystemClock clock_;
+  const Instant began_at_ = clock_.now();
 
   std::vector<Run> runs_;
   std::unordered_map<RunId, std::size_t> index_;

@@ -112,8 +112,10 @@ steps:
                     os.kill(int(pid.read_text()), 0)
                 self.verify_clean()
                 go.touch()
+                time.sleep(2.2)  # a step that nobody takes for so long is told of, but here somebody has just come
                 result = self.expect(self.pawl("resume"), 0)
                 self.assertIn("attempt 1/1", result.stdout, "the attempt that was interrupted does not count")
+                self.assertNotIn("no worker", result.stdout + result.stderr)
                 pid.unlink()
                 go.unlink()
         self.assertEqual(self.counts(), {"quick": 2})
