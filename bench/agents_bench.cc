@@ -134,8 +134,8 @@ void stream(const Report& report, const Arguments& arguments, std::size_t bytes)
   report.add({"memory that it took", most - before, "MiB", {}, "", "bounded"});
 }
 
-// From nothing to its end: what the same process takes without us, in the same control group and sandbox. To join a group
-// can take the kernel ten milliseconds, and is nothing that an agent adds.
+// From nothing to its end: what the same process takes without us, in the same control group and sandbox. To join a
+// group can take the kernel ten milliseconds, and is nothing that an agent adds.
 double bare(const fs::path& self, const Sandbox* sandbox, const fs::path& workspace) {
   auto out = make_pipe();
   const auto null = open_null_device();
@@ -147,9 +147,9 @@ double bare(const fs::path& self, const Sandbox* sandbox, const fs::path& worksp
                    .stderr_fd = null.get()};
   if (sandbox) plan = sandbox->wrap(std::move(plan), {.workspace = workspace.string(), .writable = {}, .readable = {}});
   const double begin = seconds_now();
-  auto group = ControlGroup::make(fmt::format("pawl-bench-{}", ::getpid()),
-                                  sandbox ? ControlLimits{SandboxLimits{}.memory_bytes_max, SandboxLimits{}.processes_max}
-                                          : ControlLimits{});
+  auto group = ControlGroup::make(
+      fmt::format("pawl-bench-{}", ::getpid()),
+      sandbox ? ControlLimits{SandboxLimits{}.memory_bytes_max, SandboxLimits{}.processes_max} : ControlLimits{});
   plan.control_groups = group.entrances();
   auto process = Process::spawn(plan);
   if (!process) throw std::runtime_error("cannot start");

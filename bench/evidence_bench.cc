@@ -53,12 +53,14 @@ void measure_bundle(const Arguments& arguments, const Report& report) {
   for (int i = 0; i < 100; ++i) {
     built.push_back(1e3 * seconds_of([&] { notary.bundle(tenant, run); }));
     checked.push_back(1e3 * seconds_of([&] {
-      check_bundle(bytes, trusted, [](const BundleFinding& finding) { throw std::runtime_error(finding.what); });
-    }));
+                        check_bundle(bytes, trusted,
+                                     [](const BundleFinding& finding) { throw std::runtime_error(finding.what); });
+                      }));
   }
   runtime.stop();
   report.heading("evidence");
-  report.add({.name = "bundle of a 100-step run, p50", .value = percentile(built, 0.5), .unit = "ms", .aim = "at most 50 ms"});
+  report.add(
+      {.name = "bundle of a 100-step run, p50", .value = percentile(built, 0.5), .unit = "ms", .aim = "at most 50 ms"});
   report.add({.name = "bundle of a 100-step run, p99", .value = percentile(built, 0.99), .unit = "ms"});
   report.add({.name = "checking it, p50", .value = percentile(checked, 0.5), .unit = "ms"});
 }
@@ -82,7 +84,8 @@ void measure_verify(const Arguments& arguments, const Report& report) {
     runtime.start();
     Notary notary({runtime, *store, clock, folder.path() / signing_key_file});
     const double took = seconds_of([&] { notary.cover_all(tenant); });
-    report.add({.name = "checkpoints over all streams", .value = static_cast<double>(runs) / took, .unit = "streams/s"});
+    report.add(
+        {.name = "checkpoints over all streams", .value = static_cast<double>(runs) / took, .unit = "streams/s"});
     runtime.stop();
   }
   auto store = open_to_read(folder.path());
@@ -99,7 +102,8 @@ void measure_verify(const Arguments& arguments, const Report& report) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  auto arguments = read_arguments(argc, argv, names, "evidence_bench [--json] [--quick] [--folder DIR] [bundle|verify]...");
+  auto arguments =
+      read_arguments(argc, argv, names, "evidence_bench [--json] [--quick] [--folder DIR] [bundle|verify]...");
   if (!arguments) return 2;
   std::filesystem::create_directories(arguments->parent);
   Report report(arguments->style);

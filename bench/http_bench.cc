@@ -9,15 +9,15 @@
 #include <filesystem>
 
 #include "arguments.h"
+#include "bench/disk.h"
+#include "bench/figures.h"
+#include "bench/world.h"
 #include "child.h"
 #include "client.h"
 #include "constant.h"
-#include "bench/disk.h"
 #include "http/server.h"
-#include "bench/figures.h"
 #include "measure.h"
 #include "served.h"
-#include "bench/world.h"
 
 namespace {
 

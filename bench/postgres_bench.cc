@@ -117,8 +117,12 @@ void measure(const Bench& bench, const Report& report, const std::vector<const R
   for (std::size_t i = 0; i < pgbench_clients.size(); ++i) {
     double updates = percentile(pgbench[i], 0.5);
     best = std::max(best, updates);
-    report.add({fmt::format("pgbench's simple update, prepared, {} clients", pgbench_clients[i]), updates,
-                "transactions/s", {}, "", ""});
+    report.add({fmt::format("pgbench's simple update, prepared, {} clients", pgbench_clients[i]),
+                updates,
+                "transactions/s",
+                {},
+                "",
+                ""});
   }
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     RoundFigure reached = middle(series[i].rounds);
@@ -137,7 +141,8 @@ std::string conditions(DatabaseServer& database) {
 }
 
 constexpr const char* usage =
-    "usage: tests/postgres/cluster postgres_bench [--json] [--quick] [--folder DIR] [--pawl FILE] [engine|one|two|four]...\n"
+    "usage: tests/postgres/cluster postgres_bench [--json] [--quick] [--folder DIR] [--pawl FILE] "
+    "[engine|one|two|four]...\n"
     "Without names, all of them. --quick takes a quarter of the runs, once; its figures are for trying things out.\n";
 
 }  // namespace

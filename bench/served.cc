@@ -93,8 +93,8 @@ Served::Served(const fs::path& pawl, const fs::path& parent, const ServedOptions
 }
 
 std::vector<std::string> Served::command(const fs::path& pawl, const ServedOptions& options) const {
-  std::vector<std::string> out{pawl.string(), "serve", "--data", folder_.path().string(), "--listen", "127.0.0.1:0",
-                               "--no-workers"};
+  std::vector<std::string> out{pawl.string(), "serve",       "--data",      folder_.path().string(),
+                               "--listen",    "127.0.0.1:0", "--no-workers"};
   if (!options.database.empty()) out.insert(out.end(), {"--store", options.database});
   if (options.first) {
     fs::create_directories(folder_.path());

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/disk.h"
 #include "child.h"
 #include "client.h"
-#include "bench/disk.h"
 
 namespace pawl::bench {
 
@@ -80,8 +80,8 @@ double post_many(Client& client, std::uint64_t count, int status, const std::fun
 // Creates `count` runs in batches; their ids.
 std::vector<std::string> create_many(Client& client, const std::string& workflow, std::uint64_t count);
 
-// To each server, two connections that create runs in batches, and four workers that lease and complete steps in batches,
-// on and on.
+// To each server, two connections that create runs in batches, and four workers that lease and complete steps in
+// batches, on and on.
 class BatchWork {
  public:
   BatchWork(Client& client, const std::vector<std::uint16_t>& ports, std::string workflow, std::uint64_t steps_a_run);

@@ -27,13 +27,20 @@ std::vector<std::string_view> segments(std::string_view path) {
 
 std::string_view name_of(Method method) {
   switch (method) {
-    case Method::get: return "GET";
-    case Method::head: return "HEAD";
-    case Method::post: return "POST";
-    case Method::put: return "PUT";
-    case Method::patch: return "PATCH";
-    case Method::delete_: return "DELETE";
-    case Method::options: return "OPTIONS";
+    case Method::get:
+      return "GET";
+    case Method::head:
+      return "HEAD";
+    case Method::post:
+      return "POST";
+    case Method::put:
+      return "PUT";
+    case Method::patch:
+      return "PATCH";
+    case Method::delete_:
+      return "DELETE";
+    case Method::options:
+      return "OPTIONS";
   }
   return "";
 }
@@ -77,13 +84,13 @@ Problem internal(Call& call, const std::exception& error) {
           .detail = "This went wrong on the server; its log says why, under this request's X-Request-Id."};
 }
 
-Problem lease_is_over() {
-  return problem_of(Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"});
-}
+Problem lease_is_over() { return problem_of(Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"}); }
 
 // A lease's key opens the doors of its own lease, and none else.
 bool is_of_lease(const Route& route, const std::vector<std::string>& path, const LeaseBinding& lease) {
-  const auto is = [&](Method method, std::string_view pattern) { return route.method == method && route.pattern == pattern; };
+  const auto is = [&](Method method, std::string_view pattern) {
+    return route.method == method && route.pattern == pattern;
+  };
   if (route.pattern.starts_with("/leases/{id}/")) return path[0] == lease_id(lease.run, lease.step);
   if (is(Method::get, "/runs/{id}")) return path[0] == lease.run.str();
   if (is(Method::get, "/tasks/{id}")) return !lease.task.empty();
@@ -92,7 +99,9 @@ bool is_of_lease(const Route& route, const std::vector<std::string>& path, const
 }
 
 Problem not_of_lease() {
-  return {.status = 403, .code = "FORBIDDEN", .detail = "A lease's key is good for what concerns its lease, and for no more."};
+  return {.status = 403,
+          .code = "FORBIDDEN",
+          .detail = "A lease's key is good for what concerns its lease, and for no more."};
 }
 
 Problem overloaded() {
@@ -142,9 +151,10 @@ bool may(Role role, Access access) {
 
 std::vector<Route> all_routes() {
   std::vector<Route> all;
-  for (auto part : {run_routes(), workflow_routes(), policy_routes(), approval_routes(), lease_routes(), action_routes(),
-                    receipt_routes(), people_routes(), tenant_routes(), webhook_routes(), slack_routes(), feed_routes(),
-                    operation_routes(), evidence_routes(), task_routes(), log_routes(), mcp_routes()})
+  for (auto part :
+       {run_routes(), workflow_routes(), policy_routes(), approval_routes(), lease_routes(), action_routes(),
+        receipt_routes(), people_routes(), tenant_routes(), webhook_routes(), slack_routes(), feed_routes(),
+        operation_routes(), evidence_routes(), task_routes(), log_routes(), mcp_routes()})
     std::ranges::move(part, std::back_inserter(all));
   return all;
 }
@@ -357,9 +367,7 @@ Response Api::refuse(int status, std::string_view code, std::string_view detail)
 
 void require_house(const Call& call) {
   if (call.who.tenant_name != "default")
-    throw Problem{.status = 403,
-                  .code = "FORBIDDEN",
-                  .detail = "Only an admin of the tenant \"default\" may do this."};
+    throw Problem{.status = 403, .code = "FORBIDDEN", .detail = "Only an admin of the tenant \"default\" may do this."};
 }
 
 RunId run_of(const Call& call, std::size_t index) {
@@ -389,9 +397,8 @@ Reply<std::shared_ptr<const Run>> reply_with_run(CallPtr call, int status) {
   return [call, status](std::expected<std::shared_ptr<const Run>, Refusal> run) {
     if (!run) return call->answer(problem_of(run.error()));
     if ((*run)->task) return call->answer(not_found());  // a task is no run, whatever its stream looks like
-    call->api.background().post([call, status, run = std::move(*run)] {
-      call->answer(status, run_object(*run, call->vocabulary()));
-    });
+    call->api.background().post(
+        [call, status, run = std::move(*run)] { call->answer(status, run_object(*run, call->vocabulary())); });
   };
 }
 
@@ -399,9 +406,8 @@ Reply<std::shared_ptr<const Run>> reply_with_run(CallPtr call, int status) {
 
 void answer_with_run(CallPtr call, TenantId tenant, RunId run, int status) {
   call->vocabulary();  // wrong words are refused before anything is done
-  call->api.runtime().post([call, tenant, run, status](Engine& engine) {
-    engine.inspect(tenant, run, reply_with_run(call, status));
-  });
+  call->api.runtime().post(
+      [call, tenant, run, status](Engine& engine) { engine.inspect(tenant, run, reply_with_run(call, status)); });
 }
 
 void command_run(CallPtr call, RunId run, RunCommand command) {
@@ -414,10 +420,11 @@ void command_run(CallPtr call, RunId run, RunCommand command) {
       call->answer(problem_of(answer.error()));
     });
     // As decided in this very turn; the two answers come one after the other.
-    engine.inspect(call->who.tenant, run,
-                   [refused, reply = reply_with_run(call, 200)](std::expected<std::shared_ptr<const Run>, Refusal> r) mutable {
-                     if (!*refused) reply(std::move(r));
-                   });
+    engine.inspect(
+        call->who.tenant, run,
+        [refused, reply = reply_with_run(call, 200)](std::expected<std::shared_ptr<const Run>, Refusal> r) mutable {
+          if (!*refused) reply(std::move(r));
+        });
   });
 }
 

@@ -17,26 +17,26 @@
 #include <string_view>
 #include <vector>
 
-#include "core/run_object.h"
-#include "log/log.h"
-#include "engine/gatekeeper.h"
-#include "engine/runtime.h"
 #include "api/background.h"
 #include "api/directory.h"
 #include "api/feed.h"
-#include "api/request_input.h"
 #include "api/keys.h"
 #include "api/log_waits.h"
 #include "api/metrics.h"
+#include "api/problem.h"
+#include "api/request_input.h"
+#include "core/run_object.h"
+#include "engine/gatekeeper.h"
+#include "engine/runtime.h"
 #include "http/message.h"
+#include "log/log.h"
 #include "notify/reach.h"
 #include "tools/run_logs.h"
-#include "api/problem.h"
 
 namespace pawl {
 class Notary;
 class RunLogs;
-}
+}  // namespace pawl
 
 namespace pawl::api {
 

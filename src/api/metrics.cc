@@ -29,8 +29,8 @@ Metrics::Metrics()
                           .Name("pawl_commit_seconds")
                           .Help("How long commits took, the sync included")
                           .Register(registry_)
-                          .Add({}, prometheus::Histogram::BucketBoundaries{0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05,
-                                                                           0.1, 0.2, 0.5, 1, 2, 5})),
+                          .Add({}, prometheus::Histogram::BucketBoundaries{0.0005, 0.001, 0.002, 0.005, 0.01, 0.02,
+                                                                           0.05, 0.1, 0.2, 0.5, 1, 2, 5})),
       frames_(prometheus::BuildCounter()
                   .Name("pawl_frames_total")
                   .Help("Journal frames committed")
@@ -120,9 +120,9 @@ std::string Metrics::text(const EngineStats& stats, Instant now, std::size_t fee
   families.push_back(std::move(steps));
   auto held = family("pawl_held_back_total", "How often a cap made a tenant's steps wait, or refused a write", Counter);
   for (const auto& [tenant, by] : stats.held_back)
-    for (const auto& [cap, times] : {std::pair("max_concurrency", by.max_concurrency),
-                                     std::pair("max_runs_per_min", by.max_runs_per_min),
-                                     std::pair("max_writes_per_run", by.max_writes_per_run)})
+    for (const auto& [cap, times] :
+         {std::pair("max_concurrency", by.max_concurrency), std::pair("max_runs_per_min", by.max_runs_per_min),
+          std::pair("max_writes_per_run", by.max_writes_per_run)})
       held.metric.push_back(value(Counter, count(times), {{"tenant", tenant.str()}, {"cap", cap}}));
   families.push_back(std::move(held));
   return prometheus::TextSerializer().Serialize(families);

@@ -6,7 +6,8 @@ namespace pawl::api::openapi {
 std::vector<ObjectDoc> evidence_objects() {
   return {
       {"Checkpoint",
-       "The heads of all of a tenant's streams at one moment, signed; docs/evidence.md says what the signature is over.",
+       "The heads of all of a tenant's streams at one moment, signed; docs/evidence.md says what the signature is "
+       "over.",
        {{"tenant", "TenantId", ""},
         {"number", "1..", "From 1 without gaps."},
         {"size", "1..", "Entries in the log that it stands for."},
@@ -17,7 +18,8 @@ std::vector<ObjectDoc> evidence_objects() {
         {"signature", "text", "Ed25519, hex."}}},
       {"CheckpointPage",
        "",
-       {{"items", "[Checkpoint]", "Newest first."}, {"next_cursor", "text?", "For the next page; null on the last one."}}},
+       {{"items", "[Checkpoint]", "Newest first."},
+        {"next_cursor", "text?", "For the next page; null on the last one."}}},
       {"SigningKey",
        "",
        {{"id", "text", "`ed25519:` and the SHA-256 of the public key."},
@@ -26,7 +28,9 @@ std::vector<ObjectDoc> evidence_objects() {
         {"signature", "text?", "Of the key before, over this one."},
         {"from", "Time", ""},
         {"until", "Time?", "Null while it signs."}}},
-      {"SigningKeyPage", "", {{"items", "[SigningKey]", "Oldest first; the last one signs."}, {"next_cursor", "text?", "Always null."}}},
+      {"SigningKeyPage",
+       "",
+       {{"items", "[SigningKey]", "Oldest first; the last one signs."}, {"next_cursor", "text?", "Always null."}}},
       {"ConsistencyProof",
        "That the log of the older checkpoint is the beginning of the newer one's.",
        {{"older", "Checkpoint", ""},
@@ -44,9 +48,10 @@ std::vector<RouteDoc> evidence_route_docs() {
        .pattern = "/runs/{id}/evidence",
        .operation_id = "get_evidence",
        .tag = "evidence",
-       .says = "A zip with the run's events, what was decided about it and by whom, its receipts and costs, a signed "
-               "checkpoint that covers it, and a signature over all of it. `pawl verify bundle.zip --key KEY` checks it "
-               "without a server. The same run in the same state gives the same bytes.",
+       .says =
+           "A zip with the run's events, what was decided about it and by whom, its receipts and costs, a signed "
+           "checkpoint that covers it, and a signature over all of it. `pawl verify bundle.zip --key KEY` checks it "
+           "without a server. The same run in the same state gives the same bytes.",
        .path = {run_id},
        .query = {{"partial", "flag", "Also of a run that has not ended."}},
        .answers = {{200, "The bundle.", {{"Archive", "Archive", "application/zip"}}}},
@@ -63,14 +68,16 @@ std::vector<RouteDoc> evidence_route_docs() {
        .operation_id = "make_checkpoint",
        .tag = "evidence",
        .says = "The server makes them by itself; this does not wait for the next.",
-       .answers = {{201, "A new one.", {{"Checkpoint"}}}, {200, "The latest: nothing has changed since.", {{"Checkpoint"}}}},
+       .answers = {{201, "A new one.", {{"Checkpoint"}}},
+                   {200, "The latest: nothing has changed since.", {{"Checkpoint"}}}},
        .problems = {"NOT_FOUND"}},
       {.method = get,
        .pattern = "/checkpoints/consistency",
        .operation_id = "prove_consistency",
        .tag = "evidence",
        .says = "For whoever holds an older checkpoint. `pawl verify proof.json --key KEY` checks it.",
-       .query = {{"from", "1..", "The number of the older one."}, {"to", "1..", "Of the newer one; the latest unless told."}},
+       .query = {{"from", "1..", "The number of the older one."},
+                 {"to", "1..", "Of the newer one; the latest unless told."}},
        .answers = {{200, "The proof.", {{"ConsistencyProof"}}}},
        .problems = {"NOT_FOUND"}},
       {.method = get,

@@ -18,9 +18,10 @@ std::vector<RouteDoc> governance_routes() {
        .pattern = "/leases/{id}/actions",
        .operation_id = "propose_action",
        .tag = "leases",
-       .says = "Answers once the decision is durable. `allow`: execute exactly this, then record the outcome. `deny` and "
-               "`needs_approval`: the lease is over; with an approval the step is leased again, and the same action "
-               "proposed again is then allowed.",
+       .says =
+           "Answers once the decision is durable. `allow`: execute exactly this, then record the outcome. `deny` and "
+           "`needs_approval`: the lease is over; with an approval the step is leased again, and the same action "
+           "proposed again is then allowed.",
        .path = {lease},
        .bodies = {{"ProposedAction"}},
        .answers = {{200, "The decision.", {{"GateDecision"}}}},
@@ -29,8 +30,9 @@ std::vector<RouteDoc> governance_routes() {
        .pattern = "/leases/{id}/actions/{receipt}/outcome",
        .operation_id = "record_outcome",
        .tag = "leases",
-       .says = "A repeat is answered as the first one was. A worker that does not know says nothing, and fails or releases "
-               "the step: the effect is then in doubt.",
+       .says =
+           "A repeat is answered as the first one was. A worker that does not know says nothing, and fails or releases "
+           "the step: the effect is then in doubt.",
        .path = {lease, {"receipt", "ReceiptId", "The receipt that the decision named."}},
        .bodies = {{"EffectOutcome"}},
        .answers = {{200, "Recorded.", {{"RecordedOutcome"}}}},
@@ -39,7 +41,8 @@ std::vector<RouteDoc> governance_routes() {
        .pattern = "/leases/{id}/ask",
        .operation_id = "ask",
        .tag = "leases",
-       .says = "The lease is over. Once somebody has answered, the step is leased again with question and answer; the attempt "
+       .says = "The lease is over. Once somebody has answered, the step is leased again with question and answer; the "
+               "attempt "
                "does not count.",
        .path = {lease},
        .bodies = {{"Question"}},
@@ -75,8 +78,9 @@ std::vector<RouteDoc> governance_routes() {
        .pattern = "/receipts/{id}/reverse",
        .operation_id = "reverse_receipt",
        .tag = "receipts",
-       .says = "Starts a run of one step, with the tool that had the effect, on what its receipt says would undo it. The "
-               "step passes the gate like any other.",
+       .says =
+           "Starts a run of one step, with the tool that had the effect, on what its receipt says would undo it. The "
+           "step passes the gate like any other.",
        .path = {receipt},
        .bodies = {{"Nothing"}},
        .body_required = false,
@@ -86,7 +90,8 @@ std::vector<RouteDoc> governance_routes() {
        .pattern = "/runs/{id}/undo",
        .operation_id = "undo_run",
        .tag = "receipts",
-       .says = "Starts a run with a step for every effect that can be undone. What is undone says so in its receipt, whatever "
+       .says = "Starts a run with a step for every effect that can be undone. What is undone says so in its receipt, "
+               "whatever "
                "becomes of the rest.",
        .path = {{"id", "RunId", "The run's id."}},
        .bodies = {{"Nothing"}},
@@ -127,7 +132,8 @@ std::vector<ObjectDoc> governance_answers() {
         {"is_done?", "flag", "With allow: it has happened already, under this key; do not do it again."},
         {"response?", "json", "With is_done: what the other side said then."},
         {"before?", "json",
-         "With allow, of a call that is in doubt and to be made again: what stood there before the first. An undo leads back "
+         "With allow, of a call that is in doubt and to be made again: what stood there before the first. An undo "
+         "leads back "
          "to that; what stands there now may be the first call's doing."},
         {"approval_id?", "ApprovalId", "With needs_approval: what people are asked."},
         {"policy_version", "count", ""},
@@ -138,7 +144,10 @@ std::vector<ObjectDoc> governance_answers() {
       {"Asked", "", {{"lease_id", "LeaseId", ""}, {"ok", "flag", ""}}},
       {"ReceiptSummary",
        "A receipt in a list.",
-       {{"id", "ReceiptId", ""}, {"run_id", "RunId", ""}, {"status", "ReceiptStatus", ""}, {"idempotency_key", "text", ""}}},
+       {{"id", "ReceiptId", ""},
+        {"run_id", "RunId", ""},
+        {"status", "ReceiptStatus", ""},
+        {"idempotency_key", "text", ""}}},
       {"ReceiptPage",
        "",
        {{"items", "[ReceiptSummary]", ""}, {"next_cursor", "ReceiptId?", "For `?cursor=`; null at the end."}}},
@@ -273,7 +282,8 @@ std::vector<ExampleDoc> governance_examples() {
       {"Settlement", R"({"happened": true})"},
       {"PersonIdentities", R"({"keys": [], "accounts": ["slack:T0123:U0456"]})"},
       {"Person", R"({"name": "ada", "keys": [], "accounts": ["slack:T0123:U0456"]})"},
-      {"PersonPage", R"({"items": [{"name": "ada", "keys": [], "accounts": ["slack:T0123:U0456"]}], "next_cursor": null})"},
+      {"PersonPage",
+       R"({"items": [{"name": "ada", "keys": [], "accounts": ["slack:T0123:U0456"]}], "next_cursor": null})"},
   };
 }
 

@@ -17,9 +17,10 @@ std::vector<RouteDoc> notice_routes() {
        .pattern = "/webhooks/{name}",
        .operation_id = "set_webhook",
        .tag = "webhooks",
-       .says = "Every event of a run that matches becomes a delivery: a POST of a CloudEvent, signed as Standard Webhooks "
-               "says, repeated for three days until it is answered with 2xx. One that answers 410 is disabled until it is "
-               "set again. docs/webhooks.md has the rest.",
+       .says =
+           "Every event of a run that matches becomes a delivery: a POST of a CloudEvent, signed as Standard Webhooks "
+           "says, repeated for three days until it is answered with 2xx. One that answers 410 is disabled until it is "
+           "set again. docs/webhooks.md has the rest.",
        .path = {webhook_name},
        .bodies = {{"NewWebhook"}},
        .answers = {{201, "It is new.", {{"Webhook"}}}, {200, "It was there, and is as asked for now.", {{"Webhook"}}}}},
@@ -80,8 +81,9 @@ std::vector<RouteDoc> notice_routes() {
        .pattern = "/tenant/slack",
        .operation_id = "set_slack",
        .tag = "slack",
-       .says = "Approvals that are asked for from now on are shown in this channel, with buttons. Token and signing secret "
-               "are given by the names of secrets. docs/slack.md says how the app is made.",
+       .says =
+           "Approvals that are asked for from now on are shown in this channel, with buttons. Token and signing secret "
+           "are given by the names of secrets. docs/slack.md says how the app is made.",
        .bodies = {{"NewSlackPlace"}},
        .answers = {{200, "It is set.", {{"SlackPlace"}}}}},
       {.method = get,
@@ -156,11 +158,13 @@ std::vector<ObjectDoc> notice_requests() {
   return {
       {"NewWebhook",
        "",
-       {{"url", "text/2048", "An http or https URL. Private addresses are refused when it is called, unless the server's "
-                             "settings allow them."},
+       {{"url", "text/2048",
+         "An http or https URL. Private addresses are refused when it is called, unless the server's "
+         "settings allow them."},
         {"events", "[EventPattern]", "1 to 50."},
-        {"secret", "Name", "The name of a secret: whsec_ and the base64 of 24 to 64 bytes, or several, with blanks between "
-                           "them."}}},
+        {"secret", "Name",
+         "The name of a secret: whsec_ and the base64 of 24 to 64 bytes, or several, with blanks between "
+         "them."}}},
       {"ReplayRequest", "", {{"since?", "Time", "Only those made at this time or later."}}},
       {"NewSlackPlace",
        "",
@@ -169,7 +173,9 @@ std::vector<ObjectDoc> notice_requests() {
         {"token", "Name", "The name of the secret that is the bot's token."},
         {"signing_secret", "Name", "The name of the secret that Slack signs with."},
         {"api_base?", "text/2048", "https://slack.com/api unless told."}}},
-      {"SlackAction", "", {{"payload?", "text", "What was clicked, and by whom, in JSON."}, {"ssl_check?", "text", "1"}}},
+      {"SlackAction",
+       "",
+       {{"payload?", "text", "What was clicked, and by whom, in JSON."}, {"ssl_check?", "text", "1"}}},
   };
 }
 

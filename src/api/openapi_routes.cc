@@ -208,9 +208,10 @@ std::vector<RouteDoc> policies() {
        .pattern = "/policy",
        .operation_id = "publish_policy",
        .tag = "policy",
-       .says = "The body is the policy, in YAML or JSON, whatever Content-Type says; docs/policy.md explains it. Every "
-               "condition is compiled before it is taken. The same text again is the same version. It holds for what is "
-               "proposed from now on.",
+       .says =
+           "The body is the policy, in YAML or JSON, whatever Content-Type says; docs/policy.md explains it. Every "
+           "condition is compiled before it is taken. The same text again is the same version. It holds for what is "
+           "proposed from now on.",
        .bodies = {{"PolicyDefinition"}, {"PolicyText", "PolicyText", "application/yaml"}},
        .answers = {{201, "A new version.", {{"PolicyVersion"}}},
                    {200, "The version that there is already.", {{"PolicyVersion"}}}},
@@ -234,8 +235,9 @@ std::vector<RouteDoc> policies() {
        .pattern = "/policy/test",
        .operation_id = "test_policy",
        .tag = "policy",
-       .says = "Nothing is changed and nobody is asked. Without `actions`, those are tried that the tenant's newest runs "
-               "proposed, each once a run.",
+       .says =
+           "Nothing is changed and nobody is asked. Without `actions`, those are tried that the tenant's newest runs "
+           "proposed, each once a run.",
        .bodies = {{"PolicyTrial"}},
        .answers = {{200, "What the policy that holds and the draft say to each.", {{"PolicyTrialResult"}}}},
        .problems = {"INVALID_POLICY"}},
@@ -258,9 +260,9 @@ std::vector<RouteDoc> approvals() {
        .pattern = "/runs/{id}/approvals",
        .operation_id = "request_approval",
        .tag = "approvals",
-       .says =
-           "For runs that another engine carries: somebody waits there, and the answer is given to them. What people have to "
-           "decide stands in the workflow. A repeat with the same callback changes nothing.",
+       .says = "For runs that another engine carries: somebody waits there, and the answer is given to them. What "
+               "people have to "
+               "decide stands in the workflow. A repeat with the same callback changes nothing.",
        .path = {run_id},
        .query = {vocabulary},
        .bodies = {{"ApprovalRequest"}},
@@ -449,7 +451,8 @@ std::vector<RouteDoc> operations() {
        .operation_id = "follow_events",
        .tag = "feed",
        .says =
-           "Every event of the tenant's runs and tasks, in order and without gaps; for admins also those of the tenant itself. "
+           "Every event of the tenant's runs and tasks, in order and without gaps; for admins also those of the tenant "
+           "itself. "
            "Server-sent events, or WebSocket text messages when the client asks for an upgrade (the key goes in the "
            "Authorization header there too). First comes the position at which it begins, and now and then, while "
            "there "
@@ -519,8 +522,8 @@ std::vector<TagDoc> tag_docs() {
 
 std::vector<RouteDoc> route_docs() {
   std::vector<RouteDoc> all;
-  for (auto part : {runs(), workflows(), policies(), approvals(), leases(), governance_routes(), notice_routes(), tenants(),
-                    keys(), operations(), evidence_route_docs(), task_route_docs(), agent_route_docs()})
+  for (auto part : {runs(), workflows(), policies(), approvals(), leases(), governance_routes(), notice_routes(),
+                    tenants(), keys(), operations(), evidence_route_docs(), task_route_docs(), agent_route_docs()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }

@@ -8,25 +8,38 @@ namespace {
 
 std::string_view title_of(int status) {
   switch (status) {
-    case 400: return "The request cannot be understood";
-    case 401: return "A key is needed";
-    case 403: return "This key may not do that";
-    case 404: return "There is no such thing";
-    case 405: return "This cannot be done there";
-    case 408: return "The request took too long to arrive";
-    case 409: return "This does not fit the present state";
-    case 410: return "This is no longer kept";
+    case 400:
+      return "The request cannot be understood";
+    case 401:
+      return "A key is needed";
+    case 403:
+      return "This key may not do that";
+    case 404:
+      return "There is no such thing";
+    case 405:
+      return "This cannot be done there";
+    case 408:
+      return "The request took too long to arrive";
+    case 409:
+      return "This does not fit the present state";
+    case 410:
+      return "This is no longer kept";
     case 413:
       return "This is too large";
-    case 415: return "This kind of content is not taken";
+    case 415:
+      return "This kind of content is not taken";
     case 421:
       return "This server has another name";
     case 422:
       return "The request is understood and cannot be done";
-    case 429: return "Too many requests";
-    case 431: return "The headers are too large";
-    case 503: return "Not now";
-    default: return status >= 500 ? "Something went wrong here" : "The request was refused";
+    case 429:
+      return "Too many requests";
+    case 431:
+      return "The headers are too large";
+    case 503:
+      return "Not now";
+    default:
+      return status >= 500 ? "Something went wrong here" : "The request was refused";
   }
 }
 

@@ -66,7 +66,8 @@ Query::Query(std::string_view text) {
     std::ranges::replace(raw, '+', ' ');
     auto key = percent_decode(pair.substr(0, equals));
     auto value = percent_decode(raw);
-    if (!key || !value || find_invalid_utf8(*key) || find_invalid_utf8(*value)) refuse_input("query", "The query must be UTF-8, with two hexadecimal digits after each %.");
+    if (!key || !value || find_invalid_utf8(*key) || find_invalid_utf8(*value))
+      refuse_input("query", "The query must be UTF-8, with two hexadecimal digits after each %.");
     if (!values_.emplace(*key, *value).second) refuse_input(*key, "The parameter is given twice.");
   }
 }
@@ -159,7 +160,8 @@ std::string Input::text_or(std::string_view key, std::string otherwise, std::siz
 
 std::string Input::name(std::string_view key) const {
   std::string value = text(key);
-  if (!is_valid_name(value)) refuse(key, "must begin with a letter or digit, then may hold . _ and -, 64 characters at most");
+  if (!is_valid_name(value))
+    refuse(key, "must begin with a letter or digit, then may hold . _ and -, 64 characters at most");
   return value;
 }
 

@@ -35,7 +35,8 @@ Action read_action_of(const Input& input, const std::string& key) {
                 .fields = input.json("fields", "{}", action_fields_bytes_max, "ACTION_TOO_LARGE"),
                 .risk = input.word<Tier>("risk").value_or(Tier::low),
                 .idempotency_key = input.text_or("idempotency_key", key, action_key_chars_max)};
-  if (const Json* fields = input.find("fields"); fields && !fields->is_object()) input.refuse("fields", "must be an object");
+  if (const Json* fields = input.find("fields"); fields && !fields->is_object())
+    input.refuse("fields", "must be an object");
   return action;
 }
 
@@ -86,22 +87,21 @@ void judge(CallPtr call, Wish wish, const Engine::LeaseContext& context) {
   action.risk = std::max(action.risk, context.risk);
   if (auto fits = check_action(action); !fits) refuse_input("", fits.error());
   Hash digest = wish.proposal.digest = digest_of(sha256, action);
-  call->api.gatekeeper().propose(
-      {.action = {.tenant = call->who.tenant,
-                  .run = wish.lease.run,
-                  .step = wish.lease.step,
-                  .token = wish.token,
-                  .proposal = std::make_shared<const Proposal>(std::move(wish.proposal)),
-                  .verdict = {},
-                  .can_look = wish.can_look,
-                  .happened = wish.happened,
-                  .by_program = call->who.lease.has_value()},
-       .workspace = context.workspace,
-       .workflow = context.workflow},
-      [call, digest](std::expected<GateAnswer, Refusal> answer) {
-        if (!answer) return call->answer(problem_of(answer.error()));
-        call->answer(200, answer_object(*answer, digest));
-      });
+  call->api.gatekeeper().propose({.action = {.tenant = call->who.tenant,
+                                             .run = wish.lease.run,
+                                             .step = wish.lease.step,
+                                             .token = wish.token,
+                                             .proposal = std::make_shared<const Proposal>(std::move(wish.proposal)),
+                                             .verdict = {},
+                                             .can_look = wish.can_look,
+                                             .happened = wish.happened,
+                                             .by_program = call->who.lease.has_value()},
+                                  .workspace = context.workspace,
+                                  .workflow = context.workflow},
+                                 [call, digest](std::expected<GateAnswer, Refusal> answer) {
+                                   if (!answer) return call->answer(problem_of(answer.error()));
+                                   call->answer(200, answer_object(*answer, digest));
+                                 });
 }
 
 // What the policy is told of where the action comes from, and how risky it is at least, is the run's own to say.

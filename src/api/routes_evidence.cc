@@ -22,8 +22,8 @@ void get_evidence(CallPtr call) {
     auto row = c.api.store().load(c.who.tenant, id);
     if (!row || row->workflow.text == task_workflow_name) throw not_found();
     if (!is_partial && !is_terminal(row->status))
-      throw problem_of(Refusal{RefusalCode::run_not_ended,
-                               "the run has not ended; ?partial=true gives what there is so far"});
+      throw problem_of(
+          Refusal{RefusalCode::run_not_ended, "the run has not ended; ?partial=true gives what there is so far"});
     Bundle bundle = c.api.notary().bundle(c.who.tenant, id);
     c.respond({.status = 200,
                .content_type = "application/zip",
@@ -101,7 +101,8 @@ std::vector<Route> evidence_routes() {
       {get, "/runs/{id}/evidence", viewer, get_evidence, "A run's evidence bundle"},
       {get, "/checkpoints", viewer, list_checkpoints, "List signed checkpoints, newest first"},
       {post, "/checkpoints", operator_, make_checkpoint, "Make a checkpoint now"},
-      {get, "/checkpoints/consistency", viewer, prove_consistency, "A proof that nothing was taken back between two checkpoints"},
+      {get, "/checkpoints/consistency", viewer, prove_consistency,
+       "A proof that nothing was taken back between two checkpoints"},
       {get, "/signing-keys", viewer, list_signing_keys, "The public keys that sign here"},
       {post, "/signing-keys/rotate", admin, rotate_signing_key, "Let a new key sign (admins of the tenant default)"},
   };

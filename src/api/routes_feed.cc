@@ -39,9 +39,9 @@ void follow(CallPtr call) {
                .body = {},
                .headers = {},
                .stream = [&api = c.api, filter, position, key = c.who.key](std::shared_ptr<Channel> channel) {
-                 api.feed().subscribe(filter, position, std::move(channel), [&keys = api.keys(), &clock = api.clock(), key] {
-                   return keys.is_good(key, clock.now());
-                 });
+                 api.feed().subscribe(
+                     filter, position, std::move(channel),
+                     [&keys = api.keys(), &clock = api.clock(), key] { return keys.is_good(key, clock.now()); });
                }});
   };
   // A run that is not there, or not this tenant's, is answered as everywhere.

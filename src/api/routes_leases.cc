@@ -22,12 +22,15 @@ std::string leases_text(const std::vector<Lease>& leases) {
   for (const Lease& lease : leases) {
     if (out.back() == '}') out += ',';
     out += "{\"lease_id\":\"" + lease_id(lease.run, lease.step) + "\",\"token\":" + std::to_string(lease.token);
-    out += ",\"run_id\":\"" + lease.run.str() + "\",\"step_id\":\"" + lease.step.text + "\",\"tool\":\"" + lease.tool.text;
+    out +=
+        ",\"run_id\":\"" + lease.run.str() + "\",\"step_id\":\"" + lease.step.text + "\",\"tool\":\"" + lease.tool.text;
     out += "\",\"input\":" + lease.input;
-    if (!lease.question.empty()) out += ",\"question\":" + lease.question + ",\"answer\":" + (lease.answer.empty() ? "null" : lease.answer);
+    if (!lease.question.empty())
+      out += ",\"question\":" + lease.question + ",\"answer\":" + (lease.answer.empty() ? "null" : lease.answer);
     out += ",\"attempt\":" + std::to_string(lease.attempt) + ",\"idempotency_key\":";
     append_json_string(out, lease.idempotency_key);
-    out += ",\"expires_at\":\"" + print_time(lease.expires_at) + "\",\"lease\":\"" + print_duration(lease.term) + "\",\"timeout\":\"" + print_duration(lease.timeout) + "\"}";
+    out += ",\"expires_at\":\"" + print_time(lease.expires_at) + "\",\"lease\":\"" + print_duration(lease.term) +
+           "\",\"timeout\":\"" + print_duration(lease.timeout) + "\"}";
   }
   return out + "]}";
 }
@@ -53,7 +56,8 @@ void take_leases(CallPtr call) {
   if (poll.wait > wait_max) input.refuse("wait", "can be 60s at most");
   poll.is_wanted = [gone = call->request.gone] { return !gone || !gone->load(std::memory_order_relaxed); };
   poll.reply = [call](std::vector<Lease> leases) {
-    call->respond({.status = 200, .content_type = "application/json", .body = leases_text(leases), .headers = {}, .stream = {}});
+    call->respond(
+        {.status = 200, .content_type = "application/json", .body = leases_text(leases), .headers = {}, .stream = {}});
   };
   call->api.runtime().post([poll = std::move(poll)](Engine& engine) mutable { engine.poll(std::move(poll)); });
 }
@@ -93,7 +97,8 @@ void answer_items(Call& call, const std::vector<Item>& items) {
     append_result(out, item);
   }
   out += "]}";
-  call.respond({.status = 200, .content_type = "application/json", .body = std::move(out), .headers = {}, .stream = {}});
+  call.respond(
+      {.status = 200, .content_type = "application/json", .body = std::move(out), .headers = {}, .stream = {}});
 }
 
 // What a malformed item calls its lease, as far as that can be said.

@@ -9,7 +9,8 @@ void healthz(CallPtr call) { call->answer(200, boost::json::object{{"status", "o
 // Ready: the engine decides and the disk syncs, shown by a turn that comes back.
 void readyz(CallPtr call) {
   if (!call->api.ready())
-    return call->answer({.status = 503, .code = "STOPPING", .detail = "This server is stopping.", .headers = {{"Retry-After", "1"}}});
+    return call->answer(
+        {.status = 503, .code = "STOPPING", .detail = "This server is stopping.", .headers = {{"Retry-After", "1"}}});
   if (call->api.is_store_away()) return call->answer(store_away());
   call->api.runtime().post([call](Engine& engine) {
     engine.when_durable([call] { call->answer(200, boost::json::object{{"status", "ready"}}); });
@@ -32,7 +33,8 @@ void metrics(CallPtr call) {
 }
 
 void describe(CallPtr call) {
-  call->respond({.status = 200, .content_type = "application/json", .body = openapi_document(), .headers = {}, .stream = {}});
+  call->respond(
+      {.status = 200, .content_type = "application/json", .body = openapi_document(), .headers = {}, .stream = {}});
 }
 
 }  // namespace

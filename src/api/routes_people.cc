@@ -30,7 +30,8 @@ std::vector<std::string> texts_in(const Input& input, std::string_view key) {
   std::vector<std::string> out;
   const Json* list = input.find(key);
   if (!list) return out;
-  if (!list->is_array() || list->get_array().size() > identities_max) input.refuse(key, "must be a list of at most 100 texts");
+  if (!list->is_array() || list->get_array().size() > identities_max)
+    input.refuse(key, "must be a list of at most 100 texts");
   for (const Json& item : list->get_array()) {
     if (!item.is_string()) input.refuse(key, "must hold texts");
     out.emplace_back(item.get_string());
@@ -50,16 +51,17 @@ void set_person(CallPtr call) {
   }
   for (std::string& text : texts_in(input, "accounts")) person.accounts.insert(std::move(text));
   call->api.runtime().post([call, person](Engine& engine) {
-    engine.set_person(call->who.tenant, person, call->who.actor(), [call, name = person.name](std::expected<TenantId, Refusal> done) {
-      if (!done) return call->answer(problem_of(done.error()));
-      // Behind this answer, the directory knows what was just committed.
-      call->api.background().post([call, name] {
-        auto tenant = call->api.tenants().find(call->who.tenant);
-        auto found = tenant->people.find(name);
-        if (found == tenant->people.end()) return call->answer(not_found());
-        call->answer(200, person_object(name, found->second));
-      });
-    });
+    engine.set_person(call->who.tenant, person, call->who.actor(),
+                      [call, name = person.name](std::expected<TenantId, Refusal> done) {
+                        if (!done) return call->answer(problem_of(done.error()));
+                        // Behind this answer, the directory knows what was just committed.
+                        call->api.background().post([call, name] {
+                          auto tenant = call->api.tenants().find(call->who.tenant);
+                          auto found = tenant->people.find(name);
+                          if (found == tenant->people.end()) return call->answer(not_found());
+                          call->answer(200, person_object(name, found->second));
+                        });
+                      });
   });
 }
 

@@ -20,10 +20,8 @@ ReceiptId receipt_of(const Call& call) {
 }
 
 object row_object(const ReceiptRow& row) {
-  return {{"id", row.id.str()},
-          {"run_id", row.run.str()},
-          {"status", to_string(row.status)},
-          {"idempotency_key", row.key}};
+  return {
+      {"id", row.id.str()}, {"run_id", row.run.str()}, {"status", to_string(row.status)}, {"idempotency_key", row.key}};
 }
 
 void list_receipts(CallPtr call) {
@@ -43,7 +41,8 @@ void list_receipts(CallPtr call) {
     if (more) rows.pop_back();
     array items;
     for (const ReceiptRow& row : rows) items.push_back(row_object(row));
-    c.answer(200, object{{"items", std::move(items)}, {"next_cursor", more ? Json(rows.back().id.str()) : Json(nullptr)}});
+    c.answer(200,
+             object{{"items", std::move(items)}, {"next_cursor", more ? Json(rows.back().id.str()) : Json(nullptr)}});
   });
 }
 
@@ -89,7 +88,8 @@ void settle_receipt(CallPtr call) {
                        call->answer(problem_of(done.error()));
                      });
       engine.inspect(call->who.tenant, run,
-                     [refused, reply = reply_with_receipt(call, id)](std::expected<std::shared_ptr<const Run>, Refusal> r) mutable {
+                     [refused, reply = reply_with_receipt(call, id)](
+                         std::expected<std::shared_ptr<const Run>, Refusal> r) mutable {
                        if (!*refused) reply(std::move(r));
                      });
     });

@@ -283,7 +283,8 @@ std::vector<RunRow> find_rows(Store& store, TenantId tenant, Wanted wanted, std:
         return out;
       }
       wanted.filter.before = row.id;
-      if (fits(row, wanted) && (!wanted.by_standing() || fits(standings, row.id, wanted))) out.push_back(std::move(row));
+      if (fits(row, wanted) && (!wanted.by_standing() || fits(standings, row.id, wanted)))
+        out.push_back(std::move(row));
     }
     if (rows.size() < wanted.filter.limit) {
       more = std::nullopt;
@@ -361,9 +362,8 @@ void retry_run(CallPtr call) {
       else
         call->answer(problem_of(answer.error()));
     };
-    engine.retry(call->who.tenant, id, call->who.actor(), reply, idempotency, [call, is_new](Engine& then, RunId made) {
-      answer_with_made_run(then, call, made, is_new);
-    });
+    engine.retry(call->who.tenant, id, call->who.actor(), reply, idempotency,
+                 [call, is_new](Engine& then, RunId made) { answer_with_made_run(then, call, made, is_new); });
   });
 }
 

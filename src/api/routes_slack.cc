@@ -1,7 +1,7 @@
 // Slack: where a tenant's approvals are shown, and what comes back when somebody clicks.
 //
-// Clicks have no key. Slack signs what it sends, over the raw body; before that signature fits a tenant's secret nothing in
-// the body is looked at. A repeat of a request changes nothing: a decision is made once.
+// Clicks have no key. Slack signs what it sends, over the raw body; before that signature fits a tenant's secret
+// nothing in the body is looked at. A repeat of a request changes nothing: a decision is made once.
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 #include <set>
@@ -26,12 +26,9 @@ constexpr Duration modal_timeout = std::chrono::milliseconds(2500);  // a trigge
 // ---- Configuration
 
 object slack_object(const SlackPlace& slack) {
-  return {{"team", slack.team},
-          {"channel", slack.channel},
-          {"token", slack.token},
-          {"signing_secret", slack.signing_secret},
-          {"api_base", slack.api_base},
-          {"since", print_time(slack.since)}};
+  return {{"team", slack.team},         {"channel", slack.channel},
+          {"token", slack.token},       {"signing_secret", slack.signing_secret},
+          {"api_base", slack.api_base}, {"since", print_time(slack.since)}};
 }
 
 void answer_with_slack(CallPtr call, std::expected<TenantId, Refusal> done) {
@@ -80,8 +77,9 @@ void remove_slack(CallPtr call) {
 Problem not_signed() {
   return {.status = 401,
           .code = "UNAUTHORIZED",
-          .detail = "This is for Slack: a request that is signed with the signing secret of a tenant's app, and was sent "
-                    "within the last five minutes.",
+          .detail =
+              "This is for Slack: a request that is signed with the signing secret of a tenant's app, and was sent "
+              "within the last five minutes.",
           .headers = {{"WWW-Authenticate", "Slack"}}};
 }
 
@@ -98,7 +96,8 @@ std::vector<TenantPointer> signers(Call& call, const notify::SlackRequest& reque
     if (!tenant->slack || (only && tenant->name != *only)) continue;
     auto secret = call.api.reach().find_secret(tenant->name, tenant->slack->signing_secret);
     if (!secret) {
-      call.api.log().warning("Slack's signing secret cannot be read", {{"tenant", tenant->name}, {"why", secret.error()}});
+      call.api.log().warning("Slack's signing secret cannot be read",
+                             {{"tenant", tenant->name}, {"why", secret.error()}});
       continue;
     }
     auto known = tried.find(*secret);
@@ -145,7 +144,8 @@ struct Click {
   std::string response_url;
 };
 
-std::optional<Click> read_click(const std::vector<TenantPointer>& tenants, const Json& payload, std::string_view button) {
+std::optional<Click> read_click(const std::vector<TenantPointer>& tenants, const Json& payload,
+                                std::string_view button) {
   auto meant = notify::read_button(button);
   if (!meant) return std::nullopt;
   std::string team = text_at(payload, {"team", "id"});
@@ -170,7 +170,8 @@ void tell(Api& api, const Click& click, std::string text) {
 }
 
 std::string not_known(const Actor& by) {
-  return "You are not known here, so you cannot decide this. An admin can say who you are: the account is " + by.text + ".";
+  return "You are not known here, so you cannot decide this. An admin can say who you are: the account is " + by.text +
+         ".";
 }
 
 // How the decision came out, for the one who made it; empty when there is nothing to say, because the card says it.
@@ -190,8 +191,9 @@ Outcome outcome_for(const Run& run, const Click& click, const Actor& person, boo
   if (approval->status == wanted && approval->resolved_by == person) return {true, ""};
   for (const Vote& vote : approval->votes)
     if (approve && vote.by == person)
-      return {true, approval->status == ApprovalStatus::requested ? "Your approval counts: " + notify::outcome_line(*approval)
-                                                                  : ""};
+      return {true, approval->status == ApprovalStatus::requested
+                        ? "Your approval counts: " + notify::outcome_line(*approval)
+                        : ""};
   return {false, "This was already decided: " + notify::outcome_line(*approval) + "."};
 }
 
@@ -204,7 +206,8 @@ void decide(CallPtr call, const Click& click, bool approve, std::string reason,
     if (!is_person(person))
       return engine.when_durable([click, done = std::move(done)]() mutable { done({false, not_known(click.by)}); });
     auto refusal = std::make_shared<std::optional<Refusal>>();
-    ResolveApproval command{.approval = click.button.approval, .approve = approve, .by = click.by, .reason = std::move(reason)};
+    ResolveApproval command{
+        .approval = click.button.approval, .approve = approve, .by = click.by, .reason = std::move(reason)};
     engine.command(click.tenant->id, click.button.run, command, [refusal](std::expected<RunAnswer, Refusal> answer) {
       if (!answer) *refusal = answer.error();
     });
@@ -230,7 +233,8 @@ void open_modal(Api& api, const Click& click, std::string trigger) {
                                    api.clock().now(), {});
     api.reach().count("slack", said ? notify::Delivery::delivered : notify::Delivery::failed);
     if (!said)
-      api.log().warning("Slack opened no window to reject in", {{"tenant", click.tenant->name}, {"why", said.error().message}});
+      api.log().warning("Slack opened no window to reject in",
+                        {{"tenant", click.tenant->name}, {"why", said.error().message}});
   });
 }
 
@@ -279,7 +283,8 @@ void receive(CallPtr call) {
   notify::SlackRequest request{.timestamp = call->request.header("x-slack-request-timestamp"),
                                .signature = call->request.header("x-slack-signature"),
                                .body = call->request.body};
-  if (request.body.size() > callback_bytes_max || !notify::is_timely(request, call->api.clock().now())) throw not_signed();
+  if (request.body.size() > callback_bytes_max || !notify::is_timely(request, call->api.clock().now()))
+    throw not_signed();
   in_background(call, [call, request](Call& c) {
     auto tenants = signers(c, request);
     if (tenants.empty()) throw not_signed();

@@ -173,13 +173,15 @@ void create_task(CallPtr call) {
               "parent_task_id", "depends_on", "max_budget_usd", "timeout", "priority", "tags", "workspace", "run"});
   // An agent that delegates chooses neither another program nor another sandbox than its own.
   if (call->who.lease)
-    input.only({"title", "prompt", "parent_task_id", "depends_on", "max_budget_usd", "timeout", "priority", "tags", "run"});
+    input.only(
+        {"title", "prompt", "parent_task_id", "depends_on", "max_budget_usd", "timeout", "priority", "tags", "run"});
   const bool runs = input.flag("run").value_or(false);
   NewTask task;
   task.tenant = call->who.tenant;
   task.by = call->who.actor();
   task.spec = read_spec(input);
-  task.like_parent = task.spec.parent && task.spec.agent != TaskAgent::none && !input.has("agent") && task.spec.settings.empty();
+  task.like_parent =
+      task.spec.parent && task.spec.agent != TaskAgent::none && !input.has("agent") && task.spec.settings.empty();
   if (input.has("workspace")) task.workspace = WorkspaceName{input.name("workspace")};
   // Of its own kind: a run that was made under the same key is something else.
   if (auto key = idempotency_key(call->request))
@@ -188,13 +190,13 @@ void create_task(CallPtr call) {
   call->api.runtime().post([call, runs, task = std::move(task)](Engine& engine) mutable {
     TaskAgent agent = task.spec.agent;
     if (engine.can_make_tasks(task.tenant, agent)) return make_task(engine, call, std::move(task), runs);
-    engine.prepare_tasks(
-        task.tenant, agent, [call, runs, task = std::move(task)](std::expected<WorkflowRef, Refusal> done) mutable {
-          if (!done) return call->answer(problem_of(done.error()));
-          call->api.runtime().post([call, runs, task = std::move(task)](Engine& again) mutable {
-            make_task(again, call, std::move(task), runs);
-          });
-        });
+    engine.prepare_tasks(task.tenant, agent,
+                         [call, runs, task = std::move(task)](std::expected<WorkflowRef, Refusal> done) mutable {
+                           if (!done) return call->answer(problem_of(done.error()));
+                           call->api.runtime().post([call, runs, task = std::move(task)](Engine& again) mutable {
+                             make_task(again, call, std::move(task), runs);
+                           });
+                         });
   });
 }
 
@@ -331,7 +333,8 @@ void get_events(CallPtr call) {
   });
 }
 
-// A workflow's task may have several steps with programs: the one that is meant is named, unless only one has said something.
+// A workflow's task may have several steps with programs: the one that is meant is named, unless only one has said
+// something.
 std::optional<StepId> only_step_with_logs(const Call& call, RunId run) {
   auto steps = call.api.logs().steps(run);
   if (steps.size() > 1) {
@@ -343,8 +346,9 @@ std::optional<StepId> only_step_with_logs(const Call& call, RunId run) {
 }
 
 void answer_log_of_task(CallPtr call, const Task& task, std::optional<int> number, LogWish wish) {
-  auto execution = number ? std::ranges::find(task.executions, *number, &TaskExecution::number)
-                          : task.executions.empty() ? task.executions.end() : std::prev(task.executions.end());
+  auto execution = number                    ? std::ranges::find(task.executions, *number, &TaskExecution::number)
+                   : task.executions.empty() ? task.executions.end()
+                                             : std::prev(task.executions.end());
   if (execution == task.executions.end()) return call->answer(not_found());
   wish.run = execution->run;
   // An agent's can be followed before its run has begun.

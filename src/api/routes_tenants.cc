@@ -42,9 +42,8 @@ Reply<TenantId> reply_with_tenant(CallPtr call, int status) {
   return [call, status](std::expected<TenantId, Refusal> done) {
     if (!done) return call->answer(problem_of(done.error()));
     // Behind this answer, the directory knows what was just committed.
-    call->api.background().post([call, status, id = *done] {
-      call->answer(status, tenant_object(*call->api.tenants().find(id)));
-    });
+    call->api.background().post(
+        [call, status, id = *done] { call->answer(status, tenant_object(*call->api.tenants().find(id))); });
   };
 }
 
@@ -56,7 +55,8 @@ void get_tenant(CallPtr call) {
 struct CapName {
   std::string_view key;
   std::optional<int> Caps::*cap;
-  std::int64_t least;  // a tenant that may write nothing is one that only looks; one that may run nothing makes no sense
+  std::int64_t
+      least;  // a tenant that may write nothing is one that only looks; one that may run nothing makes no sense
 };
 constexpr std::array cap_names{CapName{"max_concurrency", &Caps::max_concurrency, 1},
                                CapName{"max_runs_per_min", &Caps::max_runs_per_min, 1},
@@ -110,7 +110,8 @@ void set_workspace(CallPtr call) {
   Input input = Input::parse(call->request);
   input.only({"weight"});
   if (!is_valid_name(call->path[0])) refuse_input("name", std::string(name_rule));
-  WorkspaceSet workspace{WorkspaceName{call->path[0]}, static_cast<int>(input.number("weight", 1, weight_max).value_or(1))};
+  WorkspaceSet workspace{WorkspaceName{call->path[0]},
+                         static_cast<int>(input.number("weight", 1, weight_max).value_or(1))};
   call->api.runtime().post([call, workspace](Engine& engine) {
     engine.set_workspace(call->who.tenant, workspace, call->who.actor(), reply_with_tenant(call, 200));
   });
@@ -121,7 +122,9 @@ void list_workspaces(CallPtr call) {
   auto tenant = call->api.tenants().find(call->who.tenant);
   answer_page(
       *call, tenant->workspaces, [](const auto& each) { return each.first.text; }, is_valid_name,
-      [](const auto& each) { return object{{"name", each.first.text}, {"weight", each.second}}; });
+      [](const auto& each) {
+        return object{{"name", each.first.text}, {"weight", each.second}};
+      });
 }
 
 void list_tenants(CallPtr call) {

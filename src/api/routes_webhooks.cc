@@ -43,9 +43,11 @@ void set_webhook(CallPtr call) {
   call->query.only({});
   Input input = Input::parse(call->request);
   input.only({"url", "events", "secret"});
-  WebhookSet webhook{.name = call->path[0], .url = input.text("url", 2048), .events = {}, .secret = input.name("secret")};
+  WebhookSet webhook{
+      .name = call->path[0], .url = input.text("url", 2048), .events = {}, .secret = input.name("secret")};
   const Json* events = input.find("events");
-  if (!events || !events->is_array()) input.refuse("events", "must be a list of kinds of events, for example [\"run.*\"]");
+  if (!events || !events->is_array())
+    input.refuse("events", "must be a list of kinds of events, for example [\"run.*\"]");
   for (const Json& each : events->get_array()) {
     if (!each.is_string()) input.refuse("events", "must be a list of strings");
     webhook.events.emplace_back(each.get_string());
@@ -53,11 +55,12 @@ void set_webhook(CallPtr call) {
   if (auto problem = webhook_problem(webhook)) refuse_input("", *problem);
   bool is_new = !call->api.tenants().find(call->who.tenant)->webhooks.contains(webhook.name);
   call->api.runtime().post([call, webhook, is_new](Engine& engine) {
-    engine.set_webhook(call->who.tenant, webhook, call->who.actor(), [call, is_new](std::expected<TenantId, Refusal> done) {
-      if (!done) return call->answer(problem_of(done.error()));
-      auto set = find_webhook(*call, call->path[0]);
-      call->answer(is_new ? 201 : 200, set ? Json(*set) : Json(nullptr));
-    });
+    engine.set_webhook(call->who.tenant, webhook, call->who.actor(),
+                       [call, is_new](std::expected<TenantId, Refusal> done) {
+                         if (!done) return call->answer(problem_of(done.error()));
+                         auto set = find_webhook(*call, call->path[0]);
+                         call->answer(is_new ? 201 : 200, set ? Json(*set) : Json(nullptr));
+                       });
   });
 }
 
@@ -121,9 +124,8 @@ object delivery_object(const Run& run) {
 
 // Blocks: for background threads.
 RunPointer inspect(Call& call, RunId run) {
-  auto found = call.api.runtime().ask<RunPointer>([&](Engine& engine, Reply<RunPointer> reply) {
-    engine.inspect(call.who.tenant, run, std::move(reply));
-  });
+  auto found = call.api.runtime().ask<RunPointer>(
+      [&](Engine& engine, Reply<RunPointer> reply) { engine.inspect(call.who.tenant, run, std::move(reply)); });
   return found ? *found : nullptr;
 }
 
@@ -131,10 +133,14 @@ void list_deliveries(CallPtr call) {
   call->query.only({"status", "limit", "cursor"});
   RunFilter filter{.workflow = notify::webhook_workflow(known_webhook(*call))};
   if (const auto* word = call->query.find("status")) {
-    if (*word == "failed") filter.status = RunStatus::failed;
-    else if (*word == "delivered") filter.status = RunStatus::success;
-    else if (*word == "pending") filter.status = RunStatus::running;
-    else refuse_input("status", "It must be delivered, pending or failed.");
+    if (*word == "failed")
+      filter.status = RunStatus::failed;
+    else if (*word == "delivered")
+      filter.status = RunStatus::success;
+    else if (*word == "pending")
+      filter.status = RunStatus::running;
+    else
+      refuse_input("status", "It must be delivered, pending or failed.");
   }
   filter.before = call->query.cursor<RunId>();
   std::uint64_t limit = call->query.number("limit", page_usual, page_max);
@@ -146,7 +152,8 @@ void list_deliveries(CallPtr call) {
     array items;
     for (const RunRow& row : rows)
       if (auto run = inspect(c, row.id)) items.push_back(delivery_object(*run));
-    c.answer(200, object{{"items", std::move(items)}, {"next_cursor", more ? Json(rows.back().id.str()) : Json(nullptr)}});
+    c.answer(200,
+             object{{"items", std::move(items)}, {"next_cursor", more ? Json(rows.back().id.str()) : Json(nullptr)}});
   });
 }
 

@@ -14,17 +14,16 @@ void publish(CallPtr call) {
   if (!is_valid_name(name)) refuse_input("name", std::string(name_rule));
   if (call->request.body.empty()) refuse_input("", "The body must be the workflow's definition, in YAML or JSON.");
   call->api.runtime().post([call, name](Engine& engine) {
-    engine.publish_as(call->who.tenant, WorkflowName{name}, call->request.body, call->who.actor(),
-                      [call](std::expected<WorkflowRef, Refusal> answer) {
-                        if (!answer)
-                          return call->answer(answer.error().code == RefusalCode::invalid
-                                                  ? Problem{.status = 422,
-                                                            .code = "INVALID_WORKFLOW",
-                                                            .detail = answer.error().message}
-                                                  : problem_of(answer.error()));
-                        call->answer(answer->is_new ? 201 : 200,
-                                     object{{"name", answer->name.text}, {"version", answer->version}});
-                      });
+    engine.publish_as(
+        call->who.tenant, WorkflowName{name}, call->request.body, call->who.actor(),
+        [call](std::expected<WorkflowRef, Refusal> answer) {
+          if (!answer)
+            return call->answer(
+                answer.error().code == RefusalCode::invalid
+                    ? Problem{.status = 422, .code = "INVALID_WORKFLOW", .detail = answer.error().message}
+                    : problem_of(answer.error()));
+          call->answer(answer->is_new ? 201 : 200, object{{"name", answer->name.text}, {"version", answer->version}});
+        });
   });
 }
 
@@ -38,7 +37,8 @@ void list_workflows(CallPtr call) {
   call->query.only({"limit", "cursor"});
   auto tenant = call->api.tenants().find(call->who.tenant);
   answer_page(
-      *call, without_house(tenant->workflows), [](const auto& each) { return each.first.text; }, is_valid_name, [](const auto& each) {
+      *call, without_house(tenant->workflows), [](const auto& each) { return each.first.text; }, is_valid_name,
+      [](const auto& each) {
         return object{{"name", each.first.text}, {"version", each.second.version}, {"digest", each.second.digest}};
       });
 }
@@ -49,8 +49,8 @@ void get_workflow(CallPtr call) {
   WorkflowName name{call->path[0]};
   auto latest = tenant->workflows.find(name);
   if (latest == tenant->workflows.end()) throw not_found();
-  auto version = static_cast<int>(
-      call->query.number("version", static_cast<std::uint64_t>(latest->second.version), INT32_MAX));
+  auto version =
+      static_cast<int>(call->query.number("version", static_cast<std::uint64_t>(latest->second.version), INT32_MAX));
   in_background(call, [name, version](Call& c) {
     auto row = c.api.store().find_workflow(c.who.tenant, name, version);
     if (!row) throw not_found();

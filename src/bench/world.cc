@@ -55,8 +55,9 @@ World::World(const WorldOptions& options) : options_(options), store_(open_store
     gate_ = std::make_unique<PolicyGate>(*runtime_);
   else
     gate_ = std::make_unique<OpenGate>();
-  tenant_ = must(runtime_->ask<TenantId>(
-      [](Engine& engine, Reply<TenantId> reply) { engine.create_tenant("default", Actor{"bench"}, std::move(reply)); }));
+  tenant_ = must(runtime_->ask<TenantId>([](Engine& engine, Reply<TenantId> reply) {
+    engine.create_tenant("default", Actor{"bench"}, std::move(reply));
+  }));
   if (options.slots > 0) start_workers();
 }
 
@@ -90,7 +91,8 @@ void World::watch(const Frame& frame) {
 WorkflowName World::publish(const std::string& source) {
   return must(runtime_->ask<WorkflowRef>([&](Engine& engine, Reply<WorkflowRef> reply) {
            engine.publish(tenant_, source, "bench.yaml", Actor{"bench"}, std::move(reply));
-         })).name;
+         }))
+      .name;
 }
 
 void World::publish_policy(const std::string& source) {
@@ -124,9 +126,9 @@ double World::create_many(const WorkflowName& workflow, std::uint64_t count) {
     runtime_->post([this, workflow, batch, &answered](Engine& engine) {
       for (std::uint64_t i = 0; i < batch; ++i) {
         Reply<RunAnswer> reply;
-        if (i + 1 == batch)
-          reply = [&answered, batch](std::expected<RunAnswer, Refusal>) { answered.add(batch); };
-        engine.create_run({.tenant = tenant_, .workflow = workflow, .version = {}, .by = Actor{"bench"}}, std::move(reply));
+        if (i + 1 == batch) reply = [&answered, batch](std::expected<RunAnswer, Refusal>) { answered.add(batch); };
+        engine.create_run({.tenant = tenant_, .workflow = workflow, .version = {}, .by = Actor{"bench"}},
+                          std::move(reply));
       }
     });
     created += batch;

@@ -33,9 +33,9 @@ class Counter {
 
 struct WorldOptions {
   std::filesystem::path folder;
-  std::string database;  // postgres://...: there instead
-  int slots = 8192;    // of the in-process workers; 0 = no workers
-  int threads = 4;     // for those of their tools that are slow
+  std::string database;            // postgres://...: there instead
+  int slots = 8192;                // of the in-process workers; 0 = no workers
+  int threads = 4;                 // for those of their tools that are slow
   std::optional<ToolLimits> http;  // they have http.request too, so limited
   bool governed = false;           // what they write passes the gate of the engine
   EngineLimits limits;

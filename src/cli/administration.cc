@@ -29,7 +29,8 @@ object publish_on_server(const Remote& remote, const std::string& source, const 
 object publish_here(const std::filesystem::path& folder, const std::string& source, const std::string& file) {
   Toolbox toolbox;
   toolbox.catalog.expect_remote_tools();
-  if (auto workflow = compile_workflow(source, file, &toolbox.catalog); !workflow) throw Stop(exit_usage, workflow.error());
+  if (auto workflow = compile_workflow(source, file, &toolbox.catalog); !workflow)
+    throw Stop(exit_usage, workflow.error());
   auto store = open_folded(folder, toolbox);
   Session session(*store, toolbox, std::set<RunId>{});
   auto published = session.runtime().ask<WorkflowRef>([&](Engine& engine, Reply<WorkflowRef> reply) {
@@ -43,7 +44,8 @@ object publish_here(const std::filesystem::path& folder, const std::string& sour
 ExitCode publish(const WorkflowsOptions& options, const std::filesystem::path& folder) {
   std::string source = read_whole_file(options.publish);
   auto remote = Remote::find(options.server, folder);
-  Json answer = remote ? publish_on_server(*remote, source, options.publish) : publish_here(folder, source, options.publish);
+  Json answer =
+      remote ? publish_on_server(*remote, source, options.publish) : publish_here(folder, source, options.publish);
   if (options.json)
     print_json(answer);
   else
@@ -63,8 +65,8 @@ ExitCode show_workflows(const WorkflowsOptions& options) {
   }
   WorkflowSource source = read_workflow(options.server, folder, options.name, options.version);
   if (options.json)
-    print_json(object{
-        {"name", source.name}, {"version", source.version}, {"digest", source.digest}, {"source", source.text}});
+    print_json(
+        object{{"name", source.name}, {"version", source.version}, {"digest", source.digest}, {"source", source.text}});
   else
     fmt::print("{}{}", source.text, source.text.ends_with('\n') ? "" : "\n");
   return exit_success;
@@ -108,7 +110,8 @@ ExitCode manage_keys(const KeysOptions& options) {
     fmt::print(stderr, "{} ({}); the key is shown this once\n", text_of(made, "id"), text_of(made, "role"));
   };
   if (options.what == list) {
-    print_table(remote.get_all("/keys"), options.json, {"id", "name", "role", "active", "created_at", "expires_at"}, "no keys");
+    print_table(remote.get_all("/keys"), options.json, {"id", "name", "role", "active", "created_at", "expires_at"},
+                "no keys");
   } else if (options.what == create) {
     object body{{"role", options.role}};
     put_if(body, "name", options.name);

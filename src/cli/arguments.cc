@@ -50,7 +50,8 @@ void add_data(CLI::App& verb, std::string& data) {
 }
 
 void add_server(CLI::App& verb, std::string& server) {
-  last_wins(verb.add_option("--server", server, "a server's URL [$PAWL_SERVER, else the one that serves the data folder]"))
+  last_wins(
+      verb.add_option("--server", server, "a server's URL [$PAWL_SERVER, else the one that serves the data folder]"))
       ->type_name("URL");
 }
 
@@ -61,7 +62,8 @@ void add_cap(CLI::App& verb, const std::string& flag, int least, CapsOptions& op
     const char* end = text.data() + text.size();
     auto [stopped, error] = std::from_chars(text.data(), end, value);
     if (text != "none" && (error != std::errc() || stopped != end || value < least))
-      throw CLI::ValidationError(flag, fmt::format("{} is neither a number from {} on nor none", printable(text), least));
+      throw CLI::ValidationError(flag,
+                                 fmt::format("{} is neither a number from {} on nor none", printable(text), least));
     std::string name = flag.substr(2);
     std::ranges::replace(name, '-', '_');
     options.caps.emplace_back(name, text == "none" ? std::nullopt : std::optional(value));
@@ -74,7 +76,9 @@ void add_setting(CLI::App& verb, const Setting& setting, GivenSettings& given) {
   if (std::holds_alternative<setting::Flag>(setting.target)) {
     verb.add_flag_function(
         flag + ",!--no-" + flag.substr(2),
-        [&given, name](std::int64_t times) { given.emplace_back(name, std::vector<std::string>{times > 0 ? "true" : "false"}); },
+        [&given, name](std::int64_t times) {
+          given.emplace_back(name, std::vector<std::string>{times > 0 ? "true" : "false"});
+        },
         help);
     return;
   }
@@ -195,8 +199,7 @@ class VerbTable {
                        "  pawl resume 7c5ezy --approve\n\n" +
                            std::string(exit_code_help),
                        resume_runs, [](CLI::App& verb, ResumeOptions& options) {
-                         verb.add_option("RUN", options.run,
-                                         run_help);
+                         verb.add_option("RUN", options.run, run_help);
                          add_progress(verb, options.progress);
                        });
   }
@@ -204,14 +207,18 @@ class VerbTable {
   void add_serve() {
     add<ServeOptions>(
         "serve", "Serve the HTTP interface, for as long as it is not stopped",
-        "Examples:\n  pawl serve\n  pawl serve --data /var/lib/pawl --listen 0.0.0.0:7295 --tls-cert cert.pem --tls-key "
-        "key.pem\nThe first start makes the tenant default and an admin key, which lies in admin.key in the data folder.\n"
+        "Examples:\n  pawl serve\n  pawl serve --data /var/lib/pawl --listen 0.0.0.0:7295 --tls-cert cert.pem "
+        "--tls-key "
+        "key.pem\nThe first start makes the tenant default and an admin key, which lies in admin.key in the data "
+        "folder.\n"
         "Every setting may also stand in a file (listen: ...) or in the environment (PAWL_LISTEN); a flag goes first.\n"
         "SIGTERM stops in order and ends with 0; a second one ends at once with 130.",
         serve, [](CLI::App& verb, ServeOptions& options) {
-          verb.add_option("--config", options.config, "file with settings [$PAWL_CONFIG, else pawl.yaml in the data folder]")
+          verb.add_option("--config", options.config,
+                          "file with settings [$PAWL_CONFIG, else pawl.yaml in the data folder]")
               ->type_name("FILE");
-          verb.add_flag("--print-config", options.print_config, "print every setting with where it comes from, and end");
+          verb.add_flag("--print-config", options.print_config,
+                        "print every setting with where it comes from, and end");
           for (const Setting& setting : serve_settings()) add_setting(verb, setting, options.given);
         });
   }
@@ -221,8 +228,7 @@ class VerbTable {
                      "Examples:\n  pawl runs\n  pawl runs --status waiting --json\n  pawl runs --watch\n"
                      "  pawl runs --provider restate --sub-state backing-off\n"
                      "  pawl runs --watch=0.5 --json | jq -r '.id + \" \" + .status'",
-                     list_runs,
-                     [](CLI::App& verb, RunsOptions& options) {
+                     list_runs, [](CLI::App& verb, RunsOptions& options) {
                        add_word<RunStatus>(verb, "--status", "STATUS", "only these",
                                            [&options](RunStatus status) { options.wanted.status = status; });
                        add_word<SubState>(verb, "--sub-state", "SUB_STATE", "only those that do this just now",
@@ -285,22 +291,20 @@ class VerbTable {
   }
 
   void add_cancel() {
-    add<CancelOptions>(
-        "cancel", "End a run for good", "Examples:\n  pawl cancel 7c5ezy --reason \"wrong customer\"", cancel_run,
-        [](CLI::App& verb, CancelOptions& options) {
-          verb.add_option("RUN", options.run, run_help)->required();
-          verb.add_option("--reason", options.reason, "why, for the journal")->type_name("TEXT");
-          add_data(verb, options.data);
-          add_server(verb, options.server);
-          verb.add_flag("--json", options.json, "the answer as JSON");
-        });
+    add<CancelOptions>("cancel", "End a run for good", "Examples:\n  pawl cancel 7c5ezy --reason \"wrong customer\"",
+                       cancel_run, [](CLI::App& verb, CancelOptions& options) {
+                         verb.add_option("RUN", options.run, run_help)->required();
+                         verb.add_option("--reason", options.reason, "why, for the journal")->type_name("TEXT");
+                         add_data(verb, options.data);
+                         add_server(verb, options.server);
+                         verb.add_flag("--json", options.json, "the answer as JSON");
+                       });
   }
 
   void add_retry() {
     add<RetryOptions>("retry", "Start a run anew that ended badly", "Examples:\n  pawl retry 7c5ezy", retry_run,
                       [](CLI::App& verb, RetryOptions& options) {
-                        verb.add_option("RUN", options.run, run_help)
-                            ->required();
+                        verb.add_option("RUN", options.run, run_help)->required();
                         add_data(verb, options.data);
                         add_server(verb, options.server);
                         verb.add_flag("--json", options.json, "the answer as JSON");
@@ -315,7 +319,8 @@ class VerbTable {
         print_events, [](CLI::App& verb, EventsOptions& options) {
           verb.add_option("RUN", options.run, run_help);
           verb.add_flag("--follow,-f", options.follow, "go on as they happen, until interrupted");
-          verb.add_option("--after", options.after, "go on after this position; 0 = all that is kept")->type_name("POSITION");
+          verb.add_option("--after", options.after, "go on after this position; 0 = all that is kept")
+              ->type_name("POSITION");
           add_data(verb, options.data);
           add_server(verb, options.server);
         });
@@ -324,11 +329,14 @@ class VerbTable {
   void add_logs() {
     add<LogsOptions>(
         "logs", "Print what the agents of a run or a task say",
-        "Examples:\n  pawl logs 7c5ezy\n  pawl logs 7c5ezy --step review --follow\n  pawl logs 7c5ezy --stream stderr --tail 2000",
+        "Examples:\n  pawl logs 7c5ezy\n  pawl logs 7c5ezy --step review --follow\n  pawl logs 7c5ezy --stream stderr "
+        "--tail 2000",
         print_logs, [](CLI::App& verb, LogsOptions& options) {
-          verb.add_option("RUN", options.run, "a run, or a task: its id, its beginning or its last six characters")->required();
+          verb.add_option("RUN", options.run, "a run, or a task: its id, its beginning or its last six characters")
+              ->required();
           verb.add_option("--step", options.step, "of this step; needed when several have logs")->type_name("STEP");
-          add_word<LogStream>(verb, "--stream", "STREAM", "which", [&options](LogStream stream) { options.stream = stream; });
+          add_word<LogStream>(verb, "--stream", "STREAM", "which",
+                              [&options](LogStream stream) { options.stream = stream; });
           verb.add_option("--attempt", options.attempt, "of this attempt, not the last")
               ->type_name("N")
               ->check(CLI::Range(1, INT32_MAX));
@@ -340,14 +348,15 @@ class VerbTable {
   }
 
   void add_mcp() {
-    add<McpOptions>("mcp", "Give an agent the server's tools, on stdin and stdout (Model Context Protocol)",
-                    "Examples:\n  pawl mcp --server https://pawl.example:7295\n"
-                    "In an agent's configuration:\n  {\"mcpServers\": {\"pawl\": {\"command\": \"pawl\", \"args\": [\"mcp\"]}}}\n"
-                    "The key is $PAWL_KEY, else $PAWL_LEASE_KEY, else the data folder's.",
-                    speak_mcp, [](CLI::App& verb, McpOptions& options) {
-                      add_data(verb, options.data);
-                      add_server(verb, options.server);
-                    });
+    add<McpOptions>(
+        "mcp", "Give an agent the server's tools, on stdin and stdout (Model Context Protocol)",
+        "Examples:\n  pawl mcp --server https://pawl.example:7295\n"
+        "In an agent's configuration:\n  {\"mcpServers\": {\"pawl\": {\"command\": \"pawl\", \"args\": [\"mcp\"]}}}\n"
+        "The key is $PAWL_KEY, else $PAWL_LEASE_KEY, else the data folder's.",
+        speak_mcp, [](CLI::App& verb, McpOptions& options) {
+          add_data(verb, options.data);
+          add_server(verb, options.server);
+        });
   }
 
   void add_workflows() {
@@ -360,7 +369,9 @@ class VerbTable {
               ->type_name("N")
               ->check(CLI::Range(1, INT32_MAX))
               ->needs(name);
-          verb.add_option("--publish", options.publish, "a new version, from this file")->type_name("FILE")->excludes(name);
+          verb.add_option("--publish", options.publish, "a new version, from this file")
+              ->type_name("FILE")
+              ->excludes(name);
           add_data(verb, options.data);
           add_server(verb, options.server);
           verb.add_flag("--json", options.json, "as JSON");
@@ -380,7 +391,8 @@ class VerbTable {
                   [&options](const std::string& word) {
                     auto found = parse_enum<PolicyAction>(word);
                     if (!found)
-                      throw CLI::ValidationError("ACTION", printable(word) + " is none of: show, put, test, history, check");
+                      throw CLI::ValidationError("ACTION",
+                                                 printable(word) + " is none of: show, put, test, history, check");
                     options.what = *found;
                   },
                   "show (default), put, test, history or check")
@@ -405,22 +417,28 @@ class VerbTable {
         "Examples:\n  pawl keys\n  pawl keys create --role worker --name builders --expires-in 90d\n"
         "  pawl keys rotate key_01kaw3v9m8f2hr4x6q0t7c5ezy --overlap 1h\n"
         "  pawl keys revoke key_01kaw3v9m8f2hr4x6q0t7c5ezy\n"
-        "  pawl keys signing                         public keys, for those who check bundles\n  pawl keys signing rotate",
+        "  pawl keys signing                         public keys, for those who check bundles\n  pawl keys signing "
+        "rotate",
         manage_keys, [](CLI::App& verb, KeysOptions& options) {
           verb.add_option_function<std::string>(
                   "ACTION",
                   [&options](const std::string& word) {
                     using enum KeysOptions::What;
-                    static const std::map<std::string, KeysOptions::What> words{
-                        {"list", list}, {"create", create}, {"revoke", revoke}, {"rotate", rotate}, {"signing", signing}};
+                    static const std::map<std::string, KeysOptions::What> words{{"list", list},
+                                                                                {"create", create},
+                                                                                {"revoke", revoke},
+                                                                                {"rotate", rotate},
+                                                                                {"signing", signing}};
                     auto found = words.find(word);
                     if (found == words.end())
-                      throw CLI::ValidationError("ACTION", printable(word) + " is none of: list, create, revoke, rotate, signing");
+                      throw CLI::ValidationError(
+                          "ACTION", printable(word) + " is none of: list, create, revoke, rotate, signing");
                     options.what = found->second;
                   },
                   "list (default), create, revoke or rotate; signing, for the key that signs evidence")
               ->type_name("");
-          verb.add_option("KEY", options.id, "the key's id, for revoke and rotate; show (default) or rotate, for signing");
+          verb.add_option("KEY", options.id,
+                          "the key's id, for revoke and rotate; show (default) or rotate, for signing");
           verb.add_option("--role", options.role, "admin, operator, approver, worker or viewer")->type_name("ROLE");
           verb.add_option("--name", options.name, "what it is for")->type_name("NAME");
           verb.add_option("--tenant", options.tenant, "for another tenant")->type_name("NAME");
@@ -451,7 +469,8 @@ class VerbTable {
         "What is not named stays as it is. Caps of one workflow stand in its definition.",
         manage_caps, [](CLI::App& verb, CapsOptions& options) {
           add_cap(verb, "--max-concurrency", 1, options, "steps that run at once");
-          add_cap(verb, "--max-runs-per-min", 1, options, "runs that start in any 60 seconds; others wait for their turn");
+          add_cap(verb, "--max-runs-per-min", 1, options,
+                  "runs that start in any 60 seconds; others wait for their turn");
           add_cap(verb, "--max-writes-per-run", 0, options, "writes of one run; one that wants more is denied");
           verb.add_option("--weight", options.weight, "the tenant's share of the turns, or the workspace's")
               ->type_name("N")
@@ -468,8 +487,10 @@ class VerbTable {
   void add_worker() {
     add<WorkerOptions>(
         "worker", "Offer a program as a tool to a server",
-        "Examples:\n  pawl worker --tool resize -- ./resize.sh\n  pawl worker --tool ask --concurrency 16 -- python3 ask.py\n"
-        "The program gets the step's input as JSON on stdin and prints its output as JSON. When it exits with anything\n"
+        "Examples:\n  pawl worker --tool resize -- ./resize.sh\n  pawl worker --tool ask --concurrency 16 -- python3 "
+        "ask.py\n"
+        "The program gets the step's input as JSON on stdin and prints its output as JSON. When it exits with "
+        "anything\n"
         "but 0, the attempt failed; an object on stdout may say error_code, message, retryable and retry_after.\n"
         "SIGTERM stops in order and ends with 0; a second one ends at once with 130.",
         work, [](CLI::App& verb, WorkerOptions& options) {
@@ -482,10 +503,12 @@ class VerbTable {
                   "--grace",
                   [&options](const std::string& text) {
                     auto grace = parse_duration(text);
-                    if (!grace) throw CLI::ValidationError("--grace", printable(text) + " is not a duration like 30s or 2m");
+                    if (!grace)
+                      throw CLI::ValidationError("--grace", printable(text) + " is not a duration like 30s or 2m");
                     options.grace = *grace;
                   },
-                  "how long programs may take to finish when the worker is told to stop; then they are stopped, and their "
+                  "how long programs may take to finish when the worker is told to stop; then they are stopped, and "
+                  "their "
                   "steps given back [30s]")
               ->type_name("DURATION");
           verb.add_option("COMMAND", options.command, "the program and its arguments, after --")->required();
@@ -498,7 +521,8 @@ class VerbTable {
     add<MigrateOptions>(
         "migrate", "Move a data folder's tenants, workflows and runs to PostgreSQL",
         "Examples:\n  pawl migrate --from sqlite:/var/lib/pawl --to postgres://pawl@db/pawl\n"
-        "The folder is only read, and must not be served meanwhile. What was interrupted goes on when it is started again.",
+        "The folder is only read, and must not be served meanwhile. What was interrupted goes on when it is started "
+        "again.",
         migrate, [](CLI::App& verb, MigrateOptions& options) {
           verb.add_option("--from", options.from, "sqlite: and a data folder")->required()->type_name("sqlite:DIR");
           verb.add_option("--to", options.to, "the database")->required()->type_name("URL");
@@ -527,7 +551,8 @@ class VerbTable {
                   "ACTION",
                   [&options](const std::string& word) {
                     auto found = parse_enum<CheckpointsOptions::What>(word);
-                    if (!found) throw CLI::ValidationError("ACTION", printable(word) + " is none of: list, make, prove");
+                    if (!found)
+                      throw CLI::ValidationError("ACTION", printable(word) + " is none of: list, make, prove");
                     options.what = *found;
                   },
                   "list (default), make or prove")
@@ -553,7 +578,8 @@ class VerbTable {
         "  pawl verify --data ./data --checkpoint held.json   and that the journal goes on from this checkpoint",
         verify, [](CLI::App& verb, VerifyOptions& options) {
           auto* file = verb.add_option("FILE", options.file, "an evidence bundle, or a consistency proof");
-          verb.add_option("--key", options.key, "a public key or its id, or a file with either: what FILE must be signed by")
+          verb.add_option("--key", options.key,
+                          "a public key or its id, or a file with either: what FILE must be signed by")
               ->type_name("KEY")
               ->needs(file);
           verb.add_option("--checkpoint", options.checkpoint, "one that you hold: the folder must go on from it")
@@ -570,21 +596,22 @@ class VerbTable {
   }
 
   void add_graph() {
-    add<GraphOptions>(
-        "graph", "Draw a lifecycle from its table, or a workflow's steps",
-        "Examples:\n  pawl graph run\n  pawl graph step --format dot | dot -Tsvg > step.svg\n"
-        "  pawl graph examples/first-run.yaml\n  pawl graph order --version 2",
-        print_graph, [](CLI::App& verb, GraphOptions& options) {
-          verb.add_option("WHAT", options.what, words_of<LifecycleName>() + ", a workflow's file, or the name of a published one")
-              ->required();
-          verb.add_option("--version", options.version, "this version of it, not the latest")
-              ->type_name("N")
-              ->check(CLI::Range(1, INT32_MAX));
-          add_word<DiagramFormat>(verb, "--format", "FORMAT", "the language",
-                                  [&options](DiagramFormat format) { options.format = format; });
-          add_data(verb, options.data);
-          add_server(verb, options.server);
-        });
+    add<GraphOptions>("graph", "Draw a lifecycle from its table, or a workflow's steps",
+                      "Examples:\n  pawl graph run\n  pawl graph step --format dot | dot -Tsvg > step.svg\n"
+                      "  pawl graph examples/first-run.yaml\n  pawl graph order --version 2",
+                      print_graph, [](CLI::App& verb, GraphOptions& options) {
+                        verb.add_option(
+                                "WHAT", options.what,
+                                words_of<LifecycleName>() + ", a workflow's file, or the name of a published one")
+                            ->required();
+                        verb.add_option("--version", options.version, "this version of it, not the latest")
+                            ->type_name("N")
+                            ->check(CLI::Range(1, INT32_MAX));
+                        add_word<DiagramFormat>(verb, "--format", "FORMAT", "the language",
+                                                [&options](DiagramFormat format) { options.format = format; });
+                        add_data(verb, options.data);
+                        add_server(verb, options.server);
+                      });
   }
 
   void add_check() {
@@ -612,16 +639,17 @@ class VerbTable {
         "  pawl completion zsh > ~/.zfunc/_pawl                  # a folder of $fpath, before compinit\n"
         "  pawl completion fish > ~/.config/fish/completions/pawl.fish",
         print_completion, [](CLI::App& verb, CompletionOptions& options) {
-          add_word<Shell>(verb, "SHELL", "", "the shell", [&options](Shell shell) { options.shell = shell; })->required();
+          add_word<Shell>(verb, "SHELL", "", "the shell", [&options](Shell shell) {
+            options.shell = shell;
+          })->required();
         });
   }
 
   void add_version() {
-    add<VersionOptions>("version", "Print the version, and what pawl is made of",
-                        "Examples:\n  pawl version\n  pawl version --json | jq -r .revision", print_version,
-                        [](CLI::App& verb, VersionOptions& options) {
-                          verb.add_flag("--json", options.json, "as one JSON object");
-                        });
+    add<VersionOptions>(
+        "version", "Print the version, and what pawl is made of",
+        "Examples:\n  pawl version\n  pawl version --json | jq -r .revision", print_version,
+        [](CLI::App& verb, VersionOptions& options) { verb.add_flag("--json", options.json, "as one JSON object"); });
   }
 
   CLI::App& app_;

@@ -27,7 +27,8 @@ DeclaredVerb declare_undo(CLI::App& app) {
   auto options = std::make_shared<UndoOptions>();
   CLI::App* verb = app.add_subcommand("undo", "Undo what a run did, latest effect first, as a run of its own");
   verb->footer(
-      "Every undo passes the gate like any other effect: the policy decides, and people where it says so. What cannot be\n"
+      "Every undo passes the gate like any other effect: the policy decides, and people where it says so. What cannot "
+      "be\n"
       "undone is listed with the reason.\n"
       "Examples:\n  pawl undo 9g4qf1\n  pawl undo --receipt rcp_01m7hm5kk9e00atssh0jsk99j4");
   verb->add_option("RUN", options->run, "a run's id, or the end of it");
@@ -41,7 +42,8 @@ DeclaredVerb declare_people(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("people", "Say whose keys and accounts are one person's");
   verb->footer(
       "Two keys of one person are one person: nobody approves twice, nor what they asked for themselves.\n"
-      "Examples:\n  pawl people\n  pawl people set ada --key key_01kaw3v9m8f2hr4x6q0t7c5ezy --account slack:T0123:U0456\n"
+      "Examples:\n  pawl people\n  pawl people set ada --key key_01kaw3v9m8f2hr4x6q0t7c5ezy --account "
+      "slack:T0123:U0456\n"
       "  pawl people remove ada");
   add_action(*verb, options->what, "list, set or remove");
   verb->add_option("PERSON", options->name, "their name");

@@ -28,7 +28,8 @@ DeclaredVerb declare_webhooks(CLI::App& app) {
       ->type_name("KIND")
       ->allow_extra_args(false);
   verb->add_option("--secret", options->secret, "the name of the secret that they are signed with")->type_name("NAME");
-  verb->add_option("--status", options->status, "only deliveries that are pending, delivered or failed")->type_name("WORD");
+  verb->add_option("--status", options->status, "only deliveries that are pending, delivered or failed")
+      ->type_name("WORD");
   verb->add_option("--since", options->since, "replay only those made at this time or later")->type_name("TIME");
   verb->add_option("--limit", options->limit, "so many deliveries at most")
       ->type_name("N")
@@ -52,7 +53,8 @@ DeclaredVerb declare_slack(CLI::App& app) {
   verb->add_option("--token", options->token, "the name of the secret that is the bot's token")->type_name("NAME");
   verb->add_option("--signing-secret", options->signing_secret, "the name of the secret that Slack signs with")
       ->type_name("NAME");
-  verb->add_option("--api-base", options->api_base, "where Slack's API is reached [https://slack.com/api]")->type_name("URL");
+  verb->add_option("--api-base", options->api_base, "where Slack's API is reached [https://slack.com/api]")
+      ->type_name("URL");
   add_place(*verb, *options);
   return {verb, [options] { return manage_slack(*options); }};
 }

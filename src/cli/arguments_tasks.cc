@@ -23,7 +23,8 @@ DeclaredVerb declare_task(CLI::App& app) {
       "  pawl task board\n"
       "  pawl task logs 9g4qf1 --follow\n"
       "docs/tasks.md tells the whole story.");
-  add_action(*verb, options->what, "list, add, show, run, cancel, accept, reject, resume, answer, delete, board or logs");
+  add_action(*verb, options->what,
+             "list, add, show, run, cancel, accept, reject, resume, answer, delete, board or logs");
   verb->add_option("TASK", options->task, "a task's id, or the end of it; for add its title");
   verb->add_option("TEXT", options->text,
                    "for add the prompt, for answer the answer, for reject and cancel why; - is stdin");

@@ -36,7 +36,8 @@ class ScratchFolder {
     while (!fs::is_directory(parent, ignored) && parent.has_relative_path()) parent = parent.parent_path();
     std::string name = (parent / "pawl-bench-XXXXXX").string();
     if (!::mkdtemp(name.data()))
-      throw Stop(exit_store_failure, fmt::format("cannot make a folder in {}: {}", parent.string(), std::strerror(errno)));
+      throw Stop(exit_store_failure,
+                 fmt::format("cannot make a folder in {}: {}", parent.string(), std::strerror(errno)));
     path_ = name;
   }
   ScratchFolder(const ScratchFolder&) = delete;
@@ -53,7 +54,8 @@ class ScratchFolder {
 
 class Bench {
  public:
-  Bench(const fs::path& folder, bool json) : folder_(folder), report_(json ? bench::ReportStyle::json : bench::ReportStyle::lines) {}
+  Bench(const fs::path& folder, bool json)
+      : folder_(folder), report_(json ? bench::ReportStyle::json : bench::ReportStyle::lines) {}
 
   void latency() {
     double begin = bench::seconds_now();

@@ -16,7 +16,8 @@ Line labelled(std::string_view label, std::string_view text) {
 }
 
 Line where(const Location& location) {
-  return location.server.empty() ? labelled("journal", journal_in(location.folder).string()) : labelled("server", location.server);
+  return location.server.empty() ? labelled("journal", journal_in(location.folder).string())
+                                 : labelled("server", location.server);
 }
 
 void add_waiting(std::vector<Line>& out, const Run& run, const Ending& ending, Instant now) {
@@ -33,7 +34,8 @@ void add_waiting(std::vector<Line>& out, const Run& run, const Ending& ending, I
       out.push_back(labelled("waits for", fmt::format("an answer to {}: {}", run.workflow->steps[i].id.text,
                                                       question_text(run.steps[i].question))));
       if (const auto& doubt = run.steps[i].doubt)
-        out.push_back(labelled("settle it", command_line("receipts", doubt->str(), ending.location) + " --happened yes|no"));
+        out.push_back(
+            labelled("settle it", command_line("receipts", doubt->str(), ending.location) + " --happened yes|no"));
     }
 }
 
@@ -63,7 +65,8 @@ std::vector<Line> closing_lines(const Run& run, const Ending& ending, std::size_
     if (goes_on) out.push_back(labelled("end it", command_line("cancel", run.id, ending.location)));
   } else {
     add_waiting(out, run, ending, now);
-    out.push_back(labelled(ending.location.is_served ? "follow" : "go on", command_line("resume", run.id, ending.location)));
+    out.push_back(
+        labelled(ending.location.is_served ? "follow" : "go on", command_line("resume", run.id, ending.location)));
   }
   out.push_back(where(ending.location));
   out.push_back(labelled("look", command_line("show", run.id, ending.location)));
@@ -81,7 +84,8 @@ std::vector<Line> closing_lines(const Ending& ending, const Look& look) {
   }
   std::vector<Line> out{std::move(line)};
   if (ending.outcome == Outcome::interrupted)
-    out.push_back(Line(Ink::plain, fmt::format("  interrupted; go on with: {} resume {}", this_program(), ending.location.flags)));
+    out.push_back(Line(Ink::plain,
+                       fmt::format("  interrupted; go on with: {} resume {}", this_program(), ending.location.flags)));
   out.push_back(where(ending.location));
   out.push_back(labelled("look", fmt::format("{} runs {}", this_program(), ending.location.flags)));
   return out;

@@ -17,7 +17,8 @@ constexpr std::size_t explanation_columns = 66;
 
 std::string exit_code_help() {
   std::string out = "Exit codes:\n";
-  for (const ExitMeaning& each : exit_meanings) out += fmt::format("  {:>3}  {}\n", static_cast<int>(each.code), each.means);
+  for (const ExitMeaning& each : exit_meanings)
+    out += fmt::format("  {:>3}  {}\n", static_cast<int>(each.code), each.means);
   return out;
 }
 

@@ -44,7 +44,8 @@ _pawl() {
 if [ "$funcstack[1]" = _pawl ]; then _pawl "$@"; else compdef _pawl pawl; fi
 )zsh";
 
-constexpr std::string_view fish_script = R"fish(# fish completion for pawl: pawl completion fish > ~/.config/fish/completions/pawl.fish
+constexpr std::string_view fish_script =
+    R"fish(# fish completion for pawl: pawl completion fish > ~/.config/fish/completions/pawl.fish
 function __pawl_complete
     set -l words (commandline -opc) (commandline -ct)
     for line in ($words[1] __complete $words[2..-1] 2>/dev/null)

@@ -1,5 +1,5 @@
-// The verbs and their flags as CLI11 knows them. For arguments.cc, which declares them, and command_line.cc, which reads
-// a line by them; nobody else, since CLI11 is slow to compile.
+// The verbs and their flags as CLI11 knows them. For arguments.cc, which declares them, and command_line.cc, which
+// reads a line by them; nobody else, since CLI11 is slow to compile.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -62,7 +62,8 @@ std::vector<Line> describe_json(const Json& value, std::size_t lines_max, std::s
 std::string describe_terms(const Approval& approval, Instant now);
 // The prompt with its expressions replaced where that is possible; empty when there is none.
 std::string prompt_of(const Run& run, const Approval& approval);
-// As a person reads it: its words and what there is to choose from, when it is an object that has such; otherwise all of it.
+// As a person reads it: its words and what there is to choose from, when it is an object that has such; otherwise all
+// of it.
 std::string question_text(const Json& question);
 std::string question_text(const JsonText& question);
 

@@ -79,7 +79,8 @@ class EventReader {
   }
   EventWords operator()(const ApprovalTold& event) const {
     bool arrived = event.problem.empty();
-    return approval(event.approval, arrived ? "told" : "not told", printable(event.problem), arrived ? Ink::green : Ink::red);
+    return approval(event.approval, arrived ? "told" : "not told", printable(event.problem),
+                    arrived ? Ink::green : Ink::red);
   }
   EventWords operator()(const RunObserved& event) const {
     std::string more = fmt::format("{} at {}", event.state.empty() ? "not seen yet" : printable(event.state),

@@ -1,6 +1,4 @@
 // pawl evidence, checkpoints and keys signing: at a server, or in a folder that none serves.
-#include "evidence/notary.h"
-
 #include <fmt/format.h>
 
 #include <boost/json/array.hpp>
@@ -13,6 +11,7 @@
 #include "cli/table.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
+#include "evidence/notary.h"
 
 namespace pawl {
 namespace {
@@ -81,7 +80,8 @@ Json prove(const CheckpointsOptions& options, const fs::path& folder) {
                        (options.to ? fmt::format("&to={}", *options.to) : ""));
   auto store = open_to_read(folder);
   for (const Tenant& tenant : store->tenants())
-    if (auto proof = find_consistency(*store, tenant.id, *options.from, options.to.value_or(tenant.checkpoint.number))) {
+    if (auto proof =
+            find_consistency(*store, tenant.id, *options.from, options.to.value_or(tenant.checkpoint.number))) {
       object out = consistency_object(*proof);
       out["keys"] = keys_object(read_signing_keys(folder / signing_key_file).known);
       return out;
@@ -104,7 +104,8 @@ ExitCode make_evidence(const EvidenceOptions& options) {
     bytes = with_notary(folder, [&](Notary& notary, Store& store, TenantId) {
       auto row = store.load(run.tenant, run.id);
       if (row && !is_terminal(row->status) && !options.partial)
-        throw Stop(exit_ended_badly, fmt::format("{} has not ended; --partial gives what there is so far", run.id.str()));
+        throw Stop(exit_ended_badly,
+                   fmt::format("{} has not ended; --partial gives what there is so far", run.id.str()));
       return notary.bundle(run.tenant, run.id).bytes;
     });
     if (file.empty()) file = run.id.str() + ".zip";

@@ -36,9 +36,9 @@ std::string this_program();
 
 // Where runs are, in the words of commands that shall find them again.
 struct Location {
-  std::string flags;             // "--data DIR" or "--server URL"
-  bool is_served = false;        // a server goes on with the runs, whoever looks
-  std::string server;            // its URL when it was named; empty: the folder tells
+  std::string flags;       // "--data DIR" or "--server URL"
+  bool is_served = false;  // a server goes on with the runs, whoever looks
+  std::string server;      // its URL when it was named; empty: the folder tells
   std::filesystem::path folder;
 };
 Location location_of(const std::filesystem::path& folder);

@@ -43,8 +43,8 @@ bool waits_for_people(const Run& run) {
   for (StepIndex i = 0; i < run.steps.size(); ++i) {
     StepStatus status = run.steps[i].status;
     bool is_open = status == StepStatus::waiting_input || std::ranges::any_of(run.approvals, [&](const Approval& a) {
-      return a.step == i && a.status == ApprovalStatus::requested;
-    });
+                     return a.step == i && a.status == ApprovalStatus::requested;
+                   });
     bool is_between = is_active(status) || status == StepStatus::canceled || status == StepStatus::failed_terminal ||
                       (status == StepStatus::waiting_approval && !is_open);
     if (is_between) return false;

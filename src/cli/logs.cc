@@ -67,8 +67,7 @@ ExitCode print_here(const LogsOptions& options, const std::filesystem::path& fol
 
 class ServedLog {
  public:
-  ServedLog(const LogsOptions& options, const Remote& remote)
-      : options_(options), remote_(remote), run_(find_run()) {}
+  ServedLog(const LogsOptions& options, const Remote& remote) : options_(options), remote_(remote), run_(find_run()) {}
 
   ExitCode print() {
     auto step = find_step();
@@ -125,7 +124,8 @@ class ServedLog {
       if (auto run = task.at("run_id").is_null() ? std::nullopt : RunId::parse(task.at("run_id").as_string());
           run && state != TaskState::queued)
         return *run;
-      if (!options_.follow || !state || is_terminal(*state)) throw Stop(exit_not_found, id + " has no logs: it has not begun");
+      if (!options_.follow || !state || is_terminal(*state))
+        throw Stop(exit_not_found, id + " has no logs: it has not begun");
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
     }
   }

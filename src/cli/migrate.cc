@@ -1,5 +1,6 @@
-// Moves an installation from a data folder to PostgreSQL: every tenant, workflow and run with its whole chain. The folder
-// is only read; what is in the database already is left, so that a move that was interrupted goes on where it was.
+// Moves an installation from a data folder to PostgreSQL: every tenant, workflow and run with its whole chain. The
+// folder is only read; what is in the database already is left, so that a move that was interrupted goes on where it
+// was.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -111,7 +112,8 @@ class Move {
   const Workflow& workflow(TenantId tenant, const WorkflowName& name, int version) {
     const Workflow* found = workflows_.find(tenant, name, version);
     if (!found)
-      throw Stop(exit_store_failure, fmt::format("workflow {} version {} is missing: see pawl verify", name.text, version));
+      throw Stop(exit_store_failure,
+                 fmt::format("workflow {} version {} is missing: see pawl verify", name.text, version));
     return *found;
   }
 
@@ -159,8 +161,7 @@ ExitCode migrate(const MigrateOptions& options) {
   constexpr std::string_view prefix = "sqlite:";
   if (!options.from.starts_with(prefix))
     throw Stop(exit_usage, fmt::format("--from {}: write it as sqlite:DIR, a data folder", options.from));
-  if (!is_postgres_url(options.to))
-    throw Stop(exit_usage, "--to: write it as postgres://user@host/database");
+  if (!is_postgres_url(options.to)) throw Stop(exit_usage, "--to: write it as postgres://user@host/database");
   std::filesystem::path folder = options.from.substr(prefix.size());
   if (!std::filesystem::exists(journal_in(folder)))
     throw Stop(exit_usage, fmt::format("there is no journal in {}", folder.string()));

@@ -45,7 +45,8 @@ void list_deliveries(const Remote& remote, const WebhooksOptions& options) {
   std::string path = fmt::format("/webhooks/{}/deliveries?limit={}", percent_encode(options.name), options.limit);
   if (!options.status.empty()) path += "&status=" + percent_encode(options.status);
   print_table(remote.get(path), options.json,
-              {"id", "type", "run_id", "status", "attempts", "created_at", "next_attempt_at", "last_error"}, "no deliveries");
+              {"id", "type", "run_id", "status", "attempts", "created_at", "next_attempt_at", "last_error"},
+              "no deliveries");
 }
 
 void replay(const Remote& remote, const WebhooksOptions& options) {
@@ -91,11 +92,13 @@ ExitCode manage_webhooks(const WebhooksOptions& options) {
 ExitCode manage_slack(const SlackOptions& options) {
   Remote remote = Remote::require(options.server, data_folder(options.data));
   auto place = [](const Json& slack) {
-    return fmt::format("approvals are asked for in channel {} of team {}", text_of(slack, "channel"), text_of(slack, "team"));
+    return fmt::format("approvals are asked for in channel {} of team {}", text_of(slack, "channel"),
+                       text_of(slack, "team"));
   };
   if (options.what == SlackAction::set) {
-    for (auto [value, flag] : {std::pair(&options.team, "--team"), std::pair(&options.channel, "--channel"),
-                               std::pair(&options.token, "--token"), std::pair(&options.signing_secret, "--signing-secret")})
+    for (auto [value, flag] :
+         {std::pair(&options.team, "--team"), std::pair(&options.channel, "--channel"),
+          std::pair(&options.token, "--token"), std::pair(&options.signing_secret, "--signing-secret")})
       require(!value->empty(), flag);
     object body{{"team", options.team},
                 {"channel", options.channel},

@@ -42,7 +42,8 @@ ExitCode manage_people(const PeopleOptions& options) {
   Json person;
   if (options.what == set) {
     array keys(options.keys.begin(), options.keys.end()), accounts(options.accounts.begin(), options.accounts.end());
-    person = remote.put(path, boost::json::serialize(object{{"keys", std::move(keys)}, {"accounts", std::move(accounts)}}));
+    person =
+        remote.put(path, boost::json::serialize(object{{"keys", std::move(keys)}, {"accounts", std::move(accounts)}}));
   } else {
     person = remote.remove(path);
   }

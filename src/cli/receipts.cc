@@ -31,7 +31,8 @@ void print_receipt(const Json& receipt) {
   line("allowed by", fmt::format("rule {} of policy {}", text_of(receipt, "rule"), text_of(receipt, "policy_version")));
   if (!receipt.at("approval").is_null()) line("approval", text_of(receipt, "approval"));
   line("response", boost::json::serialize(receipt.at("response")));
-  if (!receipt.at("error_code").is_null()) line("error", text_of(receipt, "error_code") + ": " + text_of(receipt, "message"));
+  if (!receipt.at("error_code").is_null())
+    line("error", text_of(receipt, "error_code") + ": " + text_of(receipt, "message"));
   if (receipt.at("status").as_string() == "in_doubt")
     line("settle it", fmt::format("pawl receipts {} --happened yes|no", text_of(receipt, "id")));
   else if (receipt.at("reversible").as_bool() && receipt.at("reversed_by").is_null())
@@ -53,8 +54,7 @@ Json list_here(Store& store, const ReceiptsOptions& options) {
   ReceiptFilter filter{.limit = 500};
   if (!options.status.empty()) {
     filter.status = parse_enum<ReceiptStatus>(options.status);
-    if (!filter.status)
-      throw Stop(exit_usage, "--status must be intended, succeeded, failed, in_doubt or reversed");
+    if (!filter.status) throw Stop(exit_usage, "--status must be intended, succeeded, failed, in_doubt or reversed");
   }
   boost::json::array items;
   for (const Tenant& tenant : store.tenants())
@@ -85,8 +85,10 @@ Json one_here(Store& store, const Toolbox& toolbox, const ReceiptsOptions& optio
     });
     if (!settled) throw Stop(exit_denied, settled.error().message);
   }
-  auto run = session.runtime().ask<std::shared_ptr<const Run>>(
-      [&](Engine& engine, Reply<std::shared_ptr<const Run>> reply) { engine.inspect(row->tenant, row->run, std::move(reply)); });
+  auto run =
+      session.runtime().ask<std::shared_ptr<const Run>>([&](Engine& engine, Reply<std::shared_ptr<const Run>> reply) {
+        engine.inspect(row->tenant, row->run, std::move(reply));
+      });
   session.stop();
   if (!run) throw Stop(exit_not_found, run.error().message);
   return receipt_object(**run, *find_receipt(**run, *id));

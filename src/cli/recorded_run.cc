@@ -76,15 +76,16 @@ WorkflowSource read_workflow(const Remote& remote, const std::string& name, std:
           std::string(row.at("source").as_string())};
 }
 
-WorkflowSource read_workflow(const std::string& server_flag, const std::filesystem::path& folder, const std::string& name,
-                             std::optional<int> version) {
+WorkflowSource read_workflow(const std::string& server_flag, const std::filesystem::path& folder,
+                             const std::string& name, std::optional<int> version) {
   if (auto remote = Remote::find_named(server_flag, folder)) return read_workflow(*remote, name, version);
   auto store = open_to_read(folder);
   std::optional<WorkflowRow> found;
   std::vector<std::string> names;
   store->for_each_workflow([&](const WorkflowRow& row) {
     names.push_back(row.name.text);
-    if (row.name.text == name && (version ? row.version == *version : !found || row.version > found->version)) found = row;
+    if (row.name.text == name && (version ? row.version == *version : !found || row.version > found->version))
+      found = row;
   });
   if (found) return {name, found->version, found->digest, found->source};
   if (version) throw Stop(exit_not_found, fmt::format("there is no workflow {} v{}", printable(name), *version));

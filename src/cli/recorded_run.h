@@ -32,8 +32,8 @@ struct WorkflowSource {
   std::string text;
 };
 WorkflowSource read_workflow(const Remote& remote, const std::string& name, std::optional<int> version);
-WorkflowSource read_workflow(const std::string& server_flag, const std::filesystem::path& folder, const std::string& name,
-                             std::optional<int> version);
+WorkflowSource read_workflow(const std::string& server_flag, const std::filesystem::path& folder,
+                             const std::string& name, std::optional<int> version);
 
 // The latest version of each, by name: {"items": [{name, version, digest}]}.
 Json list_workflows(const std::string& server_flag, const std::filesystem::path& folder);

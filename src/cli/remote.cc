@@ -35,7 +35,7 @@ std::string first_line(const std::filesystem::path& path) {
 
 struct Address {
   std::string url;
-  std::string public_key;  // of a server with TLS
+  std::string public_key;        // of a server with TLS
   bool keeps_elsewhere = false;  // in a database: what the folder holds is not what the server has
 };
 
@@ -77,9 +77,10 @@ class Transfer {
     } else if (std::string ca = environment("PAWL_CA"); !ca.empty()) {
       set(CURLOPT_CAINFO, ca.c_str());
     }
-    set(CURLOPT_WRITEFUNCTION, +[](char* data, std::size_t, std::size_t size, void* self) -> std::size_t {
-      return static_cast<Transfer*>(self)->take({data, size}) ? size : 0;
-    });
+    set(
+        CURLOPT_WRITEFUNCTION, +[](char* data, std::size_t, std::size_t size, void* self) -> std::size_t {
+          return static_cast<Transfer*>(self)->take({data, size}) ? size : 0;
+        });
     set(CURLOPT_WRITEDATA, this);
   }
   Transfer(const Transfer&) = delete;
@@ -100,17 +101,19 @@ class Transfer {
   // Called once, when the head of an answer that is not a refusal is there.
   void when_opened(std::function<void()> opened) {
     opened_ = std::move(opened);
-    set(CURLOPT_HEADERFUNCTION, +[](char* data, std::size_t, std::size_t size, void* self) -> std::size_t {
-      auto* transfer = static_cast<Transfer*>(self);
-      if (std::string_view(data, size) == "\r\n") transfer->is_open_ = transfer->status() / 100 == 2;
-      return size;
-    });
+    set(
+        CURLOPT_HEADERFUNCTION, +[](char* data, std::size_t, std::size_t size, void* self) -> std::size_t {
+          auto* transfer = static_cast<Transfer*>(self);
+          if (std::string_view(data, size) == "\r\n") transfer->is_open_ = transfer->status() / 100 == 2;
+          return size;
+        });
     set(CURLOPT_HEADERDATA, this);
   }
   bool is_open() const { return is_open_; }
 
   // The HTTP status; 0 when it was stopped.
-  long perform(const std::string& server, std::function<void(std::string_view)> receive, const std::stop_token& stop = {}) {
+  long perform(const std::string& server, std::function<void(std::string_view)> receive,
+               const std::stop_token& stop = {}) {
     receive_ = std::move(receive);
     set(CURLOPT_HTTPHEADER, headers_);
     curl_multi_add_handle(multi_, handle_);
@@ -127,14 +130,16 @@ class Transfer {
     CURLcode code = message ? message->data.result : CURLE_OK;
     // These do not go away by waiting.
     if (code == CURLE_PEER_FAILED_VERIFICATION)
-      throw Stop(exit_usage,
-                 fmt::format("the certificate of {} cannot be trusted: it is for another name, has expired, or is signed by "
-                             "nobody who is known here; PAWL_CA names a file with those to trust",
-                             server));
+      throw Stop(
+          exit_usage,
+          fmt::format("the certificate of {} cannot be trusted: it is for another name, has expired, or is signed by "
+                      "nobody who is known here; PAWL_CA names a file with those to trust",
+                      server));
     if (code == CURLE_SSL_CACERT_BADFILE)
       throw Stop(exit_usage, fmt::format("PAWL_CA: {} holds no certificates", printable(environment("PAWL_CA"))));
     if (code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_URL_MALFORMAT)
-      throw Stop(exit_usage, fmt::format("{} is not a server's address like https://pawl.example:7295", printable(server)));
+      throw Stop(exit_usage,
+                 fmt::format("{} is not a server's address like https://pawl.example:7295", printable(server)));
     if (code != CURLE_OK)
       throw Stop(exit_busy, fmt::format("{} does not answer: {}", server, curl_easy_strerror(code)));
     return status();
@@ -168,15 +173,20 @@ class Transfer {
 ExitCode exit_code_of(long status) {
   switch (status) {
     case 404:
-    case 410: return exit_not_found;
+    case 410:
+      return exit_not_found;
     case 400:
-    case 422: return exit_usage;
+    case 422:
+      return exit_usage;
     case 401:
     case 403:
-    case 409: return exit_denied;
+    case 409:
+      return exit_denied;
     case 429:
-    case 503: return exit_busy;
-    default: return exit_internal;
+    case 503:
+      return exit_busy;
+    default:
+      return exit_internal;
   }
 }
 
@@ -197,7 +207,8 @@ ExitCode exit_code_of(long status) {
 void print_decided(const Json& run, std::string_view word) {
   std::string id(run.at("id").as_string()), status(run.at("status").as_string());
   if (word.empty())
-    fmt::print("{}\n", boost::json::serialize(boost::json::object{{"run", id}, {"status", status}, {"seq", run.at("seq")}}));
+    fmt::print("{}\n",
+               boost::json::serialize(boost::json::object{{"run", id}, {"status", status}, {"seq", run.at("seq")}}));
   else
     fmt::print("{} {}; the run is {}\n", word, id, status);
 }
@@ -284,7 +295,8 @@ Json Remote::post_once(const std::string& path, const Json& body, const std::str
 
 std::string Remote::send(const char* method, const std::string& path, const std::string& body,
                          std::string_view header) const {
-  auto [status, answer] = exchange(method, path, body, header.empty() ? std::vector<std::string>{} : std::vector{std::string(header)});
+  auto [status, answer] =
+      exchange(method, path, body, header.empty() ? std::vector<std::string>{} : std::vector{std::string(header)});
   if (status >= 400) stop_with(status, answer);
   return std::move(answer);
 }

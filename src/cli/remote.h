@@ -25,8 +25,8 @@ class Remote {
  public:
   // Key: $PAWL_KEY, else admin.key in the data folder.
   static std::optional<Remote> find(const std::string& server_flag, const std::filesystem::path& folder);
-  // Only when one is named, or the folder's own server keeps its runs elsewhere: for verbs that can otherwise just as well
-  // look into the folder.
+  // Only when one is named, or the folder's own server keeps its runs elsewhere: for verbs that can otherwise just as
+  // well look into the folder.
   static std::optional<Remote> find_named(const std::string& server_flag, const std::filesystem::path& folder);
   // The same, and a Stop that says what to do when there is none.
   static Remote require(const std::string& server_flag, const std::filesystem::path& folder);
@@ -53,7 +53,7 @@ class Remote {
   Json post_once(const std::string& path, const Json& body, const std::string& idempotency_key) const;
 
   struct Listener {
-    std::function<void()> opened;  // from here on nothing is missed
+    std::function<void()> opened;                        // from here on nothing is missed
     std::function<void(std::string_view data)> message;  // one JSON text
   };
   // Until the server ends it or `stop` is requested.

@@ -45,8 +45,10 @@ ExitCode follow_on_server(const Remote& remote, const ResumeOptions& options) {
   refuse_settings_of_runs(options.progress);
   if (options.run.empty()) {
     if (!options.progress.json)
-      fmt::print("nothing to resume: {} goes on with its runs by itself\nname one to follow it, or see them all with: {} runs --watch {}\n",
-                 remote.url(), this_program(), remote.location().flags);
+      fmt::print(
+          "nothing to resume: {} goes on with its runs by itself\nname one to follow it, or see them all with: {} runs "
+          "--watch {}\n",
+          remote.url(), this_program(), remote.location().flags);
     return exit_success;
   }
   RecordedRun recorded = read_run(remote, options.run);

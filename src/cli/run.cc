@@ -44,7 +44,8 @@ struct Request {
 };
 
 // From its first event on: they come as news.
-ExitCode follow_new(Carrier& carrier, TenantId tenant, RunId id, const Workflow& workflow, const FollowOptions& options) {
+ExitCode follow_new(Carrier& carrier, TenantId tenant, RunId id, const Workflow& workflow,
+                    const FollowOptions& options) {
   Run run;
   run.workflow = &workflow;
   run.tenant = tenant;
@@ -61,7 +62,8 @@ std::string in_hex(std::string_view bytes) {
 }
 
 // What the server finds wrong with a definition, with the name that its author knows it by.
-Json publish_or_stop(const Remote& remote, const Workflow& workflow, const Request& request, const std::string& file) try {
+Json publish_or_stop(const Remote& remote, const Workflow& workflow, const Request& request,
+                     const std::string& file) try {
   return remote.put("/workflows/" + percent_encode(workflow.name.text), request.source);
 } catch (const Stop& stop) {
   std::string text = stop.what(), from = workflow.name.text + ":", out;

@@ -26,8 +26,8 @@ double parse_seconds(const std::string& text) {
   double seconds = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   if (error != std::errc() || end != text.data() + text.size() || !(seconds >= seconds_min && seconds <= seconds_max))
-    throw Stop(exit_usage, fmt::format("--watch={}: write the seconds between two looks, from {} to {}", printable(text),
-                                       seconds_min, seconds_max));
+    throw Stop(exit_usage, fmt::format("--watch={}: write the seconds between two looks, from {} to {}",
+                                       printable(text), seconds_min, seconds_max));
   return seconds;
 }
 

@@ -255,22 +255,24 @@ class Service {
                                               .kill_after = settings.restate_kill_after};
     if (!settings.stepfunctions.empty()) out.stepfunctions = stepfunctions_options(settings.stepfunctions);
     out.following = following_options();
-    out.carrier = {.interval = settings.provider_interval,
-                   .lost_after = settings.provider_lost_after,
-                   .report = [this](const std::string& what) { log_.warning(what); },
-                   .unknown_state = [this](Provider provider,
-                                           const std::string& word) { metrics_.unknown_state(to_string(provider), word); },
-                   .looked = [this](Provider provider, bool succeeded,
-                                    std::size_t runs) { metrics_.looked(to_string(provider), succeeded, runs); }};
+    out.carrier = {
+        .interval = settings.provider_interval,
+        .lost_after = settings.provider_lost_after,
+        .report = [this](const std::string& what) { log_.warning(what); },
+        .unknown_state = [this](Provider provider,
+                                const std::string& word) { metrics_.unknown_state(to_string(provider), word); },
+        .looked = [this](Provider provider, bool succeeded,
+                         std::size_t runs) { metrics_.looked(to_string(provider), succeeded, runs); }};
     return out;
   }
   static providers::StepFunctionsOptions stepfunctions_options(const std::string& setting) {
     providers::StepFunctionsOptions out{.endpoint = find_aws_endpoint(setting == "aws" ? "" : setting, "SFN"),
                                         .access = find_aws_access()};
     if (!out.access.is_complete())
-      throw Stop(exit_usage,
-                 "stepfunctions: there are no credentials for AWS: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a "
-                 "profile");
+      throw Stop(
+          exit_usage,
+          "stepfunctions: there are no credentials for AWS: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a "
+          "profile");
     return out;
   }
   static std::string without_slash(std::string url) {

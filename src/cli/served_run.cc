@@ -122,7 +122,8 @@ std::expected<void, NotTaken> ServedRun::resolve(const Run&, const Decided& deci
 }
 
 std::expected<void, NotTaken> ServedRun::answer(const Run&, const Answered& answered) {
-  return post("answer", object{{"step", answered.step.text}, {"answer", parse_json(answered.answer).value_or(nullptr)}});
+  return post("answer",
+              object{{"step", answered.step.text}, {"answer", parse_json(answered.answer).value_or(nullptr)}});
 }
 
 }  // namespace pawl

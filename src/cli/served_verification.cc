@@ -53,11 +53,12 @@ void ServedVerification::check_run(RunId id) {
     if (!fold_line(run, line, found_)) return;
     if (line.seq != shown_seq) continue;
     for (const std::string& problem : pawl::check_run(run)) report(id.str(), line.seq, problem);
-    if (canonical(run_object(run)) != canonical(shown)) report(id.str(), line.seq, "the run is not what its stream says");
+    if (canonical(run_object(run)) != canonical(shown))
+      report(id.str(), line.seq, "the run is not what its stream says");
   }
   if (shown_seq > stream.lines.size())
-    report(id.str(), shown_seq, fmt::format("the run is at an event that its stream does not have; it ends at {}",
-                                            stream.lines.size()));
+    report(id.str(), shown_seq,
+           fmt::format("the run is at an event that its stream does not have; it ends at {}", stream.lines.size()));
   counts_.approvals += run.approvals.size();
 }
 

@@ -54,7 +54,8 @@ const std::array table = std::to_array<Setting>({
      "what model calls cost, instead of the table that comes with pawl (docs/connectors.md)", true},
     {"claude", setting::Text{&S::claude}, "FILE", "the Claude Code CLI that agent.claude runs", true},
     {"sandbox", setting::Confinement{&S::sandbox}, "WORD",
-     "off: steps have a sandbox only when they demand one; auto: agents have one where it can be had; required: agents and "
+     "off: steps have a sandbox only when they demand one; auto: agents have one where it can be had; required: agents "
+     "and "
      "shell steps run in one or not at all",
      true},
     {"bwrap", setting::Text{&S::bwrap}, "FILE", "the program bubblewrap, which makes sandboxes", true},
@@ -62,12 +63,14 @@ const std::array table = std::to_array<Setting>({
      "what every sandbox can read beside the system; may be repeated", true},
     {"sandbox_writable", setting::Texts{&S::sandbox_writable}, "PATH",
      "what every sandbox can write beside its workspace; may be repeated", true},
-    {"sandbox_memory", setting::Bytes{&S::sandbox_memory, 16 * mib, 1024 * gib}, "SIZE", "memory of one sandbox at most", true},
+    {"sandbox_memory", setting::Bytes{&S::sandbox_memory, 16 * mib, 1024 * gib}, "SIZE",
+     "memory of one sandbox at most", true},
     {"sandbox_processes", setting::Count{&S::sandbox_processes, 1, 1'000'000}, "N",
      "processes and threads in one sandbox at most", true},
     {"sandbox_files", setting::Count{&S::sandbox_files, 16, 1'000'000}, "N",
      "files that a process in a sandbox can have open", true},
-    {"logs_keep", setting::Span{&S::logs_keep, 1h, 24h * 3650}, "DURATION", "how long the logs of agents are kept", true},
+    {"logs_keep", setting::Span{&S::logs_keep, 1h, 24h * 3650}, "DURATION", "how long the logs of agents are kept",
+     true},
     {"logs_max", setting::Bytes{&S::logs_max, 1 * mib, 65536 * gib}, "SIZE",
      "the logs of all agents; the oldest are deleted first", true},
     {"log_max", setting::Bytes{&S::log_max, 64 * kib, 64 * gib}, "SIZE",
@@ -90,7 +93,8 @@ const std::array table = std::to_array<Setting>({
     {"write_timeout", setting::Span{&S::write_timeout, 10ms, 1h}, "DURATION",
      "for a client to take anything of an answer"},
     {"signing_key", setting::Text{&S::signing_key}, "FILE",
-     "what signs checkpoints and bundles; every server of an installation has the same [signing-key.json in the data folder]"},
+     "what signs checkpoints and bundles; every server of an installation has the same [signing-key.json in the data "
+     "folder]"},
     {"checkpoint_interval", setting::Span{&S::checkpoint_interval, 10ms, 24h}, "DURATION",
      "what has changed is covered by a signed checkpoint at most this often"},
     {"bundles", setting::Bundles{&S::bundles}, "WORD",
@@ -277,8 +281,10 @@ class Settings {
     out_.file = find_file();
     if (!out_.file.empty()) read_file();
     for (const Setting& setting : table)
-      if (setting.for_runs || setting.name == "data" || !sources_.for_runs) take(setting);
-      else out_.from.push_back("default");
+      if (setting.for_runs || setting.name == "data" || !sources_.for_runs)
+        take(setting);
+      else
+        out_.from.push_back("default");
     out_.folder = out_.values.data.empty() ? data_folder("") : fs::path(out_.values.data);
     check_together();
     if (problems_.empty()) return std::move(out_);
@@ -380,7 +386,8 @@ class Settings {
         problems_.push_back(fmt::format("{}: {}", by("http_allow"), allow.error()));
     auto check_url = [&](const char* name, const std::string& url) {
       if (!url.empty() && !providers::is_base_url(url))
-        problems_.push_back(fmt::format("{} must be an address like http://127.0.0.1:8080, not {}", by(name), quote(url)));
+        problems_.push_back(
+            fmt::format("{} must be an address like http://127.0.0.1:8080, not {}", by(name), quote(url)));
     };
     check_url("restate", values.restate);
     check_url("restate_admin", values.restate_admin);

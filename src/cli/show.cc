@@ -10,8 +10,8 @@
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "core/decide.h"
-#include "engine/clock.h"
 #include "core/run_object.h"
+#include "engine/clock.h"
 
 namespace pawl {
 namespace {
@@ -112,7 +112,8 @@ class Page {
     if (foreign.next_retry_at.ms != 0) fact("next retry", print_time(foreign.next_retry_at));
     if (!foreign.last_failure.empty()) fact("failure", printable(foreign.last_failure));
     for (const Foreign::Bound& bound : foreign.bound)
-      if (!bound.problem.empty()) fact("not told", fmt::format("{}: {}", bound.approval.str(), printable(bound.problem)));
+      if (!bound.problem.empty())
+        fact("not told", fmt::format("{}: {}", bound.approval.str(), printable(bound.problem)));
   }
   void approval(const Run& run, const Approval& approval) {
     if (approval.status == ApprovalStatus::requested && !run.foreign) return;  // stands at its step

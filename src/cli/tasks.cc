@@ -197,7 +197,8 @@ ExitCode manage_tasks(const TaskOptions& options) {
       return exit_success;
     }
     case logs:
-      return print_logs({.data = options.data, .server = options.server, .task = options.task, .follow = options.follow});
+      return print_logs(
+          {.data = options.data, .server = options.server, .task = options.task, .follow = options.follow});
     case delete_: {
       Json task = remote.remove("/tasks/" + remote.find_task(options.task));
       if (options.json)

@@ -158,7 +158,8 @@ std::string nearest(std::string_view word, const std::vector<std::string>& known
       }
     }
     // Letters in the wrong order are one slip.
-    std::size_t distance = std::ranges::is_permutation(word, candidate) ? std::min<std::size_t>(row.back(), 1) : row.back();
+    std::size_t distance =
+        std::ranges::is_permutation(word, candidate) ? std::min<std::size_t>(row.back(), 1) : row.back();
     if (distance < best_distance) {
       best_distance = distance;
       best = candidate;

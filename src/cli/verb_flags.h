@@ -27,7 +27,8 @@ void add_action(CLI::App& verb, Enum& what, const std::string& help) {
 template <class Options>
 void add_place(CLI::App& verb, Options& options) {
   auto last = CLI::MultiOptionPolicy::TakeLast;
-  verb.add_option("--data", options.data, "the data folder [$PAWL_DATA, else $XDG_DATA_HOME/pawl, else ~/.local/share/pawl]")
+  verb.add_option("--data", options.data,
+                  "the data folder [$PAWL_DATA, else $XDG_DATA_HOME/pawl, else ~/.local/share/pawl]")
       ->multi_option_policy(last)
       ->type_name("DIR");
   verb.add_option("--server", options.server, "a server's URL [$PAWL_SERVER, else the one that serves the data folder]")

@@ -130,7 +130,7 @@ struct LogsOptions {
   std::string task;  // instead of it
   std::string step;
   LogStream stream = LogStream::stdout_;
-  std::optional<int> attempt;          // absent = the last
+  std::optional<int> attempt;         // absent = the last
   std::optional<std::uint64_t> tail;  // bytes
   bool follow = false;
 };
@@ -346,7 +346,8 @@ ExitCode measure(const BenchOptions& options);
 
 enum class Shell { bash, zsh, fish };
 template <>
-inline constexpr std::array enum_names<Shell>{std::string_view("bash"), std::string_view("zsh"), std::string_view("fish")};
+inline constexpr std::array enum_names<Shell>{std::string_view("bash"), std::string_view("zsh"),
+                                              std::string_view("fish")};
 
 struct CompletionOptions {
   Shell shell = Shell::bash;
@@ -370,8 +371,8 @@ struct TaskOptions {
   std::string data;
   std::string server;
   bool json = false;
-  std::string task;  // or, for add, its title
-  std::string text;  // a prompt, an answer, a comment, a reason
+  std::string task;   // or, for add, its title
+  std::string text;   // a prompt, an answer, a comment, a reason
   std::string value;  // an answer that is not text: JSON
   // add
   std::string workflow;

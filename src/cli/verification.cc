@@ -79,7 +79,8 @@ VerifyCounts Verification::check() {
     counts_.checkpoints += audit.checkpoints();
   }
   for (const SignedCheckpoint& held : held_)
-    if (!audits_.contains(held.tenant)) report(held.tenant.str(), 0, "a checkpoint is held of this tenant, which is not here");
+    if (!audits_.contains(held.tenant))
+      report(held.tenant.str(), 0, "a checkpoint is held of this tenant, which is not here");
   return counts_;
 }
 

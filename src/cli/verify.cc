@@ -1,11 +1,10 @@
 // pawl verify: is everything in this folder what the journal says, and does the journal hold together?
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iterator>
-
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <fstream>
+#include <iterator>
 
 #include "cli/describe.h"
 #include "cli/served_verification.h"
@@ -99,8 +98,9 @@ class Report {
       Line line(clean ? Ink::green : Ink::red, clean ? "good" : print_count(problems_, "problem"));
       line.add(fmt::format(": {}", printable(file)));
       if (!seen.run.empty())
-        line.add(fmt::format(", {} {}, {} events ({} of them redacted), checkpoint {}, signed by {}", printable(seen.run),
-                             seen.status, seen.events, seen.redacted, seen.checkpoint, printable(seen.key)));
+        line.add(fmt::format(", {} {}, {} events ({} of them redacted), checkpoint {}, signed by {}",
+                             printable(seen.run), seen.status, seen.events, seen.redacted, seen.checkpoint,
+                             printable(seen.key)));
       fmt::print("{}\n", line.print(traits_.look));
     }
     return clean ? exit_success : exit_ended_badly;

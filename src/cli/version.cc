@@ -50,12 +50,12 @@ ExitCode print_version(const VersionOptions& options) {
   boost::json::object made_of;
   for (const Library& library : libraries()) made_of[library.name] = library.version;
   std::string_view revision = PAWL_REVISION;
-  fmt::print("{}\n", boost::json::serialize(boost::json::object{
-                         {"version", PAWL_VERSION},
-                         {"revision", revision.empty() ? Json(nullptr) : Json(revision)},
-                         {"event_format", event_format_version},
-                         {"schema_version", sqlite::schema_version},
-                         {"libraries", std::move(made_of)}}));
+  fmt::print("{}\n",
+             boost::json::serialize(boost::json::object{{"version", PAWL_VERSION},
+                                                        {"revision", revision.empty() ? Json(nullptr) : Json(revision)},
+                                                        {"event_format", event_format_version},
+                                                        {"schema_version", sqlite::schema_version},
+                                                        {"libraries", std::move(made_of)}}));
   return exit_success;
 }
 

@@ -230,7 +230,8 @@ class Worker {
         Duration pause = heartbeat_every;
         for (const Held* held : held_) pause = std::min(pause, std::max(held->term / 3, heartbeat_least));
         // One with a short lease may come while this waits.
-        bool has_more = newly_held_.wait_until(lock, stop, last + pause, [&, seen = times_held_] { return times_held_ != seen; });
+        bool has_more =
+            newly_held_.wait_until(lock, stop, last + pause, [&, seen = times_held_] { return times_held_ != seen; });
         if (has_more && std::chrono::steady_clock::now() < last + pause) continue;
         last = std::chrono::steady_clock::now();
         for (const Held* held : held_) items.push_back(names_of(*held));

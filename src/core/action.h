@@ -15,15 +15,15 @@
 
 namespace pawl {
 
-inline constexpr std::size_t action_name_chars_max = 128;   // connector, operation
+inline constexpr std::size_t action_name_chars_max = 128;  // connector, operation
 inline constexpr std::size_t action_target_chars_max = 2048;
 inline constexpr std::size_t action_key_chars_max = 512;
 inline constexpr std::size_t action_fields_bytes_max = std::size_t{1} << 20;  // as canonical text
 
 struct Action {
-  std::string connector;  // "servicenow"
-  std::string operation;  // "incident.update"
-  std::string target;     // "acme/incident/8a5055c9c61122780043563ef53438e3"
+  std::string connector;   // "servicenow"
+  std::string operation;   // "incident.update"
+  std::string target;      // "acme/incident/8a5055c9c61122780043563ef53438e3"
   JsonText fields = "{}";  // what is to be written: the canonical text of an object
   Tier risk = Tier::low;
   std::string idempotency_key;
@@ -33,7 +33,8 @@ struct Action {
 
 // The canonical text of the whole action, {"connector":...,"fields":{...},...}: what is journaled and hashed.
 JsonText print_action(const Action& action);
-// Of an object that has these members and no others; `risk` may be missing and is then low. The reason names the member.
+// Of an object that has these members and no others; `risk` may be missing and is then low. The reason names the
+// member.
 std::expected<Action, std::string> read_action(const Json& value);
 // Whether it keeps the limits above; the reason names the member.
 std::expected<void, std::string> check_action(const Action& action);
@@ -69,9 +70,9 @@ inline Grounds grounds_of(const Verdict& verdict) { return {verdict.policy_versi
 // An action as a worker proposes it, with what its connector knows about it.
 struct Proposal {
   Action action;
-  Hash digest;              // of the action
-  bool idempotent = false;  // may be called again under the same key: the other side does it once
-  JsonText before;          // what would be overwritten; empty when nobody looked
+  Hash digest;                        // of the action
+  bool idempotent = false;            // may be called again under the same key: the other side does it once
+  JsonText before;                    // what would be overwritten; empty when nobody looked
   std::optional<ReceiptId> reverses;  // the effect that this one undoes
 
   friend bool operator==(const Proposal&, const Proposal&) = default;

@@ -9,9 +9,9 @@ enum class ApprovalStatus { requested, approved, rejected, expired, canceled };
 enum class ApprovalTrigger { approve, reject, expire, cancel };
 
 template <>
-inline constexpr std::array enum_names<ApprovalStatus>{
-    std::string_view("requested"), std::string_view("approved"), std::string_view("rejected"),
-    std::string_view("expired"), std::string_view("canceled")};
+inline constexpr std::array enum_names<ApprovalStatus>{std::string_view("requested"), std::string_view("approved"),
+                                                       std::string_view("rejected"), std::string_view("expired"),
+                                                       std::string_view("canceled")};
 
 template <>
 inline constexpr std::array enum_names<ApprovalTrigger>{std::string_view("approve"), std::string_view("reject"),

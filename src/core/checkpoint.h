@@ -1,5 +1,5 @@
-// What a tenant's journal says about itself, signed: checkpoints over the heads of its streams, the keys that sign them,
-// and which bundles were handed to the artifact store. src/evidence makes and checks them; here are their words.
+// What a tenant's journal says about itself, signed: checkpoints over the heads of its streams, the keys that sign
+// them, and which bundles were handed to the artifact store. src/evidence makes and checks them; here are their words.
 //
 // The heads form a log that only grows: an entry names a stream, its last event and the chain's hash after it. A
 // checkpoint adds the entries of all streams that went on since the one before, and signs the Merkle root of the whole

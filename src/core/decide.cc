@@ -246,7 +246,8 @@ Decision decide_command(const Run& run, const ReportRun& command, Instant now, D
   if (run.provider == Provider::native)
     return refuse(RefusalCode::not_external, "this run is carried by pawl itself; nobody else may report its status");
   if (is_foreign(run.provider))
-    return refuse(RefusalCode::not_external, "pawl looks at this run itself, at " + std::string(to_string(run.provider)) +
+    return refuse(RefusalCode::not_external, "pawl looks at this run itself, at " +
+                                                 std::string(to_string(run.provider)) +
                                                  "; nobody else may report its status");
   Draft draft(run, now);
   bool needs_diagnostic = command.trigger == RunTrigger::fail || command.trigger == RunTrigger::deny ||

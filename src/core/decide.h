@@ -21,13 +21,13 @@ enum class RefusalCode {
   already_resolved,    // that approval was decided otherwise
   ambiguous_approval,  // several are open: name one
   unknown_approval,
-  self_approval,       // two_person: the one who asked cannot decide
-  run_ended,           // the run is terminal
-  run_not_ended,       // only an ended run can be retried
-  invalid_transition,  // an implementation reported what contract v1 does not have
-  not_external,        // only external runs take reports
-  provider_unset,      // this server cannot reach who should carry the run
-  not_found,           // no such run, workflow or tenant here
+  self_approval,         // two_person: the one who asked cannot decide
+  run_ended,             // the run is terminal
+  run_not_ended,         // only an ended run can be retried
+  invalid_transition,    // an implementation reported what contract v1 does not have
+  not_external,          // only external runs take reports
+  provider_unset,        // this server cannot reach who should carry the run
+  not_found,             // no such run, workflow or tenant here
   idempotency_conflict,  // that idempotency key belongs to another request, or another action
   not_a_person,          // two_person: a key that is nobody's cannot decide
   unknown_receipt,
@@ -49,13 +49,13 @@ inline constexpr std::array enum_names<RefusalCode>{
     std::string_view("AMBIGUOUS_APPROVAL"), std::string_view("UNKNOWN_APPROVAL"),
     std::string_view("SELF_APPROVAL"),      std::string_view("RUN_ENDED"),
     std::string_view("RUN_NOT_ENDED"),      std::string_view("INVALID_STATE_TRANSITION"),
-    std::string_view("NOT_EXTERNAL"),       std::string_view("PROVIDER_NOT_CONFIGURED"), std::string_view("NOT_FOUND"),
-    std::string_view("IDEMPOTENCY_KEY_REUSED"), std::string_view("NOT_A_PERSON"),
-    std::string_view("UNKNOWN_RECEIPT"),    std::string_view("OUTCOME_MISSING"),
-    std::string_view("EFFECT_IN_PROGRESS"), std::string_view("EFFECT_IN_DOUBT"),
-    std::string_view("POLICY_CHANGED"),     std::string_view("NOT_REVERSIBLE"),
-    std::string_view("INVALID_TASK_TRANSITION"), std::string_view("TASK_ACTIVE"),
-    std::string_view("TASK_CYCLE"),
+    std::string_view("NOT_EXTERNAL"),       std::string_view("PROVIDER_NOT_CONFIGURED"),
+    std::string_view("NOT_FOUND"),          std::string_view("IDEMPOTENCY_KEY_REUSED"),
+    std::string_view("NOT_A_PERSON"),       std::string_view("UNKNOWN_RECEIPT"),
+    std::string_view("OUTCOME_MISSING"),    std::string_view("EFFECT_IN_PROGRESS"),
+    std::string_view("EFFECT_IN_DOUBT"),    std::string_view("POLICY_CHANGED"),
+    std::string_view("NOT_REVERSIBLE"),     std::string_view("INVALID_TASK_TRANSITION"),
+    std::string_view("TASK_ACTIVE"),        std::string_view("TASK_CYCLE"),
     std::string_view("INVALID_REQUEST")};
 
 struct Refusal {

@@ -38,8 +38,7 @@ void ask_about(Draft& draft, StepIndex step, const Receipt& receipt) {
       {"text", "Did this happen? " + action.connector + " " + action.operation + " on " + action.target +
                    " was begun and its worker was lost before it could say. Look there, then answer "
                    "{\"happened\": true} or {\"happened\": false}."}};
-  draft.move_step(step, StepTrigger::ask,
-                  StepAsked{draft.run().definition(step).id, canonical(question), receipt.id});
+  draft.move_step(step, StepTrigger::ask, StepAsked{draft.run().definition(step).id, canonical(question), receipt.id});
   settle(draft);
 }
 
@@ -49,7 +48,8 @@ const Approval* approval_of(const Run& run, const ProposeAction& command) {
     bool same_step = approval.step == command.step || planted(Bug::borrow_approval);
     if (!approval.proposal || !same_step || approval.status != ApprovalStatus::approved) continue;
     bool same_digest = approval.proposal->digest == command.proposal->digest || planted(Bug::skip_digest);
-    bool same_policy = approval.grounds.policy_version == command.verdict.policy_version || planted(Bug::skip_policy_version);
+    bool same_policy =
+        approval.grounds.policy_version == command.verdict.policy_version || planted(Bug::skip_policy_version);
     if (same_digest && same_policy) return &approval;
   }
   return nullptr;
@@ -69,7 +69,8 @@ bool is_over_cap(const Run& run, const ProposeAction& command) {
   int effects = 1;  // this one, and the step's others
   for (const std::string_view key : effect_keys(run, command.step))
     if (key != command.proposal->action.idempotency_key) ++effects;
-  return run.writes - writes_of(run, command.step) + std::max(effects, writes_of(run, command.step)) > *command.writes_max;
+  return run.writes - writes_of(run, command.step) + std::max(effects, writes_of(run, command.step)) >
+         *command.writes_max;
 }
 
 // What the policy says, once nothing that happened before answers for the action. `doubted` is to be called again.
@@ -94,8 +95,10 @@ Decision judge(Draft draft, const ProposeAction& command, const Receipt* doubted
   }
   switch (command.verdict.effect) {
     case Effect::deny:
-      if (planted(Bug::allow_denied)) allow({});
-      else deny(draft, command, "POLICY_DENIED", grounds_of(command.verdict));
+      if (planted(Bug::allow_denied))
+        allow({});
+      else
+        deny(draft, command, "POLICY_DENIED", grounds_of(command.verdict));
       break;
     case Effect::allow:
       allow({});
@@ -132,9 +135,9 @@ Decision meet_holder(Draft draft, const ProposeAction& command) {
   if (receipt.proposal->digest != command.proposal->digest)
     return std::move(draft).refused(RefusalCode::idempotency_conflict, key_reused(*command.proposal, where).message);
   if (receipt.status != ReceiptStatus::succeeded)
-    return std::move(draft).refused(RefusalCode::effect_in_progress,
-                                    "the same action is " + std::string(to_string(receipt.status)) + " in " + where +
-                                        "; propose it again later");
+    return std::move(draft).refused(
+        RefusalCode::effect_in_progress,
+        "the same action is " + std::string(to_string(receipt.status)) + " in " + where + "; propose it again later");
   draft.emit(ActionFound{draft.run().definition(command.step).id, command.proposal, receipt.id, run});
   return std::move(draft).done();
 }
@@ -153,7 +156,8 @@ Decision decide_command(const Run& run, const ProposeAction& command, Instant no
   if (!earlier && is_anothers_key(run, key))
     return refuse(RefusalCode::idempotency_conflict,
                   "an idempotency key that begins with a run's id is that run's own; this is another run");
-  if (!earlier) return command.holder ? meet_holder(std::move(draft), command) : judge(std::move(draft), command, nullptr);
+  if (!earlier)
+    return command.holder ? meet_holder(std::move(draft), command) : judge(std::move(draft), command, nullptr);
   if (earlier->proposal->digest != command.proposal->digest)
     return {{}, key_reused(*command.proposal, earlier->id.str() + " of this run")};
   if (earlier->status == ReceiptStatus::succeeded) {
@@ -162,11 +166,13 @@ Decision decide_command(const Run& run, const ProposeAction& command, Instant no
     return std::move(draft).done();
   }
   bool is_own = earlier->step == command.step || planted(Bug::share_open_call);
-  if (is_own && has_open_call(run, *earlier)) return std::move(draft).done();  // the same worker asks again: the same answer
+  if (is_own && has_open_call(run, *earlier))
+    return std::move(draft).done();  // the same worker asks again: the same answer
   // Two steps may share a key. Whoever began has it to end, or to settle, for as long as it can.
   if (earlier->status == ReceiptStatus::intended || (!is_own && !is_terminal(run.steps[earlier->step].status)))
-    return {{}, Refusal{RefusalCode::effect_in_progress, "step " + run.definition(earlier->step).id.text +
-                                                             " of this run is at it; propose it again later"}};
+    return {{},
+            Refusal{RefusalCode::effect_in_progress,
+                    "step " + run.definition(earlier->step).id.text + " of this run is at it; propose it again later"}};
   if (command.happened) {
     draft.emit(ReceiptMoved{.receipt = earlier->id,
                             .trigger = *command.happened ? ReceiptTrigger::succeed : ReceiptTrigger::fail,
@@ -179,8 +185,9 @@ Decision decide_command(const Run& run, const ProposeAction& command, Instant no
   if (command.can_look && !command.happened)
     return std::move(draft).refused(RefusalCode::effect_in_doubt, "look whether it happened, and propose again");
   ask_about(draft, command.step, *earlier);
-  return std::move(draft).refused(RefusalCode::effect_in_doubt,
-                                  "nobody knows whether this happened, and it cannot be repeated safely: a person is asked");
+  return std::move(draft).refused(
+      RefusalCode::effect_in_doubt,
+      "nobody knows whether this happened, and it cannot be repeated safely: a person is asked");
 }
 
 Decision decide_command(const Run& run, const RecordOutcome& command, Instant now, Draws) {
@@ -193,8 +200,8 @@ Decision decide_command(const Run& run, const RecordOutcome& command, Instant no
   if (receipt->status == wanted || (command.succeeded && receipt->status == ReceiptStatus::reversed)) return {};
   if (!has_open_call(run, *receipt))
     return refuse(RefusalCode::already_resolved, "the receipt is " + std::string(to_string(receipt->status)));
-  // That a repeat had no effect says nothing of the call before it: the doubt stays until a repeat succeeds, or somebody
-  // looks.
+  // That a repeat had no effect says nothing of the call before it: the doubt stays until a repeat succeeds, or
+  // somebody looks.
   bool is_repeat = receipt->status == ReceiptStatus::in_doubt;
   if (!command.succeeded && is_repeat && !planted(Bug::believe_failed_repeat)) return {};
   Draft draft(run, now);
@@ -211,10 +218,11 @@ Decision decide_command(const Run& run, const RecordOutcome& command, Instant no
 std::optional<Refusal> outcome_problem(const Run& run, StepIndex step) {
   for (const Receipt& receipt : run.receipts)
     if (receipt.step == step && has_open_call(run, receipt) && !planted(Bug::complete_without_outcome))
-      return Refusal{RefusalCode::outcome_missing,
-                     receipt.status == ReceiptStatus::intended
-                         ? "record what became of " + receipt.id.str() + " first"
-                         : receipt.id.str() + " is in doubt until its repeat succeeds: report that, or fail the attempt"};
+      return Refusal{
+          RefusalCode::outcome_missing,
+          receipt.status == ReceiptStatus::intended
+              ? "record what became of " + receipt.id.str() + " first"
+              : receipt.id.str() + " is in doubt until its repeat succeeds: report that, or fail the attempt"};
   return std::nullopt;
 }
 
@@ -242,9 +250,10 @@ Decision decide_command(const Run& run, const SettleReceipt& command, Instant no
   bool answered = false;
   for (StepIndex i = 0; i < draft.size(); ++i) {
     if (draft.step(i) != StepStatus::waiting_input || run.steps[i].doubt != receipt->id) continue;
-    draft.move_step(i, StepTrigger::answer,
-                    StepAnswered{run.definition(i).id,
-                                 command.happened ? R"({"happened":true})" : R"({"happened":false})", command.by, false});
+    draft.move_step(
+        i, StepTrigger::answer,
+        StepAnswered{run.definition(i).id, command.happened ? R"({"happened":true})" : R"({"happened":false})",
+                     command.by, false});
     answered = true;
   }
   if (answered) settle(draft);

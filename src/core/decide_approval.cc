@@ -12,14 +12,13 @@ std::expected<const Approval*, Refusal> meant_approval(const Run& run, const Res
     bool named = command.approval && !(planted(Bug::reuse_decision) && approval.status == ApprovalStatus::requested);
     if (named ? approval.id != *command.approval : approval.status != ApprovalStatus::requested) continue;
     if (only)
-      return std::unexpected(Refusal{RefusalCode::ambiguous_approval,
-                                     "several approvals are open: name one (" + only->id.str() + ", " +
-                                         approval.id.str() + ", ...)"});
+      return std::unexpected(
+          Refusal{RefusalCode::ambiguous_approval,
+                  "several approvals are open: name one (" + only->id.str() + ", " + approval.id.str() + ", ...)"});
     only = &approval;
   }
   if (only) return only;
-  if (command.approval)
-    return std::unexpected(Refusal{RefusalCode::unknown_approval, "this run has no such approval"});
+  if (command.approval) return std::unexpected(Refusal{RefusalCode::unknown_approval, "this run has no such approval"});
   if (latest) return latest;  // repeats are recognised by the caller
   return std::unexpected(Refusal{RefusalCode::nothing_waiting, "nothing waits for an approval in this run"});
 }
@@ -34,9 +33,9 @@ void deny_approval(Draft& draft, const Approval& approval, ApprovalTrigger trigg
   bool expired = trigger == ApprovalTrigger::expire;
   std::string message = expired ? "nobody decided before " + print_time(approval.expires_at)
                                 : "rejected by " + by.text + (reason.empty() ? "" : ": " + reason);
-  auto diagnostic = diagnostic_of_step(
-      draft, approval.step,
-      diagnose(expired ? "APPROVAL_EXPIRED" : "APPROVAL_REJECTED", std::move(message), draft.now()));
+  auto diagnostic =
+      diagnostic_of_step(draft, approval.step,
+                         diagnose(expired ? "APPROVAL_EXPIRED" : "APPROVAL_REJECTED", std::move(message), draft.now()));
   draft.move_step(approval.step, StepTrigger::refuse,
                   StepFailed{draft.run().definition(approval.step).id, StepTrigger::refuse, diagnostic, {}, {}});
   fail_run_for(draft, approval.step, diagnostic);
@@ -61,9 +60,9 @@ std::optional<Refusal> two_person_problem(const Run& run, const ResolveApproval&
   if (has_asked && !planted(Bug::approve_own_request))
     return Refusal{RefusalCode::self_approval, "two people other than the one who asked must decide this"};
   if (!command.is_person && !planted(Bug::count_key_as_person))
-    return Refusal{RefusalCode::not_a_person,
-                   command.by.text + " is not a person of this tenant, and two people must decide this; "
-                                     "an admin can say whose key it is: pawl people set NAME --key KEY"};
+    return Refusal{RefusalCode::not_a_person, command.by.text +
+                                                  " is not a person of this tenant, and two people must decide this; "
+                                                  "an admin can say whose key it is: pawl people set NAME --key KEY"};
   return std::nullopt;
 }
 

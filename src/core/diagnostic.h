@@ -17,11 +17,11 @@ enum class Category { policy, validation, dependency, timeout, internal, state, 
 enum class Severity { info, low, medium, high, critical };
 
 template <>
-inline constexpr std::array enum_names<Category>{
-    std::string_view("policy"),   std::string_view("validation"), std::string_view("dependency"),
-    std::string_view("timeout"),  std::string_view("internal"),   std::string_view("state"),
-    std::string_view("approval"), std::string_view("budget"),     std::string_view("auth"),
-    std::string_view("rate_limit")};
+inline constexpr std::array enum_names<Category>{std::string_view("policy"),     std::string_view("validation"),
+                                                 std::string_view("dependency"), std::string_view("timeout"),
+                                                 std::string_view("internal"),   std::string_view("state"),
+                                                 std::string_view("approval"),   std::string_view("budget"),
+                                                 std::string_view("auth"),       std::string_view("rate_limit")};
 
 template <>
 inline constexpr std::array enum_names<Severity>{std::string_view("info"), std::string_view("low"),
@@ -70,15 +70,16 @@ inline constexpr std::array error_codes{
               "a path in ${{ }} leads to nothing in this run", "correct the expression and start a new run"},
     ErrorCode{"SECRET_UNAVAILABLE", Category::dependency, false, Severity::high,
               "a secret that the step names is not to be had", "put it where the message says that it was looked for"},
-    ErrorCode{"LEASE_EXPIRED", Category::dependency, true, Severity::medium,
-              "the worker died, stalled, or was cut off", "check the worker; raise the step's lease if it needs longer"},
+    ErrorCode{"LEASE_EXPIRED", Category::dependency, true, Severity::medium, "the worker died, stalled, or was cut off",
+              "check the worker; raise the step's lease if it needs longer"},
     ErrorCode{"RUN_TIMEOUT", Category::timeout, true, Severity::high, "the run passed its deadline",
               "raise the workflow's timeout, or retry as a new run"},
     ErrorCode{"BUDGET_EXCEEDED", Category::budget, false, Severity::high, "the recorded cost passed budget_usd",
               "raise budget_usd, or make the steps cheaper"},
     ErrorCode{"WRITE_CAP_EXCEEDED", Category::policy, false, Severity::high,
               "the run asked for more writes than max_writes_per_run", "raise the cap, or split the run"},
-    ErrorCode{"POLICY_DENIED", Category::policy, false, Severity::high, "the tenant's policy does not allow this action",
+    ErrorCode{"POLICY_DENIED", Category::policy, false, Severity::high,
+              "the tenant's policy does not allow this action",
               "read the rule that is named; change the action, or the policy: pawl policy show"},
     ErrorCode{"ACTION_CHANGED", Category::policy, false, Severity::critical,
               "after people approved one action the worker proposed another under its key",
@@ -103,9 +104,11 @@ inline constexpr std::array error_codes{
               "a task that this one depends on failed, was cancelled, or is gone",
               "see to the task that is named; then run this one again"},
     ErrorCode{"TASK_NOT_STARTED", Category::validation, true, Severity::medium,
-              "the run that should carry the task out cannot be made", "publish the workflow that is named; then run the task again"},
+              "the run that should carry the task out cannot be made",
+              "publish the workflow that is named; then run the task again"},
     ErrorCode{"PROVIDER_REFUSED", Category::validation, false, Severity::high,
-              "the engine that should carry the run does not take it", "read the message; correct the workflow's target"},
+              "the engine that should carry the run does not take it",
+              "read the message; correct the workflow's target"},
     ErrorCode{"PROVIDER_RUN_FAILED", Category::dependency, false, Severity::medium,
               "the workflow failed in the engine that carries it", "read the message, and look at it there"},
     ErrorCode{"PROVIDER_RUN_LOST", Category::dependency, false, Severity::high,
@@ -131,8 +134,8 @@ struct Diagnostic {
   bool retryable = false;
   Severity severity = Severity::medium;
 
-  StepId step;         // empty when the run as a whole is meant
-  int attempt = 0;     // 0 likewise
+  StepId step;      // empty when the run as a whole is meant
+  int attempt = 0;  // 0 likewise
   Instant occurred_at;
   // What led to this one: a run's diagnostic names its step's. Depth at most diagnostic_depth_max.
   std::shared_ptr<const Diagnostic> cause;

@@ -43,7 +43,9 @@ class Draft {
     if (is_foreign(run_.provider) && is_terminal(*to) && moved.by != carrier_of(run_)) moved.tells = run_.provider;
     emit(std::move(moved));
   }
-  void move_run(RunTrigger trigger) { move_run(RunMoved{.trigger = trigger, .by = {}, .reason = {}, .diagnostic = {}}); }
+  void move_run(RunTrigger trigger) {
+    move_run(RunMoved{.trigger = trigger, .by = {}, .reason = {}, .diagnostic = {}});
+  }
 
   // Every step event passes here, so the overlay cannot drift from the table.
   void move_step(StepIndex index, StepTrigger trigger, RunPayload payload) {

@@ -229,9 +229,9 @@ RunPayload read_payload(const ObjectReader& in) {
     return RunMoved{*trigger, Actor{in.text_or_empty("by")}, in.text_or_empty("reason"), in.diagnostic("diagnostic"),
                     in.optional_word<Provider>("tells")};
   if (auto trigger = trigger_named<ApprovalTrigger>(approval_event_names, type))
-    return ApprovalMoved{in.id<ApprovalId>("approval"), *trigger, Actor{in.text_or_empty("by")},
-                         in.text_or_empty("reason"), Actor{in.text_or_empty("via")},
-                         in.optional_word<Provider>("tells")};
+    return ApprovalMoved{in.id<ApprovalId>("approval"),  *trigger,
+                         Actor{in.text_or_empty("by")},  in.text_or_empty("reason"),
+                         Actor{in.text_or_empty("via")}, in.optional_word<Provider>("tells")};
   if (auto trigger = trigger_named<ReceiptTrigger>(receipt_event_names, type)) return read_receipt(in, *trigger);
   if (auto trigger = trigger_named<TaskTrigger>(task_event_names, type)) return read_task(in, *trigger);
   if (type == "run.observed") return read_observed(in);

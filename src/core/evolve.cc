@@ -300,7 +300,8 @@ class Fold {
   Checked operator()(const ApprovalTold& event) {
     if (!run_.foreign) return wrong("somebody was told of an approval who does not carry the run");
     const Approval* approval = find(event.approval);
-    if (!approval || !is_terminal(approval->status)) return wrong("somebody was told of an approval that is not decided");
+    if (!approval || !is_terminal(approval->status))
+      return wrong("somebody was told of an approval that is not decided");
     bool found = false;
     change_foreign([&](Foreign& foreign) {
       for (Foreign::Bound& each : foreign.bound) {

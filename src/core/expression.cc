@@ -463,8 +463,8 @@ bool names_secret(const Json& value) {
   if (const auto* text = value.if_string()) {
     const auto found = find_expressions(*text);
     return found && std::ranges::any_of(*found, [](const PlacedExpression& placed) {
-      return placed.expression.root == Expression::Root::secret;
-    });
+             return placed.expression.root == Expression::Root::secret;
+           });
   }
   if (const auto* array = value.if_array()) return std::ranges::any_of(*array, names_secret);
   if (const auto* object = value.if_object())

@@ -10,9 +10,9 @@
 // `run` knows id, workflow, version, workspace, created_at and attempt. A text that is one whole expression keeps the
 // value's type; inside other text a value is inserted as text (strings bare, everything else as JSON).
 //
-// `secrets` is another matter: no run knows a secret, so what is rendered for a step keeps such an expression as it stands.
-// It is then still a template, in which text that only looks like an expression is escaped: whatever came out of an input
-// or an output says itself and can never name a secret. Whoever carries the step out fills the values in.
+// `secrets` is another matter: no run knows a secret, so what is rendered for a step keeps such an expression as it
+// stands. It is then still a template, in which text that only looks like an expression is escaped: whatever came out
+// of an input or an output says itself and can never name a secret. Whoever carries the step out fills the values in.
 #pragma once
 
 #include <expected>

@@ -41,12 +41,24 @@ struct Id {
   friend constexpr auto operator<=>(const Id&, const Id&) = default;
 };
 
-struct TenantTag { static constexpr std::string_view prefix = "ten"; };
-struct RunTag { static constexpr std::string_view prefix = "run"; };
-struct ApprovalTag { static constexpr std::string_view prefix = "apr"; };
-struct ReceiptTag { static constexpr std::string_view prefix = "rcp"; };
-struct TaskTag { static constexpr std::string_view prefix = "task"; };
-struct KeyTag { static constexpr std::string_view prefix = "key"; };
+struct TenantTag {
+  static constexpr std::string_view prefix = "ten";
+};
+struct RunTag {
+  static constexpr std::string_view prefix = "run";
+};
+struct ApprovalTag {
+  static constexpr std::string_view prefix = "apr";
+};
+struct ReceiptTag {
+  static constexpr std::string_view prefix = "rcp";
+};
+struct TaskTag {
+  static constexpr std::string_view prefix = "task";
+};
+struct KeyTag {
+  static constexpr std::string_view prefix = "key";
+};
 
 using TenantId = Id<TenantTag>;
 using RunId = Id<RunTag>;

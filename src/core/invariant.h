@@ -8,8 +8,7 @@ namespace pawl {
 
 [[noreturn]] void invariant_failed(std::string_view what, std::source_location where);
 
-inline void invariant(bool holds, std::string_view what,
-                      std::source_location where = std::source_location::current()) {
+inline void invariant(bool holds, std::string_view what, std::source_location where = std::source_location::current()) {
   if (!holds) [[unlikely]]
     invariant_failed(what, where);
 }

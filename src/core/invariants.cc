@@ -81,7 +81,8 @@ class RunCheck {
     expect(!ended_there || is_terminal(run_.status), "it has ended where it is carried, and not here");
     expect(run_.status != RunStatus::success || run_.foreign->sub_state == SubState::succeeded,
            "it succeeded here and not where it is carried");
-    expect(run_.foreign->bound.size() == run_.approvals.size(), "an approval that nobody waits for where it is carried");
+    expect(run_.foreign->bound.size() == run_.approvals.size(),
+           "an approval that nobody waits for where it is carried");
   }
 
   // Whether the run's status is what its steps say it is.

@@ -26,7 +26,9 @@ void append_json_string(std::string& out, std::string_view text);
 // How many characters at the beginning stand in a JSON string as they are.
 inline std::size_t plain_json_prefix(std::string_view text) {
   std::size_t size = 0;
-  while (size < text.size() && static_cast<unsigned char>(text[size]) >= 0x20 && text[size] != '"' && text[size] != '\\') ++size;
+  while (size < text.size() && static_cast<unsigned char>(text[size]) >= 0x20 && text[size] != '"' &&
+         text[size] != '\\')
+    ++size;
   return size;
 }
 // Appends a number as ECMAScript's Number::toString would. Not for NaN or infinities.

@@ -27,14 +27,15 @@ struct Receipt {
   Actor resolved_by;       // the person who settled a doubt; empty for the worker itself
   std::string error_code;  // of a failure
   std::string message;
-  JsonText response;       // what the other side said; empty until it did
+  JsonText response;                   // what the other side said; empty until it did
   std::shared_ptr<const Action> undo;  // what would undo it; null when nothing would
   std::optional<ReceiptId> reversed_by;
 
   friend bool operator==(const Receipt& a, const Receipt& b);
 };
 
-// Whether it keeps its idempotency key from being used for another effect: one that failed or was undone does not stand.
+// Whether it keeps its idempotency key from being used for another effect: one that failed or was undone does not
+// stand.
 constexpr bool holds_key(ReceiptStatus status) {
   return status != ReceiptStatus::failed && status != ReceiptStatus::reversed;
 }

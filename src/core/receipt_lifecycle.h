@@ -10,9 +10,9 @@ enum class ReceiptStatus { intended, succeeded, failed, in_doubt, reversed };
 enum class ReceiptTrigger { succeed, fail, doubt, reverse };
 
 template <>
-inline constexpr std::array enum_names<ReceiptStatus>{
-    std::string_view("intended"), std::string_view("succeeded"), std::string_view("failed"),
-    std::string_view("in_doubt"), std::string_view("reversed")};
+inline constexpr std::array enum_names<ReceiptStatus>{std::string_view("intended"), std::string_view("succeeded"),
+                                                      std::string_view("failed"), std::string_view("in_doubt"),
+                                                      std::string_view("reversed")};
 
 template <>
 inline constexpr std::array enum_names<ReceiptTrigger>{std::string_view("succeed"), std::string_view("fail"),
@@ -23,12 +23,8 @@ inline constexpr auto receipt_table = [] {
   using enum ReceiptTrigger;
   using Row = Transition<ReceiptStatus, ReceiptTrigger>;
   return std::array{
-      Row{intended, succeed, succeeded},
-      Row{intended, fail, failed},
-      Row{intended, doubt, in_doubt},
-      Row{in_doubt, succeed, succeeded},
-      Row{in_doubt, fail, failed},
-      Row{succeeded, reverse, reversed},
+      Row{intended, succeed, succeeded}, Row{intended, fail, failed}, Row{intended, doubt, in_doubt},
+      Row{in_doubt, succeed, succeeded}, Row{in_doubt, fail, failed}, Row{succeeded, reverse, reversed},
   };
 }();
 

@@ -40,16 +40,19 @@ constexpr std::array advice{
            "Nothing while attempts remain: the next one resumes the session. Then read what the agent said last, with "
            "`pawl logs RUN`."},
     Advice{"AGENT_BUDGET_EXCEEDED",
-           "Look in the logs what the money went into before raising `max_budget_usd`. The session is kept: a new run with "
+           "Look in the logs what the money went into before raising `max_budget_usd`. The session is kept: a new run "
+           "with "
            "its `session_id` and `resume: true` goes on where it stopped."},
     Advice{"SANDBOX_UNAVAILABLE",
-           "The message says what is missing. Install the package bubblewrap, see that user namespaces are allowed and that "
+           "The message says what is missing. Install the package bubblewrap, see that user namespaces are allowed and "
+           "that "
            "control groups can be made (docs/agents.md), then start a new run."},
     Advice{"EXPRESSION_FAILED",
            "The message names the expression. Check that the step it reads from produces that field, also when its "
            "answer is empty."},
     Advice{"SECRET_UNAVAILABLE",
-           "The message names the tenant, the secret and each source that was tried, and no value. Give the secret to one of "
+           "The message names the tenant, the secret and each source that was tried, and no value. Give the secret to "
+           "one of "
            "them (docs/secrets.md), then retry the run."},
     Advice{"LEASE_EXPIRED",
            "Look for the worker that the message names: did it crash, hang, or lose the network? Workers that are "
@@ -63,9 +66,10 @@ constexpr std::array advice{
     Advice{"WRITE_CAP_EXCEEDED",
            "Check whether the run should write that often at all: the cap exists to stop a loop. If it should, raise "
            "`max_writes_per_run` for this workflow and start a new run."},
-    Advice{"POLICY_DENIED",
-           "`pawl show RUN` names the policy's version and the rule that spoke. Try a changed policy on what was recorded "
-           "before you publish it: `pawl policy test FILE`."},
+    Advice{
+        "POLICY_DENIED",
+        "`pawl show RUN` names the policy's version and the rule that spoke. Try a changed policy on what was recorded "
+        "before you publish it: `pawl policy test FILE`."},
     Advice{"ACTION_CHANGED",
            "Treat it as an incident: compare the action in `approval.requested` with the one in `action.denied` in the "
            "run's events. Nothing was done."},
@@ -73,9 +77,10 @@ constexpr std::array advice{
            "Nothing while attempts remain. If it keeps coming back, look at the receipt that the message names: one in "
            "doubt waits for a person."},
     Advice{"EFFECT_ABSENT", "Nothing: the step is free to try it again."},
-    Advice{"EFFECT_UNKNOWN",
-           "Look at the receipt. An idempotent connector calls again by itself; otherwise the run asks a person whether "
-           "it happened, and `pawl inbox` or `pawl show RUN` shows the question."},
+    Advice{
+        "EFFECT_UNKNOWN",
+        "Look at the receipt. An idempotent connector calls again by itself; otherwise the run asks a person whether "
+        "it happened, and `pawl inbox` or `pawl show RUN` shows the question."},
     Advice{"IDEMPOTENCY_KEY_REUSED",
            "Give the step an `idempotency_key` that says what makes its effect one of its kind, and start a new run."},
     Advice{"UNDO_CONFLICT",
@@ -85,11 +90,13 @@ constexpr std::array advice{
     Advice{"DEPENDENCY_FAILED",
            "The message names the task it depends on. Run, resume or replace that one; then run this one again."},
     Advice{"TASK_NOT_STARTED",
-           "The message says why no run could be made: most often the workflow was never published. Publish it, then run the "
+           "The message says why no run could be made: most often the workflow was never published. Publish it, then "
+           "run the "
            "task again."},
-    Advice{"PROVIDER_REFUSED",
-           "The message is the other engine's own. Compare the workflow's `target` with what is deployed there, publish a "
-           "corrected version, and start a new run."},
+    Advice{
+        "PROVIDER_REFUSED",
+        "The message is the other engine's own. Compare the workflow's `target` with what is deployed there, publish a "
+        "corrected version, and start a new run."},
     Advice{"PROVIDER_RUN_FAILED",
            "The message is the failure as the other engine has it; `foreign.id` of the run finds it there. Nothing is "
            "tried again by itself: that engine's own retries are used up."},
@@ -152,15 +159,16 @@ constexpr std::array refusal_advice{
         "diagnostic. The run was failed for it.",
         "Correct whoever reported it: the run's events name the move and the state the run was in. Then retry "
         "as a new run."},
-    RefusalAdvice{RefusalCode::not_external,
-                  "Someone reported the status of a run that pawl carries out or looks at itself, or asked for an approval in "
-                  "one that no other engine carries.",
-                  "Report only on runs whose provider is `external`; to end any other one, cancel it. Approvals of a native "
-                  "run are steps of its workflow."},
-    RefusalAdvice{RefusalCode::provider_unset,
-                  "The workflow names a provider that this server was not told how to reach.",
-                  "Start the server with the settings of that provider (`--restate`, `--stepfunctions`; docs/providers.md), "
-                  "and ask again. `pawl run` without a server carries native workflows only."},
+    RefusalAdvice{
+        RefusalCode::not_external,
+        "Someone reported the status of a run that pawl carries out or looks at itself, or asked for an approval in "
+        "one that no other engine carries.",
+        "Report only on runs whose provider is `external`; to end any other one, cancel it. Approvals of a native "
+        "run are steps of its workflow."},
+    RefusalAdvice{
+        RefusalCode::provider_unset, "The workflow names a provider that this server was not told how to reach.",
+        "Start the server with the settings of that provider (`--restate`, `--stepfunctions`; docs/providers.md), "
+        "and ask again. `pawl run` without a server carries native workflows only."},
     RefusalAdvice{RefusalCode::not_found,
                   "There is no such run, workflow or tenant here. Those of other tenants look the same as none.",
                   "Check the id, and whether you ask as the right tenant and in the right data folder."},
@@ -173,34 +181,40 @@ constexpr std::array refusal_advice{
                   "Have an admin say whose it is: `pawl people set NAME --key KEY`. Then decide again."},
     RefusalAdvice{RefusalCode::unknown_receipt, "This step, or this run, has no receipt of that id.",
                   "Compare the id with those in `pawl show RUN`."},
-    RefusalAdvice{RefusalCode::outcome_missing,
-                  "The worker was allowed an effect and wants to complete the step without saying what became of it.",
-                  "Record the outcome first: `POST /leases/{id}/actions/{receipt}/outcome`. After a repeat of a call in "
-                  "doubt only a success settles it: report that, or fail the attempt."},
-    RefusalAdvice{RefusalCode::effect_in_progress,
-                  "The same effect, under the same idempotency key, is under way or in doubt elsewhere: in another run, or in "
-                  "another step of this one.",
-                  "Fail the step as retryable, or propose again later. When the other one has succeeded, its receipt "
-                  "answers for this one too."},
-    RefusalAdvice{RefusalCode::effect_in_doubt,
-                  "An earlier attempt began this effect and was lost before it could say what became of it. It cannot be "
-                  "repeated safely, so a person is asked; the lease is over.",
-                  "Drop the work. The step is offered again once the person has answered."},
+    RefusalAdvice{
+        RefusalCode::outcome_missing,
+        "The worker was allowed an effect and wants to complete the step without saying what became of it.",
+        "Record the outcome first: `POST /leases/{id}/actions/{receipt}/outcome`. After a repeat of a call in "
+        "doubt only a success settles it: report that, or fail the attempt."},
+    RefusalAdvice{
+        RefusalCode::effect_in_progress,
+        "The same effect, under the same idempotency key, is under way or in doubt elsewhere: in another run, or in "
+        "another step of this one.",
+        "Fail the step as retryable, or propose again later. When the other one has succeeded, its receipt "
+        "answers for this one too."},
+    RefusalAdvice{
+        RefusalCode::effect_in_doubt,
+        "An earlier attempt began this effect and was lost before it could say what became of it. It cannot be "
+        "repeated safely, so a person is asked; the lease is over.",
+        "Drop the work. The step is offered again once the person has answered."},
     RefusalAdvice{RefusalCode::policy_changed,
                   "The policy was replaced between the evaluation of an action and its turn.",
                   "Nothing: it is evaluated again. Seen only when policies change all the time."},
-    RefusalAdvice{RefusalCode::not_reversible,
-                  "Nothing of what was to be undone can be: it did not happen, is undone already, is in doubt, or its "
-                  "connector knows no way back.",
-                  "Read the receipt: `pawl receipts ID`. Settle a doubt first; what has no undo must be set right by hand."},
-    RefusalAdvice{RefusalCode::task_transition, "The task is in a state that this request does not lead out of.",
-                  "The message says what is possible instead. `pawl task show ID` shows the task as it is now: somebody else "
-                  "may have been faster."},
+    RefusalAdvice{
+        RefusalCode::not_reversible,
+        "Nothing of what was to be undone can be: it did not happen, is undone already, is in doubt, or its "
+        "connector knows no way back.",
+        "Read the receipt: `pawl receipts ID`. Settle a doubt first; what has no undo must be set right by hand."},
+    RefusalAdvice{
+        RefusalCode::task_transition, "The task is in a state that this request does not lead out of.",
+        "The message says what is possible instead. `pawl task show ID` shows the task as it is now: somebody else "
+        "may have been faster."},
     RefusalAdvice{RefusalCode::task_active, "A task that is queued or running cannot be deleted.",
                   "Cancel it, and delete it once it is CANCELLED."},
-    RefusalAdvice{RefusalCode::task_cycle,
-                  "The task would wait, over other tasks or over its parent, for itself, and nothing of it would ever run.",
-                  "Leave out one of its `depends_on`, or its `parent_task_id`."},
+    RefusalAdvice{
+        RefusalCode::task_cycle,
+        "The task would wait, over other tasks or over its parent, for itself, and nothing of it would ever run.",
+        "Leave out one of its `depends_on`, or its `parent_task_id`."},
     RefusalAdvice{RefusalCode::invalid, "The request itself is wrong, whatever the state of things.",
                   "The message says where; correct it and ask again. Unchanged, it will always be refused."},
 };
@@ -278,7 +292,8 @@ std::string provider_reference(Provider provider) {
     if (state.provider == provider)
       out += row({code_text(state.word), std::string(to_string(state.sign)), code_text(to_string(state.sub_state)),
                   ends(state.ends), std::string(state.note)});
-  if (is_foreign(provider)) return out + row({"any other", "", code_text(to_string(SubState::running)), "", "with a warning"});
+  if (is_foreign(provider))
+    return out + row({"any other", "", code_text(to_string(SubState::running)), "", "with a warning"});
   out = header({"state", "and", "sub_state"});
   for (const RunProjection& projection : run_projections)
     out += row({code_text(to_string(projection.stored)),

@@ -92,7 +92,8 @@ int writes_of(const Run& run, StepIndex step) {
 }
 
 const Receipt* find_receipt(const Run& run, ReceiptId id) {
-  auto found = std::find_if(run.receipts.begin(), run.receipts.end(), [&](const Receipt& each) { return each.id == id; });
+  auto found =
+      std::find_if(run.receipts.begin(), run.receipts.end(), [&](const Receipt& each) { return each.id == id; });
   return found == run.receipts.end() ? nullptr : &*found;
 }
 
@@ -161,7 +162,9 @@ bool names_a_trigger(std::string_view type, std::string_view ref) {
 
 }  // namespace
 
-std::string idempotency_request_key(std::string_view scope, std::string_view key) { return joined("key ", {scope, key}); }
+std::string idempotency_request_key(std::string_view scope, std::string_view key) {
+  return joined("key ", {scope, key});
+}
 
 std::string trigger_request_key(const WorkflowName& workflow, std::string_view type, std::string_view ref) {
   return names_a_trigger(type, ref) ? joined("trigger ", {workflow.text, type, ref}) : std::string();
@@ -210,10 +213,12 @@ bool operator==(const Approval& a, const Approval& b) {
 bool same_fold(const Run& a, const Run& b) {
   return a.tenant == b.tenant && a.id == b.id && a.workspace == b.workspace && a.provider == b.provider &&
          a.status == b.status && a.input == b.input && a.created_by == b.created_by &&
-         a.trigger_type == b.trigger_type && a.trigger_ref == b.trigger_ref && same_pointee(a.idempotency, b.idempotency) && a.retry_of == b.retry_of &&
-         a.budget == b.budget && a.timeout == b.timeout && a.created_at == b.created_at &&
-         a.started_at == b.started_at && a.finished_at == b.finished_at && a.cost == b.cost && a.writes == b.writes &&
-         a.approvals == b.approvals && a.receipts == b.receipts && same_pointee(a.diagnostic, b.diagnostic) && same_pointee(a.task, b.task) && same_pointee(a.foreign, b.foreign) && a.seq == b.seq &&
+         a.trigger_type == b.trigger_type && a.trigger_ref == b.trigger_ref &&
+         same_pointee(a.idempotency, b.idempotency) && a.retry_of == b.retry_of && a.budget == b.budget &&
+         a.timeout == b.timeout && a.created_at == b.created_at && a.started_at == b.started_at &&
+         a.finished_at == b.finished_at && a.cost == b.cost && a.writes == b.writes && a.approvals == b.approvals &&
+         a.receipts == b.receipts && same_pointee(a.diagnostic, b.diagnostic) && same_pointee(a.task, b.task) &&
+         same_pointee(a.foreign, b.foreign) && a.seq == b.seq &&
          std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), b.steps.end(), same_step);
 }
 

@@ -32,13 +32,13 @@ struct Step {
   // The one field that may move without an event: a heartbeat extends it. Losing an extension can only bring a
   // reclaim forward, which the token makes safe.
   Instant lease_expires_at;
-  Instant started_at;        // of the latest attempt
-  Instant finished_at;       // of the step
-  Instant next_eligible_at;  // while failed_retryable
-  JsonText output;           // empty until succeeded
-  Money cost;                // of all attempts
-  JsonText question;         // the latest one
-  JsonText answer;           // to `question`; without a question it came early and answers the next one
+  Instant started_at;              // of the latest attempt
+  Instant finished_at;             // of the step
+  Instant next_eligible_at;        // while failed_retryable
+  JsonText output;                 // empty until succeeded
+  Money cost;                      // of all attempts
+  JsonText question;               // the latest one
+  JsonText answer;                 // to `question`; without a question it came early and answers the next one
   std::optional<ReceiptId> doubt;  // the question is whether this effect happened
   std::shared_ptr<const Diagnostic> last_error;
 };
@@ -122,15 +122,16 @@ struct Run {
   Instant started_at;
   Instant finished_at;
   Money cost;
-  int writes = 0;  // against max_writes_per_run: see writes_of()
+  int writes = 0;           // against max_writes_per_run: see writes_of()
   std::vector<Step> steps;  // one a definition; none when another engine carries the run
   std::vector<Approval> approvals;
   std::vector<Receipt> receipts;  // oldest first
   std::shared_ptr<const Diagnostic> diagnostic;
-  // Set when the stream is a task's (core/task.h). Its state is the task's then, and `status` only what rows show of it.
+  // Set when the stream is a task's (core/task.h). Its state is the task's then, and `status` only what rows show of
+  // it.
   std::shared_ptr<const Task> task;
   std::shared_ptr<const Foreign> foreign;  // set when another engine carries it
-  std::uint64_t seq = 0;  // events folded so far
+  std::uint64_t seq = 0;                   // events folded so far
 
   // Counted from the start, not from the creation: waiting for a turn is not execution.
   Instant deadline() const { return timeout && started_at.ms != 0 ? started_at + *timeout : end_of_time; }
@@ -141,8 +142,8 @@ struct Run {
 // A lease that is reclaimable already at `now` waits for a worker, not for time.
 Instant next_due(const Run& run, Instant now = {});
 
-// What the step counts for against max_writes_per_run: its effects, each key once; at least one when an attempt was allowed
-// to write without saying what.
+// What the step counts for against max_writes_per_run: its effects, each key once; at least one when an attempt was
+// allowed to write without saying what.
 int writes_of(const Run& run, StepIndex step);
 // The idempotency keys of the step's effects, each once.
 std::vector<std::string_view> effect_keys(const Run& run, StepIndex step);
@@ -159,8 +160,8 @@ bool is_reclaimable(const Run& run, StepIndex step, Instant now);
 std::expected<JsonText, std::string> render_input(const Run& run, StepIndex step);
 // The key under which the step's effect may happen once: the workflow's own template, or "<run id>:<step id>".
 std::expected<std::string, std::string> render_idempotency_key(const Run& run, StepIndex step);
-// Whose key it is when it begins as those do that no workflow gives, "<run id>:". No other run may use such a one, so that
-// nobody has to look for it in other runs.
+// Whose key it is when it begins as those do that no workflow gives, "<run id>:". No other run may use such a one, so
+// that nobody has to look for it in other runs.
 std::optional<RunId> owner_of_key(std::string_view key);
 // What the people who decide the gate are asked. The journal keeps the template and the values; doors show this.
 std::expected<std::string, std::string> render_prompt(const Run& run, const Approval& approval);

@@ -106,19 +106,19 @@ object approval_object(const Run& run, const Approval& approval) {
                            {"via", vote.via.empty() ? Json(nullptr) : Json(vote.via.text)},
                            {"at", print_time(vote.at)}});
   object out{{"id", approval.id.str()},
-          {"step", run.definition(approval.step).id.text},
-          {"status", to_string(approval.status)},
-          {"tier", to_string(approval.terms.tier)},
-          {"two_person", approval.terms.two_person},
-          {"quorum", approval.terms.quorum},
-          {"prompt", prompt ? *prompt : approval.terms.prompt},
-          {"requested_at", time_of(approval.requested_at)},
-          {"expires_at", time_of(approval.expires_at)},
-          {"resolved_at", time_of(approval.resolved_at)},
-          {"resolved_by", approval.resolved_by.empty() ? Json(nullptr) : Json(approval.resolved_by.text)},
-          {"reason", approval.reason},
-          {"votes", std::move(votes)},
-          {"action", nullptr}};
+             {"step", run.definition(approval.step).id.text},
+             {"status", to_string(approval.status)},
+             {"tier", to_string(approval.terms.tier)},
+             {"two_person", approval.terms.two_person},
+             {"quorum", approval.terms.quorum},
+             {"prompt", prompt ? *prompt : approval.terms.prompt},
+             {"requested_at", time_of(approval.requested_at)},
+             {"expires_at", time_of(approval.expires_at)},
+             {"resolved_at", time_of(approval.resolved_at)},
+             {"resolved_by", approval.resolved_by.empty() ? Json(nullptr) : Json(approval.resolved_by.text)},
+             {"reason", approval.reason},
+             {"votes", std::move(votes)},
+             {"action", nullptr}};
   if (approval.proposal) {
     out["action"] = value_of_action(approval.proposal->action);
     out["digest"] = approval.proposal->digest.hex();

@@ -12,8 +12,8 @@ namespace pawl {
 Json value_of(const JsonText& text);
 Json time_of(Instant at);
 
-// False when a call was made whose price nobody knows, as the output's `usage` says (model.chat): what is told as cost is then
-// only the rest.
+// False when a call was made whose price nobody knows, as the output's `usage` says (model.chat): what is told as cost
+// is then only the rest.
 bool cost_is_known(const Step& step);
 bool cost_is_known(const Run& run);
 

@@ -475,7 +475,8 @@ class Reader : public ByteReader {
   void approval(const Run& run, Approval& approval) {
     approval.id.bits = id();
     std::uint64_t step = u64();
-    if (knows_workflow_ && step >= (is_foreign(run.provider) ? run.workflow->steps.size() : run.steps.size())) return fail();
+    if (knows_workflow_ && step >= (is_foreign(run.provider) ? run.workflow->steps.size() : run.steps.size()))
+      return fail();
     approval.step = static_cast<StepIndex>(step);
     approval.status = word<ApprovalStatus>();
     approval.terms.tier = word<Tier>();

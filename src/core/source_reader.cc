@@ -213,8 +213,7 @@ void SourceReader::only_keys(const SourceNode& map, const KnownKeys& known) {
 const SourceNode::Entry* SourceReader::required(const SourceNode& map, std::string_view key, std::string_view owner,
                                                 std::string_view example) {
   const auto* entry = find_entry(map, key);
-  if (!entry)
-    refuse(map.place, std::string(owner) + " has no " + quote(key) + "; add one, such as " + quote(example));
+  if (!entry) refuse(map.place, std::string(owner) + " has no " + quote(key) + "; add one, such as " + quote(example));
   return entry;
 }
 

@@ -39,11 +39,9 @@ enum class StepTrigger {
 
 template <>
 inline constexpr std::array enum_names<StepStatus>{
-    std::string_view("pending"),         std::string_view("ready"),
-    std::string_view("running"),         std::string_view("waiting_approval"),
-    std::string_view("waiting_input"),   std::string_view("failed_retryable"),
-    std::string_view("succeeded"),       std::string_view("failed_terminal"),
-    std::string_view("canceled")};
+    std::string_view("pending"),          std::string_view("ready"),           std::string_view("running"),
+    std::string_view("waiting_approval"), std::string_view("waiting_input"),   std::string_view("failed_retryable"),
+    std::string_view("succeeded"),        std::string_view("failed_terminal"), std::string_view("canceled")};
 
 template <>
 inline constexpr std::array enum_names<StepTrigger>{

@@ -26,12 +26,17 @@ struct ToObject {
     return {{"workspace", event.workspace.text}, {"weight", event.weight}, {"type", "workspace.set"}};
   }
   Object operator()(const WorkflowPublished& event) const {
-    return {{"workflow", event.workflow.text}, {"version", event.version}, {"digest", event.digest},
-            {"source", event.source},          {"type", "workflow.published"}};
+    return {{"workflow", event.workflow.text},
+            {"version", event.version},
+            {"digest", event.digest},
+            {"source", event.source},
+            {"type", "workflow.published"}};
   }
   Object operator()(const RequestRefused& event) const {
-    return {{"run", event.run.str()},           {"requested", event.refused.requested},
-            {"state", event.refused.state},     {"code", event.refused.code},
+    return {{"run", event.run.str()},
+            {"requested", event.refused.requested},
+            {"state", event.refused.state},
+            {"code", event.refused.code},
             {"type", "transition.refused"}};
   }
   Object operator()(const KeyCreated& event) const {
@@ -54,7 +59,8 @@ struct ToObject {
   }
   Object operator()(const PersonRemoved& event) const { return {{"name", event.name}, {"type", "person.removed"}}; }
   Object operator()(const PolicyPublished& event) const {
-    return {{"version", event.version}, {"digest", event.digest}, {"source", event.source}, {"type", "policy.published"}};
+    return {
+        {"version", event.version}, {"digest", event.digest}, {"source", event.source}, {"type", "policy.published"}};
   }
   Object operator()(const SigningKeySet& event) const {
     Object out{{"key", event.key}, {"public_key", event.public_key}, {"type", "signing_key.set"}};
@@ -96,12 +102,9 @@ struct ToObject {
     return {{"name", event.name}, {"reason", event.reason}, {"type", "webhook.disabled"}};
   }
   Object operator()(const SlackSet& event) const {
-    return {{"team", event.team},
-            {"channel", event.channel},
-            {"token", event.token},
-            {"signing_secret", event.signing_secret},
-            {"api_base", event.api_base},
-            {"type", "slack.set"}};
+    return {{"team", event.team},         {"channel", event.channel},
+            {"token", event.token},       {"signing_secret", event.signing_secret},
+            {"api_base", event.api_base}, {"type", "slack.set"}};
   }
   Object operator()(const SlackRemoved&) const { return {{"type", "slack.removed"}}; }
 };
@@ -224,7 +227,8 @@ TenantPayload read_payload(const Object& in) {
   if (type == "key.revoked") return KeyRevoked{id<KeyId>(in, "key"), moment(in, "from")};
   if (type == "person.set") return read_person(in);
   if (type == "person.removed") return PersonRemoved{text(in, "name")};
-  if (type == "webhook.set") return WebhookSet{text(in, "name"), text(in, "url"), texts(in, "events"), text(in, "secret")};
+  if (type == "webhook.set")
+    return WebhookSet{text(in, "name"), text(in, "url"), texts(in, "events"), text(in, "secret")};
   if (type == "webhook.removed") return WebhookRemoved{text(in, "name")};
   if (type == "webhook.disabled") return WebhookDisabled{text(in, "name"), text(in, "reason")};
   if (type == "slack.set")
@@ -235,7 +239,8 @@ TenantPayload read_payload(const Object& in) {
   if (type == "signing_key.set") return read_signing_key(in);
   if (type == "checkpoint.made") return read_checkpoint(in);
   if (type == "bundle.stored")
-    return BundleStored{id<RunId>(in, "run"), count(in, "seq"), hash(in, "sha256"), count(in, "bytes"), text(in, "where")};
+    return BundleStored{id<RunId>(in, "run"), count(in, "seq"), hash(in, "sha256"), count(in, "bytes"),
+                        text(in, "where")};
   throw Bad{"unknown type \"" + type + "\""};
 }
 
@@ -296,7 +301,8 @@ struct Fold {
     return {};
   }
   Checked operator()(const SigningKeySet& event) const {
-    if (event.previous != tenant.signing_key) return std::unexpected("a signing key that does not follow the one before");
+    if (event.previous != tenant.signing_key)
+      return std::unexpected("a signing key that does not follow the one before");
     if (tenant.signing_keys.contains(event.key)) return std::unexpected("a signing key is introduced once");
     if (!event.previous.empty()) tenant.signing_keys[event.previous].until = whole.at;
     tenant.signing_keys[event.key] = {event.public_key, whole.at, end_of_time};
@@ -305,7 +311,8 @@ struct Fold {
   }
   Checked operator()(const CheckpointMade& event) const {
     const Checkpoint& made = event.checkpoint;
-    if (made.number != tenant.checkpoint.number + 1) return std::unexpected("checkpoints must be numbered without gaps");
+    if (made.number != tenant.checkpoint.number + 1)
+      return std::unexpected("checkpoints must be numbered without gaps");
     if (made.previous != tenant.checkpoint.hash)
       return std::unexpected("a checkpoint that does not name the one before it");
     if (made.size != tenant.checkpoint.size + event.entries.size() || event.entries.empty())

@@ -95,9 +95,10 @@ struct RequestRefused {
   TransitionRefused refused;
 };
 
-using TenantPayload = std::variant<TenantCreated, LimitsSet, WorkspaceSet, WorkflowPublished, RequestRefused, KeyCreated,
-                                   KeyRevoked, PersonSet, PersonRemoved, PolicyPublished, SigningKeySet, CheckpointMade,
-                                   BundleStored, WebhookSet, WebhookRemoved, WebhookDisabled, SlackSet, SlackRemoved>;
+using TenantPayload =
+    std::variant<TenantCreated, LimitsSet, WorkspaceSet, WorkflowPublished, RequestRefused, KeyCreated, KeyRevoked,
+                 PersonSet, PersonRemoved, PolicyPublished, SigningKeySet, CheckpointMade, BundleStored, WebhookSet,
+                 WebhookRemoved, WebhookDisabled, SlackSet, SlackRemoved>;
 
 struct TenantEvent {
   Instant at;

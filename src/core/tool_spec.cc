@@ -14,9 +14,10 @@ bool is_read(const JsonText& input) {
   constexpr std::array<std::string_view, 3> reads{"GET", "HEAD", "OPTIONS"};
   const auto value = parse_json(input);
   const auto* object = value ? value->if_object() : nullptr;
-  // Declared to write, whatever its method. The other way round it counts for nothing: what is declared not to write passes
-  // the gate all the same, since a policy cannot judge what it does not see.
-  if (const auto* writes = object ? object->if_contains("writes") : nullptr; writes && !writes->is_null() && *writes != Json(false))
+  // Declared to write, whatever its method. The other way round it counts for nothing: what is declared not to write
+  // passes the gate all the same, since a policy cannot judge what it does not see.
+  if (const auto* writes = object ? object->if_contains("writes") : nullptr;
+      writes && !writes->is_null() && *writes != Json(false))
     return false;
   const auto* method = object ? object->if_contains("method") : nullptr;
   const auto* word = method ? method->if_string() : nullptr;

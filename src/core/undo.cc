@@ -34,7 +34,8 @@ std::optional<std::string> obstacle(const Receipt& receipt) {
 
 object undo_step(const Run& run, const Receipt& receipt, std::size_t number, const ToolCatalog& tools) {
   const StepDefinition& definition = run.definition(receipt.step);
-  // What a tool in this process would send is a template, in which secrets are named; what a worker outside gave is not.
+  // What a tool in this process would send is a template, in which secrets are named; what a worker outside gave is
+  // not.
   const JsonText& fields = receipt.undo->fields;
   auto with = parse_json(tools.find(definition.tool) ? fields : template_of_json(fields));
   return {{"id", "undo-" + std::to_string(number)},
@@ -64,12 +65,14 @@ std::expected<UndoPlan, Refusal> plan_undo(const Run& run, std::optional<Receipt
       plan.left.push_back({receipt.id, std::move(*why)});
     }
   }
-  if (only && steps.empty()) return std::unexpected(Refusal{RefusalCode::unknown_receipt, "this run has no such receipt"});
+  if (only && steps.empty())
+    return std::unexpected(Refusal{RefusalCode::unknown_receipt, "this run has no such receipt"});
   if (steps.empty())
-    return std::unexpected(Refusal{RefusalCode::not_reversible,
-                                   plan.left.empty() ? "this run has had no effect that is left to undo"
-                                                     : "nothing of this can be undone: " + plan.left.front().receipt.str() +
-                                                           ", " + plan.left.front().why});
+    return std::unexpected(Refusal{
+        RefusalCode::not_reversible,
+        plan.left.empty()
+            ? "this run has had no effect that is left to undo"
+            : "nothing of this can be undone: " + plan.left.front().receipt.str() + ", " + plan.left.front().why});
   JsonText text = canonical(steps);
   plan.workflow.text = std::string(undo_workflow_prefix) + sha256(text, {}).hex().substr(0, name_hash_chars);
   plan.source = boost::json::serialize(object{{"workflow", plan.workflow.text},

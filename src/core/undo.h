@@ -1,5 +1,5 @@
-// Undoing what a run did: its receipts backwards, each undo a step of a new run. An undo is an action like any other, so
-// it passes the same gate; its idempotency key is "undo:<receipt>", so that no effect is undone twice.
+// Undoing what a run did: its receipts backwards, each undo a step of a new run. An undo is an action like any other,
+// so it passes the same gate; its idempotency key is "undo:<receipt>", so that no effect is undone twice.
 #pragma once
 
 #include <expected>
@@ -24,8 +24,8 @@ struct UndoPlan {
   std::vector<Left> left;  // effects that stay
 };
 
-// All that can be undone, or `only` one effect. The step that undoes an effect has the tool of the step that had it, and
-// is given the fields of its `undo`.
+// All that can be undone, or `only` one effect. The step that undoes an effect has the tool of the step that had it,
+// and is given the fields of its `undo`.
 std::expected<UndoPlan, Refusal> plan_undo(const Run& run, std::optional<ReceiptId> only, const ToolCatalog& tools,
                                            Sha256 sha256);
 

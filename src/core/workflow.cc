@@ -25,8 +25,8 @@ constexpr std::array<std::string_view, 3> caps_keys{"max_concurrency", "max_runs
 constexpr std::array<std::string_view, 5> retry_keys{"max_attempts", "base", "max", "jitter", "schedule"};
 // Work is a step that a worker runs; a gate is one that people decide. The first four keys are common to both.
 // The last key is for the steps with which pawl itself undoes (core/undo.h), and unknown to everybody else.
-constexpr std::array<std::string_view, 11> undo_keys{"id",      "tool",  "description", "needs",           "with",    "retry",
-                                                     "timeout", "lease", "risk",        "idempotency_key", "reverses"};
+constexpr std::array<std::string_view, 11> undo_keys{
+    "id", "tool", "description", "needs", "with", "retry", "timeout", "lease", "risk", "idempotency_key", "reverses"};
 constexpr std::span<const std::string_view> work_keys{undo_keys.data(), undo_keys.size() - 1};
 constexpr std::array<std::string_view, 9> gate_keys{"id",         "tool",   "description", "needs", "tier",
                                                     "two_person", "quorum", "expires",     "prompt"};
@@ -83,11 +83,12 @@ class WorkflowReader {
 
   void read_head() {
     if (is_foreign(out_.provider))
-      reader_.only_keys(document_, {.owner = "a workflow that another engine carries",
-                                    .here = foreign_keys,
-                                    .elsewhere = workflow_keys,
-                                    .why_elsewhere = "is for workflows whose steps pawl carries out; this one's `provider` "
-                                                     "has that itself; remove one of the two"});
+      reader_.only_keys(document_,
+                        {.owner = "a workflow that another engine carries",
+                         .here = foreign_keys,
+                         .elsewhere = workflow_keys,
+                         .why_elsewhere = "is for workflows whose steps pawl carries out; this one's `provider` "
+                                          "has that itself; remove one of the two"});
     else
       reader_.only_keys(document_, {.owner = "a workflow",
                                     .here = workflow_keys,
@@ -188,18 +189,21 @@ class WorkflowReader {
     const auto* entry = reader_.required(node, key, "`target`", example);
     auto text = entry ? reader_.text(entry->value, key) : std::nullopt;
     if (!text) return {};
-    auto is_plain = [](char c) { return c > ' ' && c < 0x7f && std::string_view("/?#%\\").find(c) == std::string_view::npos; };
+    auto is_plain = [](char c) {
+      return c > ' ' && c < 0x7f && std::string_view("/?#%\\").find(c) == std::string_view::npos;
+    };
     if (text->empty() || !std::ranges::all_of(*text, is_plain))
-      reader_.refuse(entry->value.place, quote(key) + " is a name, such as `" + std::string(example) + "`, not an address");
+      reader_.refuse(entry->value.place,
+                     quote(key) + " is a name, such as `" + std::string(example) + "`, not an address");
     return std::move(*text);
   }
 
   void read_target() {
     const bool is_restate = out_.provider == Provider::restate;
-    const auto* entry =
-        reader_.required(document_, "target", "this workflow",
-                         is_restate ? "target: {service: Shipping, handler: ship}"
-                                    : "target: {state_machine: \"arn:aws:states:eu-west-1:123456789012:stateMachine:ship\"}");
+    const auto* entry = reader_.required(
+        document_, "target", "this workflow",
+        is_restate ? "target: {service: Shipping, handler: ship}"
+                   : "target: {state_machine: \"arn:aws:states:eu-west-1:123456789012:stateMachine:ship\"}");
     if (!entry || !reader_.is_map(entry->value, "target")) return;
     const SourceNode& node = entry->value;
     if (!is_restate) {
@@ -215,13 +219,13 @@ class WorkflowReader {
     out_.target.key = reader_.text_template(key->value, "key").value_or("");
     check_foreign_expressions(key->value);
     if (key->value.kind == SourceNode::Kind::scalar && out_.target.key.empty())
-      reader_.refuse(key->value.place, "`key` is empty; remove it: a service has none, and a workflow gets the run's id");
+      reader_.refuse(key->value.place,
+                     "`key` is empty; remove it: a service has none, and a workflow gets the run's id");
   }
 
   void read_state_machine(const SourceNode& node) {
-    const auto* entry =
-        reader_.required(node, "state_machine", "`target`",
-                         "state_machine: \"arn:aws:states:eu-west-1:123456789012:stateMachine:ship\"");
+    const auto* entry = reader_.required(node, "state_machine", "`target`",
+                                         "state_machine: \"arn:aws:states:eu-west-1:123456789012:stateMachine:ship\"");
     auto text = entry ? reader_.text(entry->value, "state_machine") : std::nullopt;
     if (!text) return;
     if (!find_state_machine(*text))
@@ -344,7 +348,8 @@ class WorkflowReader {
       return out;
     }
     const ToolSpec* spec = tools_ ? tools_->find(out.tool) : nullptr;
-    if (tools_ && !spec && !tools_->may_be_remote(out.tool)) reader_.refuse(tool->value.place, "there is no tool " + quote(*word) + suggest_tool(*word));
+    if (tools_ && !spec && !tools_->may_be_remote(out.tool))
+      reader_.refuse(tool->value.place, "there is no tool " + quote(*word) + suggest_tool(*word));
     read_work(node, spec, out);
     return out;
   }

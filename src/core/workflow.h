@@ -29,7 +29,8 @@ inline constexpr Duration default_approval_expiry = std::chrono::hours(24);
 
 enum class Tier { low, med, high };
 template <>
-inline constexpr std::array enum_names<Tier>{std::string_view("low"), std::string_view("med"), std::string_view("high")};
+inline constexpr std::array enum_names<Tier>{std::string_view("low"), std::string_view("med"),
+                                             std::string_view("high")};
 
 // What an approval demands. two_person is a quorum of two distinct people, neither of them the one who asked.
 struct ApprovalTerms {
@@ -72,9 +73,9 @@ struct StepDefinition {
   Duration timeout = default_step_timeout;  // of one attempt
   Duration lease = default_lease;
   Tier risk = Tier::low;
-  std::string idempotency_key;  // a template; empty = "<run id>:<step id>"
+  std::string idempotency_key;        // a template; empty = "<run id>:<step id>"
   std::optional<ReceiptId> reverses;  // the effect that this step undoes (core/undo.h)
-  ApprovalTerms approval;       // for the tool `approval`
+  ApprovalTerms approval;             // for the tool `approval`
 
   bool is_gate() const { return tool == approval_tool; }
 };

@@ -6,8 +6,8 @@
 
 namespace pawl {
 
-// "sha256//..." over the public key of the first certificate in this PEM file, as libcurl compares it; empty when there is
-// none that can be read.
+// "sha256//..." over the public key of the first certificate in this PEM file, as libcurl compares it; empty when there
+// is none that can be read.
 std::string public_key_pin(const std::filesystem::path& certificate);
 
 }  // namespace pawl

@@ -74,7 +74,8 @@ bool verify_signature(const PublicKey& public_key, std::string_view text, const 
   Context context(EVP_MD_CTX_new());
   if (!key || !context) return false;
   return EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr, key.get()) == 1 &&
-         EVP_DigestVerify(context.get(), signature.bytes.data(), signature.bytes.size(), bytes_of(text), text.size()) == 1;
+         EVP_DigestVerify(context.get(), signature.bytes.data(), signature.bytes.size(), bytes_of(text), text.size()) ==
+             1;
 }
 
 PrivateKey::PrivateKey(const std::array<std::uint8_t, 32>& seed) : seed_(seed) {

@@ -1,4 +1,5 @@
-// Ed25519 signatures, through OpenSSL. A key has an id, its fingerprint: "ed25519:" and sha256 of the public half in hex.
+// Ed25519 signatures, through OpenSSL. A key has an id, its fingerprint: "ed25519:" and sha256 of the public half in
+// hex.
 #pragma once
 
 #include <array>

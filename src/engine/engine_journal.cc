@@ -232,8 +232,8 @@ std::vector<Engine::Resident*> Engine::recover_leases() {
       // In-process workers died with the last process. Others may well be alive, and their heartbeats were not
       // journaled: they get a whole lease to make themselves heard.
       bool dead = step.lease_owner.text.starts_with(local_worker_prefix);
-      step.lease_expires_at = dead ? std::min(step.lease_expires_at, now)
-                                   : std::max(step.lease_expires_at, now + run.definition(i).lease);
+      step.lease_expires_at =
+          dead ? std::min(step.lease_expires_at, now) : std::max(step.lease_expires_at, now + run.definition(i).lease);
       any_dead = any_dead || dead;
     }
     if (any_dead) bereft.push_back(resident.get());

@@ -199,7 +199,8 @@ Instant Engine::due_of(const Resident& resident) const {
 // With several servers a lease that was granted elsewhere is not counted here, and runs out all the same.
 bool Engine::is_unnoticed(const Resident& resident, StepIndex step, Instant now) const {
   LeaseMark mark = resident.lease_marks[step];
-  return (mark == LeaseMark::counted || (shared_ && mark == LeaseMark::none)) && is_reclaimable(resident.run, step, now);
+  return (mark == LeaseMark::counted || (shared_ && mark == LeaseMark::none)) &&
+         is_reclaimable(resident.run, step, now);
 }
 
 void Engine::register_timer(Resident& resident) {
@@ -235,7 +236,9 @@ void Engine::fire_timers() {
     Timer timer = timers_.top();
     timers_.pop();
     auto found = residents_.find(timer.run);
-    Resident* resident = found != residents_.end() ? found->second.get() : timer.load ? load(timer.tenant, timer.run) : nullptr;
+    Resident* resident = found != residents_.end() ? found->second.get()
+                         : timer.load              ? load(timer.tenant, timer.run)
+                                                   : nullptr;
     if (!resident) continue;
     resident->timer_at = end_of_time;
     if (timer.load) resident->load_timer_at = end_of_time;

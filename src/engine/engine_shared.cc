@@ -1,10 +1,10 @@
 // Engine, the part for a store that other servers write to as well.
 //
-// What is in memory may be behind. A decision that brings events is checked by the commit; one that brings none is made on
-// a run that was looked up since the request came (verify). Ready steps are queued here only when a worker of this server may
-// take them at once, or was given work a moment ago and will be back for more; all others, and those that are not taken
-// soon, any server takes from the store (refill). Timers of
-// runs that are in memory are kept by whoever has them; what is overdue for some seconds is anybody's (look_around).
+// What is in memory may be behind. A decision that brings events is checked by the commit; one that brings none is made
+// on a run that was looked up since the request came (verify). Ready steps are queued here only when a worker of this
+// server may take them at once, or was given work a moment ago and will be back for more; all others, and those that
+// are not taken soon, any server takes from the store (refill). Timers of runs that are in memory are kept by whoever
+// has them; what is overdue for some seconds is anybody's (look_around).
 #include <algorithm>
 #include <charconv>
 #include <utility>
@@ -109,7 +109,8 @@ void Engine::forget(Resident& resident) {
   for (StepIndex i = 0; i < resident.lease_marks.size(); ++i) end_lease(resident, i);
   if (!requests_.empty())
     for (std::string& key : request_keys(resident.run))
-      if (auto found = requests_.find({resident.run.tenant, key}); found != requests_.end() && found->second == resident.run.id)
+      if (auto found = requests_.find({resident.run.tenant, key});
+          found != requests_.end() && found->second == resident.run.id)
         requests_.erase(found);
   forget_effects(resident.run);
   std::erase(touched_, &resident);
@@ -150,8 +151,8 @@ void Engine::lose(const Lost& lost) {
   }
   auto found = residents_.find(RunId{lost.key.stream});
   if (found == residents_.end()) {
-    // It waited for somebody and had left memory already. What was asked for is decided again all the same, and must not
-    // come to the same end: not start at once, nor be of a version that is not the latest any more.
+    // It waited for somebody and had left memory already. What was asked for is decided again all the same, and must
+    // not come to the same end: not start at once, nor be of a version that is not the latest any more.
     if (lost.capped)
       capped_[{lost.key.tenant, WorkflowName{}}] = clock_.now() + capped_for;
     else
@@ -234,7 +235,9 @@ void Engine::fold_shared(Resident& resident, RunFold& out) {
       out.ready.push_back({run.tenant, run.workspace, run.workflow->name, run.definition(i).tool, run.id, i, false});
   out.was_ready = std::exchange(resident.folded_ready, !out.ready.empty());
   out.wants_latest = out.is_new && resident.wants_latest;
-  std::erase_if(resident.left, [&](StepIndex step) { return std::ranges::find(out.ready, step, &ReadyStep::step) == out.ready.end(); });
+  std::erase_if(resident.left, [&](StepIndex step) {
+    return std::ranges::find(out.ready, step, &ReadyStep::step) == out.ready.end();
+  });
   out.holds_ready = resident.left.empty();
   if (!out.ready.empty() && !out.holds_ready) {
     turn_.news.ready = true;
@@ -279,8 +282,8 @@ bool Engine::is_paced_by_store(const Run& run) const {
   return tenants_.at(run.tenant).tenant.caps.max_runs_per_min || (latest && latest->caps.max_runs_per_min);
 }
 
-// The store takes all of a run's part in a commit or none of it. Two steps of one run, claimed at once where the cap has room
-// for one, would be left out time and again.
+// The store takes all of a run's part in a commit or none of it. Two steps of one run, claimed at once where the cap
+// has room for one, would be left out time and again.
 bool Engine::claims_enough(const Resident& resident) const {
   if (!shared_ || resident.claimed_at != position_ + 1) return false;
   const Run& run = resident.run;

@@ -91,8 +91,7 @@ void Engine::configure(TenantId tenant, const Request& request, const Actor& by,
 
 void Engine::set_limits(TenantId tenant, LimitsSet limits, Actor by, Reply<TenantId> reply) {
   if (!find_entry(tenant)) return answer_with<TenantId>(reply, no_such("tenant"));
-  if (!is_valid_weight(limits.weight))
-    return answer_with<TenantId>(reply, wrong_weight());
+  if (!is_valid_weight(limits.weight)) return answer_with<TenantId>(reply, wrong_weight());
   limit(tenant, limits.weight, limits.caps);
   configure(tenant, limits, by, reply);
 }
@@ -177,8 +176,7 @@ void Engine::set_webhook(TenantId tenant, WebhookSet webhook, Actor by, Reply<Te
 void Engine::remove_webhook(TenantId tenant, WebhookRemoved webhook, Actor by, Reply<TenantId> reply) {
   TenantEntry* entry = find_entry(tenant);
   if (entry && shared_) learn(tenant);
-  if (!entry || !entry->tenant.webhooks.contains(webhook.name))
-    return answer_with<TenantId>(reply, no_such("webhook"));
+  if (!entry || !entry->tenant.webhooks.contains(webhook.name)) return answer_with<TenantId>(reply, no_such("webhook"));
   configure(tenant, webhook, by, reply);
 }
 

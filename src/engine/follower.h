@@ -1,15 +1,15 @@
 // Followers of the journal: what this installation does because of events, beside what the engine itself does.
 //
-// A follower sees the events of the tenants that it wants, in the journal's order, each at least once: after a crash some
-// come again, so what follows from one must be the same when it is done twice (a run under a trigger, an upsert). Its
-// place is kept in the store under its name (Store::follow) and moves only behind events whose consequences are durable,
-// so that a crash between an event and what follows from it loses nothing.
+// A follower sees the events of the tenants that it wants, in the journal's order, each at least once: after a crash
+// some come again, so what follows from one must be the same when it is done twice (a run under a trigger, an upsert).
+// Its place is kept in the store under its name (Store::follow) and moves only behind events whose consequences are
+// durable, so that a crash between an event and what follows from it loses nothing.
 //
 // One thread a follower: a slow one is in nobody's way. Frames that one has not seen are kept for it up to the store's
 // limit (SqliteOptions::followed_bytes_max; PostgreSQL keeps all). Who falls behind that is told what it missed.
 //
-// With several servers a follower is one server's at a time; when that server dies, another one goes on with it as soon as
-// the hold has run out, and may see again what the dead one saw last.
+// With several servers a follower is one server's at a time; when that server dies, another one goes on with it as soon
+// as the hold has run out, and may see again what the dead one saw last.
 #pragma once
 
 #include <atomic>
@@ -45,7 +45,8 @@ class Follower {
   virtual ~Follower() = default;
   // Unique in the installation, and for ever: its place is kept under it.
   virtual std::string name() const = 0;
-  // Whether it wants to see this tenant's events. While it wants nobody's, the journal is not even read. From any thread.
+  // Whether it wants to see this tenant's events. While it wants nobody's, the journal is not even read. From any
+  // thread.
   virtual bool wants(const Tenant& tenant) const = 0;
   // May begin what takes time; must not throw for what it sees.
   virtual void see(const JournalEvent& event) = 0;
@@ -53,8 +54,8 @@ class Follower {
   virtual void settle() = 0;
   // It may take more before it settles what it has seen, until this moment.
   virtual std::chrono::steady_clock::time_point settles_at() const { return {}; }
-  // Its place is this server's now: at the start, and when another server had it in between. What it remembers of what it
-  // saw may be behind, and is seen again unless it was settled.
+  // Its place is this server's now: at the start, and when another server had it in between. What it remembers of what
+  // it saw may be behind, and is seen again unless it was settled.
   virtual void took_over() {}
   // It is another server's now.
   virtual void let_go() {}

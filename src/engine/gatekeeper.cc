@@ -23,8 +23,7 @@ Verdict Gatekeeper::judge(const Request& request) {
     }
   }
   if (!policies) policies = std::make_unique<Policies>();
-  Verdict verdict =
-      policies->judge(*tenant, request.action.proposal->action, request.workspace, request.workflow);
+  Verdict verdict = policies->judge(*tenant, request.action.proposal->action, request.workspace, request.workflow);
   std::lock_guard lock(mutex_);
   idle_.push_back(std::move(policies));
   return verdict;

@@ -1,6 +1,6 @@
 // The way to the gate for whoever wants to have an effect outside, in this process or over HTTP: evaluates the tenant's
-// policy on the caller's thread, then has the engine decide. When the policy was replaced meanwhile it is evaluated again,
-// so that a verdict is always one of the policy in force at the moment of the decision.
+// policy on the caller's thread, then has the engine decide. When the policy was replaced meanwhile it is evaluated
+// again, so that a verdict is always one of the policy in force at the moment of the decision.
 #pragma once
 
 #include <memory>

@@ -43,8 +43,8 @@ struct Lease {
   int attempt = 0;
   std::string idempotency_key;
   Instant expires_at;
-  Duration term{};     // how long the lease is good, and each heartbeat extends it
-  Duration timeout{};  // of this attempt
+  Duration term{};          // how long the lease is good, and each heartbeat extends it
+  Duration timeout{};       // of this attempt
   std::uint64_t basis = 0;  // which load of the run it was claimed on (Resident::incarnation)
 };
 
@@ -98,8 +98,8 @@ struct StepReport {
   StepOutcome outcome;
   // Of the call that the outcome follows from, recorded before it.
   std::optional<EffectOutcome> effect = {};
-  // Whoever reports has ended and cannot say more: an effect of which nothing was said is then in doubt, and the attempt
-  // fails. Otherwise the report is refused until its outcome is recorded.
+  // Whoever reports has ended and cannot say more: an effect of which nothing was said is then in doubt, and the
+  // attempt fails. Otherwise the report is refused until its outcome is recorded.
   bool is_last = false;
 };
 

@@ -1,5 +1,5 @@
-// What the writer remembers of commits that lost to another server: nothing that was decided on such a load holds, neither
-// in the turn that found out nor in those that were decided before the engine heard of it.
+// What the writer remembers of commits that lost to another server: nothing that was decided on such a load holds,
+// neither in the turn that found out nor in those that were decided before the engine heard of it.
 #pragma once
 
 #include <set>

@@ -18,7 +18,11 @@ enum class LeaseMark : std::uint8_t { none, counted, reclaim_queued };
 
 struct Engine::Resident {
   Resident(Run state, const Hash& chain_head)
-      : run(std::move(state)), head(chain_head), lease_marks(run.workflow->steps.size()), folded_head(chain_head), folded_seq(run.seq) {}
+      : run(std::move(state)),
+        head(chain_head),
+        lease_marks(run.workflow->steps.size()),
+        folded_head(chain_head),
+        folded_seq(run.seq) {}
 
   Run run;
   Hash head;
@@ -29,19 +33,19 @@ struct Engine::Resident {
   int folded_leases = 0;
   int claims = 0;  // of ready steps, since then
   bool folded_ready = false;
-  bool wants_latest = false;  // new, of whatever version is the latest
+  bool wants_latest = false;    // new, of whatever version is the latest
   std::vector<StepIndex> left;  // ready, and not queued here but left to whoever takes it from the store
   std::vector<LeaseMark> lease_marks;
   Hash folded_head;
   Scheduler::WorkflowNumber workflow_number = 0;
   StepIndex claiming = no_step;  // being claimed right now: its ticket is in hand, so it is not queued again
   Instant updated_at;
-  Instant timer_at = end_of_time;  // the earliest timer set for it
+  Instant timer_at = end_of_time;       // the earliest timer set for it
   Instant load_timer_at = end_of_time;  // one that will fetch it if it is gone by then; from when it last was
-  Position changed_at = 0;         // the last frame that concerned it
-  Position claimed_at = 0;         // the last frame with a claim of one of its steps
-  Position first_unfolded = 0;     // while dirty
-  bool dirty = false;              // has events that its row does not know
+  Position changed_at = 0;              // the last frame that concerned it
+  Position claimed_at = 0;              // the last frame with a claim of one of its steps
+  Position first_unfolded = 0;          // while dirty
+  bool dirty = false;                   // has events that its row does not know
   bool in_rows = false;
   bool approvals_changed = false;
   std::vector<ReceiptId> changed_receipts;  // since the last fold

@@ -3,9 +3,9 @@
 #include <pthread.h>
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -180,14 +180,15 @@ void Runtime::hand_over(Turn turn) {
   turns_changed_.notify_all();
 }
 
-// Whoever asks may have heard already that what this server wrote is durable, and have had it changed at another one since.
+// Whoever asks may have heard already that what this server wrote is durable, and have had it changed at another one
+// since.
 void Runtime::begin_turn() {
   engine_.durable(known_durable_);
   engine_.requests_came();
 }
 
-// Before anybody hears of it. In one step: whoever takes what is asked for, and with it how far all is durable, is given
-// first what of that was lost.
+// Before anybody hears of it. In one step: whoever takes what is asked for, and with it how far all is durable, is
+// given first what of that was lost.
 void Runtime::note_durable(std::optional<Position> position, std::vector<Lost> lost) {
   {
     std::lock_guard lock(inbox_mutex_);

@@ -6,8 +6,8 @@
 // share a sync; meanwhile the engine thread decides the next turn. Released turns call reply functions and lease sinks
 // on the writer thread: those must return at once.
 //
-// With a store that other servers write to as well, a third thread listens to them, and what a commit lost to one of them
-// goes back to the engine thread to be decided again.
+// With a store that other servers write to as well, a third thread listens to them, and what a commit lost to one of
+// them goes back to the engine thread to be decided again.
 //
 // When the store fails, on_failure is called once, on the thread that saw it, and nothing is answered any more. The
 // default prints the reason and ends the process: after a failed sync nothing in memory can be trusted.
@@ -63,8 +63,9 @@ class Runtime : public LeaseBroker {
 
   const PolicyShelf& policy_shelf() const { return engine_.policy_shelf(); }
 
-  // Runs on the engine thread, in order. After stop(), and after a failure, a task is dropped unrun, its reply uncalled.
-  // What it concerns is only a hint, with several servers: runs that many tasks ask for are then fetched in one look.
+  // Runs on the engine thread, in order. After stop(), and after a failure, a task is dropped unrun, its reply
+  // uncalled. What it concerns is only a hint, with several servers: runs that many tasks ask for are then fetched in
+  // one look.
   void post(Task task, std::optional<StreamKey> concerns = {});
   // Before all that was posted: for what must not wait behind a crowd, and is cheap.
   void post_urgent(Task task);

@@ -158,9 +158,8 @@ void Scheduler::release(WorkflowState& workflow) {
     bring_back(aside.fresh, std::min({may_run - started, may_start, aside.fresh.size()}));
     bring_back(aside.started, started);
   }
-  std::erase_if(workflow.aside, [](const auto& of_tool) {
-    return of_tool.second.started.empty() && of_tool.second.fresh.empty();
-  });
+  std::erase_if(workflow.aside,
+                [](const auto& of_tool) { return of_tool.second.started.empty() && of_tool.second.fresh.empty(); });
 }
 
 // To where they came from, before those that came later.
@@ -189,7 +188,7 @@ Instant Scheduler::next_start_at() const { return wakeups_.empty() ? end_of_time
 std::optional<Scheduler::Entry> Scheduler::pick(TenantQueue& queue, bool may_start, const WorkspaceName*& from) {
   for (std::size_t tries = queue.ring.size(); tries > 0; --tries) {
     WorkspaceQueue* workspace = queue.ring.front();
-    auto* lane = !workspace->started.empty()                 ? &workspace->started
+    auto* lane = !workspace->started.empty()              ? &workspace->started
                  : may_start && !workspace->fresh.empty() ? &workspace->fresh
                                                           : nullptr;
     if (!lane) {
@@ -222,8 +221,8 @@ bool Scheduler::admit(const Entry& entry, const TenantQueue& queue, const Worksp
   if (may_run && start <= now) return true;
   ++(may_run ? workflow.tenant->held_back.max_runs_per_min : workflow.tenant->held_back.max_concurrency);
   auto& aside = workflow.aside[queue.tool->name];
-  (entry.fresh ? aside.fresh : aside.started).push_back(
-      {queue.tenant->id, workspace, workflow.name, queue.tool->name, entry.run, entry.step, entry.fresh});
+  (entry.fresh ? aside.fresh : aside.started)
+      .push_back({queue.tenant->id, workspace, workflow.name, queue.tool->name, entry.run, entry.step, entry.fresh});
   if (may_run && !workflow.waits_for_clock) {
     workflow.waits_for_clock = true;
     wakeups_.push({start, nullptr, &workflow});

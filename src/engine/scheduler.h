@@ -28,8 +28,8 @@
 
 namespace pawl {
 
-// What caps did to a tenant since this process began: how often each made steps or starts wait, or refused a write. One that
-// waits and is looked at again counts again.
+// What caps did to a tenant since this process began: how often each made steps or starts wait, or refused a write. One
+// that waits and is looked at again counts again.
 struct HeldBack {
   std::uint64_t max_concurrency = 0;
   std::uint64_t max_runs_per_min = 0;
@@ -53,7 +53,7 @@ class Scheduler {
     RunId run;
     StepIndex step = 0;
     bool fresh = false;
-    bool is_lease = false;       // false: a run that starts at a gate
+    bool is_lease = false;  // false: a run that starts at a gate
     WorkflowNumber workflow = 0;
   };
 

@@ -30,8 +30,8 @@ HouseWorkflow agent_workflow(TaskAgent agent) {
                        "    lease: 60s\n"
                        "    retry: {max_attempts: 1}\n"
                        "    with:\n";
-  for (std::string_view key : {"prompt", "session_id", "resume", "answer", "max_budget_usd", "task_id", "folder",
-                               "model", "mcp", "sandbox"})
+  for (std::string_view key :
+       {"prompt", "session_id", "resume", "answer", "max_budget_usd", "task_id", "folder", "model", "mcp", "sandbox"})
     source += given(key);
   if (agent == TaskAgent::command) source += given("command");
   return {{"pawl.agent." + word}, std::move(source)};

@@ -30,7 +30,9 @@ std::string message_of(zip_error_t& error) {
   return out;
 }
 
-[[noreturn]] void fail(zip_t* zip) { throw std::runtime_error(fmt::format("the archive cannot be written: {}", zip_strerror(zip))); }
+[[noreturn]] void fail(zip_t* zip) {
+  throw std::runtime_error(fmt::format("the archive cannot be written: {}", zip_strerror(zip)));
+}
 
 void add_part(zip_t* zip, const ArchivePart& part) {
   zip_source_t* source = zip_source_buffer(zip, part.bytes.data(), part.bytes.size(), 0);
@@ -64,7 +66,8 @@ std::expected<ArchivePart, std::string> read_part(zip_t* zip, zip_uint64_t index
     return std::unexpected(fmt::format("entry {} of the archive cannot be read: {}", index + 1, zip_strerror(zip)));
   ArchivePart out{status.name, {}};
   if (status.comp_method != ZIP_CM_STORE || status.encryption_method != ZIP_EM_NONE)
-    return std::unexpected(fmt::format("{} is compressed or encrypted; a bundle's parts are stored as they are", out.name));
+    return std::unexpected(
+        fmt::format("{} is compressed or encrypted; a bundle's parts are stored as they are", out.name));
   File file(zip_fopen_index(zip, index, 0));
   if (!file || status.size > archive_bytes_max) return std::unexpected(fmt::format("{} cannot be read", out.name));
   out.bytes.resize(status.size);
@@ -116,7 +119,8 @@ std::expected<std::vector<ArchivePart>, std::string> read_archive(std::string_vi
   Zip zip(opened);
   const zip_int64_t count = zip_get_num_entries(zip.get(), 0);
   if (count < 0 || count > static_cast<zip_int64_t>(archive_parts_max))
-    return std::unexpected(fmt::format("the archive has {} entries; a bundle has at most {}", count, archive_parts_max));
+    return std::unexpected(
+        fmt::format("the archive has {} entries; a bundle has at most {}", count, archive_parts_max));
   std::vector<ArchivePart> parts;
   std::set<std::string> names;
   std::size_t expected = directory_end_bytes;

@@ -1,5 +1,5 @@
-// A bundle's zip: a few named parts, stored as they are, in one order, with one time. The same parts always give the same
-// bytes, and bytes that hold anything beside the parts are told apart.
+// A bundle's zip: a few named parts, stored as they are, in one order, with one time. The same parts always give the
+// same bytes, and bytes that hold anything beside the parts are told apart.
 #pragma once
 
 #include <cstddef>

@@ -32,8 +32,8 @@ struct S3Options {
   std::string endpoint;  // empty: Amazon's own; otherwise the bucket is the first part of the path
   AwsAccess access;
 };
-// Of an address s3://bucket/prefix. Credentials, region and endpoint that are not given come from where AWS's own tools look:
-// (aws/access.h). Throws ArtifactFailure that says what is missing.
+// Of an address s3://bucket/prefix. Credentials, region and endpoint that are not given come from where AWS's own tools
+// look: (aws/access.h). Throws ArtifactFailure that says what is missing.
 S3Options find_s3_options(std::string_view address, const std::string& endpoint);
 std::unique_ptr<Artifacts> make_s3_artifacts(S3Options options);
 

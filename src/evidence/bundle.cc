@@ -59,7 +59,8 @@ Shown show(const BundleSource& source) {
     append_line(out, shown.names.empty() ? text : std::string_view(redacted_text), head, shown.names);
   }
   if (head != source.stream.head || out.events.size() != source.stream.last_seq)
-    throw StoreFailure(fmt::format("the journal of {} is damaged: its chain does not end at its head", source.run.str()));
+    throw StoreFailure(
+        fmt::format("the journal of {} is damaged: its chain does not end at its head", source.run.str()));
   return out;
 }
 
@@ -100,8 +101,8 @@ Bundle make_bundle(const BundleSource& source) {
 
   array sums;
   for (std::size_t i = 2; i < parts.size(); ++i)
-    sums.push_back(object{
-        {"name", parts[i].name}, {"bytes", parts[i].bytes.size()}, {"sha256", sha256(parts[i].bytes).hex()}});
+    sums.push_back(
+        object{{"name", parts[i].name}, {"bytes", parts[i].bytes.size()}, {"sha256", sha256(parts[i].bytes).hex()}});
   parts[0].bytes = print(object{{"format", bundle_format},
                                 {"version", bundle_version},
                                 {"tenant", source.tenant.str()},

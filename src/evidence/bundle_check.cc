@@ -90,7 +90,8 @@ class BundleCheck {
 
   void check_names(const std::vector<ArchivePart>& parts) {
     for (const ArchivePart& part : parts)
-      if (std::ranges::find(part_names, part.name) == part_names.end()) report(part.name, "it does not belong to a bundle");
+      if (std::ranges::find(part_names, part.name) == part_names.end())
+        report(part.name, "it does not belong to a bundle");
     for (std::string_view name : part_names)
       if (std::ranges::find(parts, name, &ArchivePart::name) == parts.end()) report(std::string(name), "it is missing");
     if (parts.size() == part_names.size() && !std::ranges::equal(parts, part_names, {}, &ArchivePart::name))
@@ -124,8 +125,8 @@ class BundleCheck {
       return false;
     }
     if (number_in(*manifest_, "version") != bundle_version) {
-      report("manifest.json", fmt::format("the bundle has format {}, this pawl knows {}", number_in(*manifest_, "version"),
-                                          bundle_version));
+      report("manifest.json", fmt::format("the bundle has format {}, this pawl knows {}",
+                                          number_in(*manifest_, "version"), bundle_version));
       return false;
     }
     auto tenant = TenantId::parse(text_in(*manifest_, "tenant"));
@@ -177,13 +178,15 @@ class BundleCheck {
     // Trust goes forwards only: a later key vouches for nothing that was signed before it.
     auto first = std::ranges::find_if(keys_, [&](const KnownKey& key) { return trusted_.contains(key.id()); });
     if (first == keys_.end())
-      report("keys.json", fmt::format("no key of the bundle is one that you trust; it is signed by {}", keys_.back().id()));
+      report("keys.json",
+             fmt::format("no key of the bundle is one that you trust; it is signed by {}", keys_.back().id()));
     if (!signature->is_object()) return report("signature.json", "it is not an object");
     summary_.key = text_in(signature->get_object(), "key");
     auto signer = std::ranges::find(keys_, summary_.key, &KnownKey::id);
     auto value = Signature::parse(text_in(signature->get_object(), "signature"));
     // Nothing has the sum of this part, so nothing may be hidden in it.
-    if (!value || parts_["signature.json"] != canonical(object{{"key", summary_.key}, {"signature", value->hex()}}) + "\n")
+    if (!value ||
+        parts_["signature.json"] != canonical(object{{"key", summary_.key}, {"signature", value->hex()}}) + "\n")
       report("signature.json", "it is not a key and its signature alone, in canonical form");
     if (signer == keys_.end()) return report("signature.json", "it names a key that is not in keys.json");
     if (first != keys_.end() && signer < first)
@@ -246,13 +249,15 @@ class BundleCheck {
       auto line = read_line(rest.substr(0, end));
       rest.remove_prefix(end + 1);
       if (!line) return refuse(seq, line.error());
-      if (line->seq != seq) return refuse(seq, fmt::format("here stands event {}: one is missing or was moved", line->seq));
+      if (line->seq != seq)
+        return refuse(seq, fmt::format("here stands event {}: one is missing or was moved", line->seq));
       if (!check_event(*line, head)) return false;
       head = line->hash;
     }
     summary_.events = seq;
     if (number_in(*manifest_, "seq") != static_cast<std::int64_t>(seq))
-      report("events.jsonl", fmt::format("it ends at event {}, the manifest says {}", seq, number_in(*manifest_, "seq")));
+      report("events.jsonl",
+             fmt::format("it ends at event {}, the manifest says {}", seq, number_in(*manifest_, "seq")));
     if (head != head_) report("events.jsonl", "the chain does not end at the head that the manifest names");
     return seq > 0;
   }
@@ -358,7 +363,8 @@ class BundleCheck {
       const object& policy = each.get_object();
       there.insert(number_in(policy, "version"));
       if (sha256(text_in(policy, "source")).hex() != text_in(policy, "digest"))
-        report("decisions.json", fmt::format("the text of policy v{} has not its digest", number_in(policy, "version")));
+        report("decisions.json",
+               fmt::format("the text of policy v{} has not its digest", number_in(policy, "version")));
     }
     for (const DecisionMade& decision : decisions)
       if (!there.contains(decision.policy_version))
@@ -416,7 +422,8 @@ std::expected<std::set<std::string>, std::string> read_trusted_keys(std::string_
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
     take(line);
   }
-  if (out.empty()) return std::unexpected("it is no public key: 64 digits of hex, ed25519: and a fingerprint, or a file of either");
+  if (out.empty())
+    return std::unexpected("it is no public key: 64 digits of hex, ed25519: and a fingerprint, or a file of either");
   return out;
 }
 

@@ -55,7 +55,8 @@ void CheckpointAudit::see_stream(const std::string& stream,
     auto hash = hash_at(covered.seq);
     if (hash && *hash == covered.head) continue;
     found_(stream, covered.seq,
-           hash ? fmt::format("the stream was rewritten: checkpoint {} has another hash after this event", covered.checkpoint)
+           hash ? fmt::format("the stream was rewritten: checkpoint {} has another hash after this event",
+                              covered.checkpoint)
                 : fmt::format("the stream was cut short: checkpoint {} knows this event", covered.checkpoint));
     break;
   }
@@ -64,7 +65,8 @@ void CheckpointAudit::see_stream(const std::string& stream,
 
 void CheckpointAudit::end() {
   for (const auto& [stream, covered] : covered_)
-    found_(stream, covered.back().seq, fmt::format("the stream is gone: checkpoint {} has it", covered.back().checkpoint));
+    found_(stream, covered.back().seq,
+           fmt::format("the stream is gone: checkpoint {} has it", covered.back().checkpoint));
   for (const SignedCheckpoint& held : held_)
     if (held.tenant == tenant_ && held.checkpoint.number > last_.number)
       found_(tenant_.str(), 0,

@@ -134,11 +134,13 @@ void visit_back(Store& store, TenantId tenant, const std::function<bool(std::str
 
 }  // namespace
 
-CheckpointMade make_checkpoint(const Tenant& tenant, std::vector<std::string> entries, const PrivateKey& key, Instant now) {
+CheckpointMade make_checkpoint(const Tenant& tenant, std::vector<std::string> entries, const PrivateKey& key,
+                               Instant now) {
   MerkleLog log{tenant.checkpoint.size, tenant.checkpoint.peaks};
   for (const std::string& entry : entries) log.append(merkle_leaf(entry));
   CheckpointMade out;
-  out.checkpoint = {tenant.checkpoint.number + 1, log.size, log.root(), tenant.checkpoint.hash, now, key.public_key().id()};
+  out.checkpoint = {tenant.checkpoint.number + 1, log.size, log.root(),
+                    tenant.checkpoint.hash,       now,      key.public_key().id()};
   const std::string statement = statement_of(tenant.id, out.checkpoint);
   out.hash = sha256(statement);
   out.signature = key.sign(statement).hex();
@@ -188,7 +190,8 @@ std::expected<SignedCheckpoint, std::string> read_checkpoint_object(const Json& 
 
 std::expected<void, std::string> check_signature(const SignedCheckpoint& made, const std::vector<KnownKey>& keys) {
   auto key = std::ranges::find(keys, made.checkpoint.key, &KnownKey::id);
-  if (key == keys.end()) return std::unexpected(fmt::format("it is signed by {}, which is not known", made.checkpoint.key));
+  if (key == keys.end())
+    return std::unexpected(fmt::format("it is signed by {}, which is not known", made.checkpoint.key));
   if (!verify_signature(key->public_key, statement_of(made.tenant, made.checkpoint), made.signature))
     return std::unexpected("its signature does not fit");
   return {};
@@ -215,7 +218,8 @@ std::expected<EntryProof, std::string> read_proof_object(const Json& value) {
 std::expected<void, std::string> check_proof(const EntryProof& proof) {
   auto root = root_by(proof.proof, merkle_leaf(print_entry(proof.entry)));
   if (!root) return std::unexpected("the inclusion proof has not the length that its tree asks for");
-  if (*root != proof.made.checkpoint.root) return std::unexpected("the inclusion proof does not lead to the signed root");
+  if (*root != proof.made.checkpoint.root)
+    return std::unexpected("the inclusion proof does not lead to the signed root");
   return {};
 }
 
@@ -238,7 +242,8 @@ std::optional<EntryProof> find_proof(Store& store, TenantId tenant, const LogEnt
   return out;
 }
 
-std::optional<ConsistencyProof> find_consistency(Store& store, TenantId tenant, std::uint64_t older, std::uint64_t newer) {
+std::optional<ConsistencyProof> find_consistency(Store& store, TenantId tenant, std::uint64_t older,
+                                                 std::uint64_t newer) {
   std::optional<SignedCheckpoint> first, second;
   std::vector<Hash> leaves;
   const std::string lines = store.history(StreamKey::of(tenant)).lines;
@@ -275,9 +280,10 @@ std::expected<void, std::string> check_consistency(const ConsistencyProof& proof
   const Checkpoint &older = proof.older.checkpoint, &newer = proof.newer.checkpoint;
   if (older.number > newer.number) return std::unexpected("the older checkpoint has the higher number");
   if (!check_consistency(older.size, older.root, newer.size, newer.root, proof.path))
-    return std::unexpected(fmt::format("checkpoint {} does not go on from checkpoint {}: something that was there then "
-                                       "has been changed or removed",
-                                       newer.number, older.number));
+    return std::unexpected(
+        fmt::format("checkpoint {} does not go on from checkpoint {}: something that was there then "
+                    "has been changed or removed",
+                    newer.number, older.number));
   return {};
 }
 

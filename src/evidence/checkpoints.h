@@ -21,7 +21,8 @@ namespace pawl {
 inline constexpr std::size_t checkpoint_entries_max = 1000;
 
 // The one that follows the tenant's last, with these entries; signed by the key that signs for the tenant.
-CheckpointMade make_checkpoint(const Tenant& tenant, std::vector<std::string> entries, const PrivateKey& key, Instant now);
+CheckpointMade make_checkpoint(const Tenant& tenant, std::vector<std::string> entries, const PrivateKey& key,
+                               Instant now);
 
 // What must be recorded before this key can sign for the tenant, oldest first; none when it does already. The reason is
 // that the tenant's journal knows a key which leads nowhere from here.
@@ -51,16 +52,18 @@ std::expected<EntryProof, std::string> read_proof_object(const Json& value);
 // Not the signature; the reason says why not.
 std::expected<void, std::string> check_proof(const EntryProof& proof);
 
-// The proof by the first checkpoint that has the entry; nothing when none has. Reads the tenant's stream backwards as far
-// as checkpoints go that are not older than the entry's last event.
+// The proof by the first checkpoint that has the entry; nothing when none has. Reads the tenant's stream backwards as
+// far as checkpoints go that are not older than the entry's last event.
 std::optional<EntryProof> find_proof(Store& store, TenantId tenant, const LogEntry& entry, Instant last_event);
 
-// That the older is the beginning of the newer. Reads the tenant's whole stream. Nothing when there are no such checkpoints.
+// That the older is the beginning of the newer. Reads the tenant's whole stream. Nothing when there are no such
+// checkpoints.
 struct ConsistencyProof {
   SignedCheckpoint older, newer;
   std::vector<Hash> path;
 };
-std::optional<ConsistencyProof> find_consistency(Store& store, TenantId tenant, std::uint64_t older, std::uint64_t newer);
+std::optional<ConsistencyProof> find_consistency(Store& store, TenantId tenant, std::uint64_t older,
+                                                 std::uint64_t newer);
 boost::json::object consistency_object(const ConsistencyProof& proof);
 std::expected<ConsistencyProof, std::string> read_consistency_object(const Json& value);
 std::expected<void, std::string> check_consistency(const ConsistencyProof& proof);

@@ -72,8 +72,8 @@ void EvidenceFollower::settle() {
 void EvidenceFollower::store_bundles(TenantId tenant, Pending& pending) {
   while (!pending.ended.empty() && options_.bundles != BundlesWanted::none) {
     const RunId run = *pending.ended.begin();
-    const bool is_wanted = options_.bundles == BundlesWanted::all ||
-                           is_governed(store_.history(StreamKey::of(tenant, run)).lines);
+    const bool is_wanted =
+        options_.bundles == BundlesWanted::all || is_governed(store_.history(StreamKey::of(tenant, run)).lines);
     if (is_wanted) {
       const Bundle bundle = notary_.bundle(tenant, run);
       BundleStored stored{run, bundle.seq, sha256(bundle.bytes), bundle.bytes.size(), {}};

@@ -1,9 +1,9 @@
-// What keeps the evidence up while a server runs: follows the journal, covers what moved by checkpoints, and puts a bundle
-// of every run that has ended into the artifact store.
+// What keeps the evidence up while a server runs: follows the journal, covers what moved by checkpoints, and puts a
+// bundle of every run that has ended into the artifact store.
 //
-// A checkpoint is made at most once an interval, unless so much has moved that it is full. Its place in the journal moves on
-// only when checkpoints and bundles are durable, so a crash loses none; one that is seen again is stored again, with the
-// same bytes, and recorded once.
+// A checkpoint is made at most once an interval, unless so much has moved that it is full. Its place in the journal
+// moves on only when checkpoints and bundles are durable, so a crash loses none; one that is seen again is stored
+// again, with the same bytes, and recorded once.
 #pragma once
 
 #include <map>
@@ -42,9 +42,9 @@ class EvidenceFollower final : public Follower {
 
  private:
   struct Pending {
-    std::set<RunId> runs;     // that moved
-    std::set<RunId> ended;    // of which a bundle may be due
-    bool has_moved = false;   // the tenant's own stream, and not by a checkpoint
+    std::set<RunId> runs;    // that moved
+    std::set<RunId> ended;   // of which a bundle may be due
+    bool has_moved = false;  // the tenant's own stream, and not by a checkpoint
   };
   void store_bundles(TenantId tenant, Pending& pending);
   bool is_stored(TenantId tenant, const BundleStored& stored);

@@ -139,8 +139,8 @@ std::vector<Hash> prove_consistency(std::span<const Hash> leaves, std::uint64_t 
 }
 
 // RFC 9162, section 2.1.4.2.
-bool check_consistency(std::uint64_t older_size, const Hash& older_root, std::uint64_t newer_size, const Hash& newer_root,
-                       std::span<const Hash> proof) {
+bool check_consistency(std::uint64_t older_size, const Hash& older_root, std::uint64_t newer_size,
+                       const Hash& newer_root, std::span<const Hash> proof) {
   if (older_size == 0 || older_size > newer_size) return false;
   if (older_size == newer_size) return proof.empty() && older_root == newer_root;
   std::vector<Hash> path(proof.begin(), proof.end());

@@ -1,5 +1,5 @@
-// Merkle trees as RFC 6962 has them, over a log that only grows: a tree's root stands for all entries, an inclusion proof
-// shows that an entry is one of them, a consistency proof that an older tree is the beginning of a newer one.
+// Merkle trees as RFC 6962 has them, over a log that only grows: a tree's root stands for all entries, an inclusion
+// proof shows that an entry is one of them, a consistency proof that an older tree is the beginning of a newer one.
 //
 //   leaf(entry)       = sha256(0x00, entry)
 //   node(left, right) = sha256(0x01, left, right)
@@ -47,7 +47,7 @@ std::optional<Hash> root_by(const InclusionProof& proof, const Hash& leaf);
 
 // That the first `older` of these leaves are the beginning of all of them. 0 < older <= leaves.size().
 std::vector<Hash> prove_consistency(std::span<const Hash> leaves, std::uint64_t older);
-bool check_consistency(std::uint64_t older_size, const Hash& older_root, std::uint64_t newer_size, const Hash& newer_root,
-                       std::span<const Hash> proof);
+bool check_consistency(std::uint64_t older_size, const Hash& older_root, std::uint64_t newer_size,
+                       const Hash& newer_root, std::span<const Hash> proof);
 
 }  // namespace pawl

@@ -27,9 +27,8 @@ Instant last_time(std::string_view lines) {
 }  // namespace
 
 Engine::TenantHead Notary::tenant_head(TenantId tenant) {
-  auto found = parts_.runtime.ask<Engine::TenantHead>([&](Engine& engine, Reply<Engine::TenantHead> reply) {
-    engine.inspect_tenant(tenant, std::move(reply));
-  });
+  auto found = parts_.runtime.ask<Engine::TenantHead>(
+      [&](Engine& engine, Reply<Engine::TenantHead> reply) { engine.inspect_tenant(tenant, std::move(reply)); });
   if (!found) throw EvidenceFailure(found.error().message);
   return std::move(*found);
 }
@@ -41,9 +40,8 @@ void Notary::flush(TenantId tenant, std::optional<RunId> run) {
 }
 
 bool Notary::try_record(TenantId tenant, Engine::EvidenceRecord record) {
-  auto done = parts_.runtime.ask<TenantId>([&](Engine& engine, Reply<TenantId> reply) {
-    engine.record_evidence(tenant, record, notary, std::move(reply));
-  });
+  auto done = parts_.runtime.ask<TenantId>(
+      [&](Engine& engine, Reply<TenantId> reply) { engine.record_evidence(tenant, record, notary, std::move(reply)); });
   if (!done && done.error().code != RefusalCode::invalid) throw EvidenceFailure(done.error().message);
   return done.has_value();
 }

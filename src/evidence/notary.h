@@ -1,7 +1,7 @@
 // Whoever signs for this installation: covers streams by checkpoints and makes bundles, through an engine that runs.
 //
-// All of it blocks until what was made is durable, so it is for threads that may: never the engine's, the writer's, or one
-// that serves sockets. Any number of them may ask at once.
+// All of it blocks until what was made is durable, so it is for threads that may: never the engine's, the writer's, or
+// one that serves sockets. Any number of them may ask at once.
 #pragma once
 
 #include <filesystem>

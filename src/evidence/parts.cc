@@ -39,12 +39,9 @@ class DecisionReader {
 
  private:
   object& add(std::string_view decision, const StepId& step, const Proposal* proposal, const Grounds& grounds) {
-    object made{{"seq", event_.seq},
-                {"at", print_time(event_.event.at)},
-                {"decision", decision},
-                {"policy_version", grounds.policy_version},
-                {"rule", grounds.rule},
-                {"reason", grounds.reason}};
+    object made{{"seq", event_.seq},    {"at", print_time(event_.event.at)},
+                {"decision", decision}, {"policy_version", grounds.policy_version},
+                {"rule", grounds.rule}, {"reason", grounds.reason}};
     if (!step.empty()) made["step"] = step.text;
     if (proposal) {
       made["digest"] = proposal->digest.hex();

@@ -3,8 +3,8 @@
 //
 //   {"x":1}  becomes  {"bytes":7,"sha256":"..."}
 //
-// Of an output that reports what a model cost, {"usage":{"provider":...,"model":...,"cost_usd":...}}, those figures stay,
-// as "usage": they are what a bundle's account of costs is made from.
+// Of an output that reports what a model cost, {"usage":{"provider":...,"model":...,"cost_usd":...}}, those figures
+// stay, as "usage": they are what a bundle's account of costs is made from.
 #pragma once
 
 #include <string>

@@ -32,7 +32,8 @@ class S3Artifacts final : public Artifacts {
     const std::string sum = "x-amz-content-sha256: " + sha256(bytes).hex();
     const std::string token = "x-amz-security-token: " + options_.access.session_token;
     curl_slist* lines = curl_slist_append(nullptr, sum.c_str());
-    // No "expect:", which would keep libcurl from waiting for a "100 Continue": it signs that line and does not send it.
+    // No "expect:", which would keep libcurl from waiting for a "100 Continue": it signs that line and does not send
+    // it.
     lines = curl_slist_append(lines, "content-type: application/zip");
     if (!options_.access.session_token.empty()) lines = curl_slist_append(lines, token.c_str());
     std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(lines, curl_slist_free_all);
@@ -49,14 +50,16 @@ class S3Artifacts final : public Artifacts {
     set(CURLOPT_NOSIGNAL, 1L);
     set(CURLOPT_CONNECTTIMEOUT, connect_timeout_s);
     set(CURLOPT_TIMEOUT, timeout_s);
-    set(CURLOPT_WRITEFUNCTION, +[](char* data, std::size_t, std::size_t size, void* to) -> std::size_t {
-      auto& text = *static_cast<std::string*>(to);
-      text.append(data, std::min(size, answer_bytes_max - std::min(text.size(), answer_bytes_max)));
-      return size;
-    });
+    set(
+        CURLOPT_WRITEFUNCTION, +[](char* data, std::size_t, std::size_t size, void* to) -> std::size_t {
+          auto& text = *static_cast<std::string*>(to);
+          text.append(data, std::min(size, answer_bytes_max - std::min(text.size(), answer_bytes_max)));
+          return size;
+        });
     set(CURLOPT_WRITEDATA, &answer);
     const CURLcode done = curl_easy_perform(curl.get());
-    if (done != CURLE_OK) throw ArtifactFailure(fmt::format("{} cannot be stored: {}", where, curl_easy_strerror(done)));
+    if (done != CURLE_OK)
+      throw ArtifactFailure(fmt::format("{} cannot be stored: {}", where, curl_easy_strerror(done)));
     long status = 0;
     curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
     if (status / 100 != 2) throw ArtifactFailure(fmt::format("{} cannot be stored: {} {}", where, status, answer));
@@ -90,8 +93,8 @@ S3Options find_s3_options(std::string_view address, const std::string& endpoint)
   out.access = find_aws_access();
   out.endpoint = find_aws_endpoint(endpoint, "S3");
   if (!out.access.is_complete())
-    throw ArtifactFailure(
-        fmt::format("there are no credentials for {}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile", address));
+    throw ArtifactFailure(fmt::format(
+        "there are no credentials for {}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile", address));
   return out;
 }
 

@@ -72,7 +72,8 @@ KnownKey read_known(const object& in) {
   };
   auto key = PublicKey::parse(text("public_key"));
   if (!key) throw std::runtime_error("a public key is 64 digits of hex");
-  KnownKey out{*key, text("previous"), Signature::parse(text("signature")), moment("from", {}), moment("until", end_of_time)};
+  KnownKey out{*key, text("previous"), Signature::parse(text("signature")), moment("from", {}),
+               moment("until", end_of_time)};
   if (out.id() != text("id")) throw std::runtime_error("a key's id is not the fingerprint of its public key");
   return out;
 }
@@ -113,7 +114,8 @@ std::expected<void, std::string> check_keys(const std::vector<KnownKey>& keys) {
       continue;
     }
     const KnownKey& before = keys[i - 1];
-    if (key.previous != before.id()) return std::unexpected(fmt::format("{} does not follow {}", key.id(), before.id()));
+    if (key.previous != before.id())
+      return std::unexpected(fmt::format("{} does not follow {}", key.id(), before.id()));
     if (!key.voucher ||
         !verify_signature(before.public_key, key_statement_of(key.public_key.hex(), key.previous), *key.voucher))
       return std::unexpected(fmt::format("{} is not signed by the key before it", key.id()));

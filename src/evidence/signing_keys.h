@@ -43,8 +43,8 @@ struct SigningKeys {
 
 inline constexpr std::string_view signing_key_file = "signing-key.json";
 
-// Both throw KeyFileFailure. The first makes a key when there is no file; of several who do so at once one wins, and all
-// have its key.
+// Both throw KeyFileFailure. The first makes a key when there is no file; of several who do so at once one wins, and
+// all have its key.
 SigningKeys open_signing_keys(const std::filesystem::path& path, Instant now);
 SigningKeys read_signing_keys(const std::filesystem::path& path);
 // A new key takes over; the file is replaced whole or not at all.

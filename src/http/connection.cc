@@ -116,7 +116,7 @@ class Connection {
   std::move_only_function<void()> paused_;
   SteadyClock::time_point deadline_ = SteadyClock::time_point::max();
   bool timed_out_ = false;
-  bool gone_ = false;  // the client
+  bool gone_ = false;    // the client
   bool asking_ = false;  // the handler has a request and has not answered
   std::shared_ptr<std::atomic<bool>> client_gone_ = std::make_shared<std::atomic<bool>>(false);
   bool first_request_ = true;

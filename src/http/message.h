@@ -19,12 +19,12 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 
 struct Request {
   Method method = Method::get;
-  std::string path;     // as it came, still percent-encoded, without the query: /runs/run_01.../events
-  std::string query;    // as it came, without '?'
-  Headers headers;      // names in lower case
+  std::string path;   // as it came, still percent-encoded, without the query: /runs/run_01.../events
+  std::string query;  // as it came, without '?'
+  Headers headers;    // names in lower case
   std::string body;
-  std::string peer;     // address of the client
-  std::string id;       // for logs; its response says it as X-Request-Id
+  std::string peer;  // address of the client
+  std::string id;    // for logs; its response says it as X-Request-Id
   bool wants_websocket = false;
   // Becomes true when the client is seen to have gone, within a second or so, while it waits for its answer: whoever
   // answers late need not, and must not hand out what nobody will receive. Null: unknown.
@@ -64,8 +64,8 @@ struct Response {
   int status = 200;
   std::string content_type = "application/json";
   std::string body;
-  Headers headers;  // beyond Content-Type, Content-Length, Date, Server, Connection, X-Request-Id, and what a page of an allowed
-                    // origin needs to be let read all of it (Access-Control-Allow-Origin)
+  Headers headers;  // beyond Content-Type, Content-Length, Date, Server, Connection, X-Request-Id, and what a page of
+                    // an allowed origin needs to be let read all of it (Access-Control-Allow-Origin)
   // When set, and the status is 200, there is no body: the connection becomes a channel, and this is called with it,
   // once, on a thread of the server. When the client goes, the channel is closed; whoever holds it lets go of it then.
   // When its last holder lets go before that, what is queued is delivered and the connection ends.

@@ -50,13 +50,27 @@ class RequestParser final : public beast::http::basic_parser<true> {
                        error_code& error) override {
     http_1_0_ = version < 11;
     switch (verb) {
-      case beast::http::verb::get: request.method = Method::get; break;
-      case beast::http::verb::head: request.method = Method::head; break;
-      case beast::http::verb::post: request.method = Method::post; break;
-      case beast::http::verb::put: request.method = Method::put; break;
-      case beast::http::verb::patch: request.method = Method::patch; break;
-      case beast::http::verb::delete_: request.method = Method::delete_; break;
-      case beast::http::verb::options: request.method = Method::options; break;
+      case beast::http::verb::get:
+        request.method = Method::get;
+        break;
+      case beast::http::verb::head:
+        request.method = Method::head;
+        break;
+      case beast::http::verb::post:
+        request.method = Method::post;
+        break;
+      case beast::http::verb::put:
+        request.method = Method::put;
+        break;
+      case beast::http::verb::patch:
+        request.method = Method::patch;
+        break;
+      case beast::http::verb::delete_:
+        request.method = Method::delete_;
+        break;
+      case beast::http::verb::options:
+        request.method = Method::options;
+        break;
       default:
         method_is_unknown_ = true;
         error = beast::http::error::bad_method;

@@ -17,8 +17,8 @@ using boost::json::array;
 using boost::json::object;
 
 // Wherever they stand in an event: content, and not metadata.
-constexpr std::array content_keys{std::string_view("input"),    std::string_view("output"), std::string_view("question"),
-                                  std::string_view("answer"),   std::string_view("fields"), std::string_view("before"),
+constexpr std::array content_keys{std::string_view("input"),   std::string_view("output"), std::string_view("question"),
+                                  std::string_view("answer"),  std::string_view("fields"), std::string_view("before"),
                                   std::string_view("response")};
 
 Json without_content(const Json& value) {

@@ -17,6 +17,7 @@ inline constexpr std::size_t envelope_bytes_max = 20'000;
 std::string envelope_id(RunId run, std::uint64_t seq);
 
 // Of an event of a run; `parsed` is its line.
-boost::json::object envelope_of(const JournalEvent& event, const boost::json::object& parsed, std::string_view workflow);
+boost::json::object envelope_of(const JournalEvent& event, const boost::json::object& parsed,
+                                std::string_view workflow);
 
 }  // namespace pawl::notify

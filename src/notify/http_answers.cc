@@ -49,8 +49,8 @@ Failed failure_of(const HttpError& error, const std::string& url) {
 
 Failed failure_of(const HttpAnswer& answer, const std::string& url, Instant now) {
   bool redirects = answer.status >= 300 && answer.status < 400;
-  std::string message = fmt::format("{} answered {}{}", place_of(url), answer.status,
-                                    redirects ? "; redirects are not followed" : "");
+  std::string message =
+      fmt::format("{} answered {}{}", place_of(url), answer.status, redirects ? "; redirects are not followed" : "");
   if (auto excerpt = head_of(repaired_utf8(answer.body), excerpt_bytes_max); !excerpt.empty() && !redirects)
     message += ": " + excerpt;
   Failed out = patient_failure(answer.status == 429 ? "TOOL_RATE_LIMITED" : "TOOL_DEPENDENCY_DOWN", std::move(message));

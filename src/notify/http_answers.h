@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "tools/http_transfer.h"
 #include "engine/lease.h"
+#include "tools/http_transfer.h"
 
 namespace pawl::notify {
 

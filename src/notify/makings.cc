@@ -49,9 +49,8 @@ void Makings::make(NewRun run) {
 }
 
 RunId Makings::make_now(NewRun run) {
-  auto made = reach_.runtime->ask<RunAnswer>([&](Engine& engine, Reply<RunAnswer> reply) {
-    engine.create_run(run, std::move(reply));
-  });
+  auto made = reach_.runtime->ask<RunAnswer>(
+      [&](Engine& engine, Reply<RunAnswer> reply) { engine.create_run(run, std::move(reply)); });
   if (!made) throw std::runtime_error(made.error().message);
   return made->run;
 }

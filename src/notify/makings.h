@@ -18,7 +18,8 @@ class Makings {
  public:
   explicit Makings(const Reach& reach) : reach_(reach) {}
 
-  // Makes sure that the tenant has this workflow of pawl's own; asks the engine once for each. Throws when it cannot be.
+  // Makes sure that the tenant has this workflow of pawl's own; asks the engine once for each. Throws when it cannot
+  // be.
   void publish(TenantId tenant, const WorkflowName& name, const std::string& source);
   // Made once for each trigger, however often it is asked for. Returns at once.
   void make(NewRun run);

@@ -19,7 +19,8 @@ enum class Delivery { delivered, retried, failed, skipped };
 
 template <>
 inline constexpr std::array pawl::enum_names<pawl::notify::Delivery>{
-    std::string_view("delivered"), std::string_view("retried"), std::string_view("failed"), std::string_view("skipped")};
+    std::string_view("delivered"), std::string_view("retried"), std::string_view("failed"),
+    std::string_view("skipped")};
 
 namespace pawl::notify {
 
@@ -27,7 +28,8 @@ struct Reach {
   // Null when there is none. From any thread.
   std::function<std::shared_ptr<const Tenant>(TenantId)> find_tenant;
   // The value of a tenant's secret, both by their names; or why there is none. Blocks.
-  std::function<std::expected<std::string, std::string>(const std::string& tenant, const std::string& name)> find_secret;
+  std::function<std::expected<std::string, std::string>(const std::string& tenant, const std::string& name)>
+      find_secret;
   Runtime* runtime = nullptr;
   Store* store = nullptr;  // from any thread
   HttpRules rules;

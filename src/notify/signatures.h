@@ -10,8 +10,8 @@
 
 namespace pawl::notify {
 
-// The keys in a webhook's secret: one `whsec_` and base64 of 24 to 64 bytes, or several with blanks between them, while one
-// replaces another; or why there are none.
+// The keys in a webhook's secret: one `whsec_` and base64 of 24 to 64 bytes, or several with blanks between them, while
+// one replaces another; or why there are none.
 std::expected<std::vector<std::string>, std::string> webhook_keys(std::string_view secret);
 
 struct WebhookMessage {

@@ -1,6 +1,6 @@
-// Approvals in Slack. An approval that is asked for becomes a card in the tenant's channel, and what becomes of it changes
-// the card. Both are runs of pawl.slack, made once for each event, as webhooks' deliveries are (webhooks.h). What people
-// click comes back through the API (api/routes_slack.cc).
+// Approvals in Slack. An approval that is asked for becomes a card in the tenant's channel, and what becomes of it
+// changes the card. Both are runs of pawl.slack, made once for each event, as webhooks' deliveries are (webhooks.h).
+// What people click comes back through the API (api/routes_slack.cc).
 #pragma once
 
 #include <memory>

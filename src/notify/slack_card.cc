@@ -52,7 +52,8 @@ struct Leaf {
 void flatten(const Json& value, const std::string& path, std::vector<Leaf>& out) {
   const object* map = value.if_object();
   if (!map || map->empty()) return out.push_back({path, value});
-  for (const auto& [key, each] : *map) flatten(each, path.empty() ? std::string(key) : path + "." + std::string(key), out);
+  for (const auto& [key, each] : *map)
+    flatten(each, path.empty() ? std::string(key) : path + "." + std::string(key), out);
 }
 
 // What is overwritten is given by the names of the fields, wherever those stand in the action.
@@ -103,15 +104,19 @@ std::string slack_time(Instant at) {
 
 std::string title_of(const CardSubject& subject) {
   const Approval& approval = subject.approval;
-  std::string what = approval.proposal
-                         ? approval.proposal->action.connector + "." + approval.proposal->action.operation
-                         : subject.run.definition(approval.step).id.text;
+  std::string what = approval.proposal ? approval.proposal->action.connector + "." + approval.proposal->action.operation
+                                       : subject.run.definition(approval.step).id.text;
   switch (approval.status) {
-    case ApprovalStatus::requested: return "Approval needed: " + what;
-    case ApprovalStatus::approved: return "Approved: " + what;
-    case ApprovalStatus::rejected: return "Rejected: " + what;
-    case ApprovalStatus::expired: return "Expired: " + what;
-    case ApprovalStatus::canceled: return "Canceled: " + what;
+    case ApprovalStatus::requested:
+      return "Approval needed: " + what;
+    case ApprovalStatus::approved:
+      return "Approved: " + what;
+    case ApprovalStatus::rejected:
+      return "Rejected: " + what;
+    case ApprovalStatus::expired:
+      return "Expired: " + what;
+    case ApprovalStatus::canceled:
+      return "Canceled: " + what;
   }
   return what;
 }
@@ -137,7 +142,8 @@ array facts_of(const CardSubject& subject) {
       {"Run", "`" + subject.run.id.str() + "`"},
       {"Risk tier", std::string(to_string(approval.terms.tier))},
       {"Policy", policy_of(approval)},
-      {approval.status == ApprovalStatus::requested ? "Expires" : "Would have expired", slack_time(approval.expires_at)}};
+      {approval.status == ApprovalStatus::requested ? "Expires" : "Would have expired",
+       slack_time(approval.expires_at)}};
   if (approval.proposal) facts.emplace_back("Target", escaped(approval.proposal->action.target));
   if (approval.terms.quorum > 1) facts.emplace_back("Approvals", needed_of(approval));
   array out;
@@ -175,10 +181,14 @@ std::string summary_of(const CardSubject& subject) {
 std::string escaped(std::string_view text) {
   std::string out;
   for (char c : text) {
-    if (c == '&') out += "&amp;";
-    else if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else out += c;
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else
+      out += c;
   }
   return out;
 }
@@ -188,7 +198,8 @@ std::string outcome_line(const Approval& approval) {
   if (who.starts_with("person:")) who.erase(0, 7);
   who = escaped(who);
   switch (approval.status) {
-    case ApprovalStatus::requested: return fmt::format("open: {} approved so far", needed_of(approval));
+    case ApprovalStatus::requested:
+      return fmt::format("open: {} approved so far", needed_of(approval));
     case ApprovalStatus::approved: {
       std::string all;
       for (const Vote& vote : approval.votes)
@@ -201,15 +212,17 @@ std::string outcome_line(const Approval& approval) {
     }
     case ApprovalStatus::rejected:
       return "rejected by " + who + (approval.reason.empty() ? "" : ": " + escaped(approval.reason));
-    case ApprovalStatus::expired: return "expired: nobody decided in time";
-    case ApprovalStatus::canceled: return "canceled: the run needs it no more";
+    case ApprovalStatus::expired:
+      return "expired: nobody decided in time";
+    case ApprovalStatus::canceled:
+      return "canceled: the run needs it no more";
   }
   return "";
 }
 
 std::string print_button(const CardButton& button) {
-  return canonical(object{
-      {"v", 1}, {"tenant", button.tenant}, {"run", button.run.str()}, {"approval", button.approval.str()}});
+  return canonical(
+      object{{"v", 1}, {"tenant", button.tenant}, {"run", button.run.str()}, {"approval", button.approval.str()}});
 }
 
 std::optional<CardButton> read_button(std::string_view text) {
@@ -245,34 +258,35 @@ object card_of(const CardSubject& subject) {
       {"type", "context"},
       {"elements",
        array{mrkdwn("The quoted text and the values come from the workflow and from what its steps produced, models "
-                    "included; pawl has not checked them. Approval `" + approval.id.str() + "`")}}});
+                    "included; pawl has not checked them. Approval `" +
+                    approval.id.str() + "`")}}});
   if (is_open) blocks.push_back(buttons_of(subject));
   std::string fallback = escaped(title) + " (" + escaped(subject.run.workflow->name.text) + ")";
-  if (!is_open) fallback += ": " + outcome_line(approval);
-  else if (!summary.empty()) fallback += ": " + escaped(summary);
+  if (!is_open)
+    fallback += ": " + outcome_line(approval);
+  else if (!summary.empty())
+    fallback += ": " + escaped(summary);
   return {{"text", cut(std::move(fallback), fallback_max)},
           {"blocks", std::move(blocks)},
           {"unfurl_links", false},
           {"unfurl_media", false},
-          {"metadata", object{{"event_type", "pawl_approval"},
-                              {"event_payload", object{{"approval_id", approval.id.str()}}}}}};
+          {"metadata",
+           object{{"event_type", "pawl_approval"}, {"event_payload", object{{"approval_id", approval.id.str()}}}}}};
 }
 
 object reject_modal(const CardButton& button) {
-  object input{{"type", "plain_text_input"},
-               {"action_id", reason_input},
-               {"multiline", true},
-               {"max_length", reason_chars_max}};
-  return {{"type", "modal"},
-          {"callback_id", reject_view},
-          {"private_metadata", cut(print_button(button), metadata_max)},
-          {"title", plain("Reject request")},
-          {"submit", plain("Reject")},
-          {"close", plain("Cancel")},
-          {"blocks", array{object{{"type", "input"},
-                                  {"block_id", reason_block},
-                                  {"label", plain("Reason")},
-                                  {"element", std::move(input)}}}}};
+  object input{
+      {"type", "plain_text_input"}, {"action_id", reason_input}, {"multiline", true}, {"max_length", reason_chars_max}};
+  return {
+      {"type", "modal"},
+      {"callback_id", reject_view},
+      {"private_metadata", cut(print_button(button), metadata_max)},
+      {"title", plain("Reject request")},
+      {"submit", plain("Reject")},
+      {"close", plain("Cancel")},
+      {"blocks",
+       array{object{
+           {"type", "input"}, {"block_id", reason_block}, {"label", plain("Reason")}, {"element", std::move(input)}}}}};
 }
 
 }  // namespace pawl::notify

@@ -1,5 +1,5 @@
-// An approval as a message in Slack: what is asked for, what would be written, why somebody must say yes, and the buttons.
-// Pure: from a run to JSON, within Slack's limits; what is too long is cut, and says so.
+// An approval as a message in Slack: what is asked for, what would be written, why somebody must say yes, and the
+// buttons. Pure: from a run to JSON, within Slack's limits; what is too long is cut, and says so.
 //
 // Text that workflows, tools and models made stands in rich text as it is, where nothing in it is taken for a link, a
 // mention or formatting; in the one-line fallback it is escaped.

@@ -19,9 +19,9 @@ constexpr auto between_messages = std::chrono::milliseconds(1000);
 constexpr std::size_t channels_remembered_max = 1000;
 
 // Those that pass; what else Slack refuses it refuses the next time, too.
-constexpr std::array passing_errors{std::string_view("ratelimited"),         std::string_view("internal_error"),
-                                    std::string_view("fatal_error"),         std::string_view("service_unavailable"),
-                                    std::string_view("request_timeout"),     std::string_view("team_added_to_org"),
+constexpr std::array passing_errors{std::string_view("ratelimited"),     std::string_view("internal_error"),
+                                    std::string_view("fatal_error"),     std::string_view("service_unavailable"),
+                                    std::string_view("request_timeout"), std::string_view("team_added_to_org"),
                                     std::string_view("rate_limited")};
 
 }  // namespace
@@ -60,7 +60,8 @@ std::expected<object, Failed> call_slack(const Reach& reach, const SlackCall& ca
 
 void tell_clicker(const Reach& reach, const Tenant& tenant, const std::string& response_url, const std::string& text) {
   auto origin = origin_of(response_url);
-  bool is_slacks = origin && (origin->str() == "https://hooks.slack.com" || *origin == origin_of(tenant.slack->api_base));
+  bool is_slacks =
+      origin && (origin->str() == "https://hooks.slack.com" || *origin == origin_of(tenant.slack->api_base));
   if (!is_slacks) return;
   object body{{"response_type", "ephemeral"}, {"replace_original", false}, {"text", text}};
   auto answer = exchange({.method = "POST",

@@ -25,8 +25,8 @@ struct SlackCall {
 std::expected<boost::json::object, Failed> call_slack(const Reach& reach, const SlackCall& call, Instant now,
                                                       const std::stop_token& stop);
 
-// Says something to the one who clicked, and to nobody else. Nothing is sent anywhere but to Slack, or to where the tenant
-// reaches it.
+// Says something to the one who clicked, and to nobody else. Nothing is sent anywhere but to Slack, or to where the
+// tenant reaches it.
 void tell_clicker(const Reach& reach, const Tenant& tenant, const std::string& response_url, const std::string& text);
 
 // Slack takes about one message a second in a channel.

@@ -59,9 +59,8 @@ class SlackTool final : public Tool {
   RunPointer look(TenantId tenant, std::string_view id) {
     auto run = RunId::parse(id);
     if (!run) return nullptr;
-    auto found = reach_.runtime->ask<RunPointer>([&](Engine& engine, Reply<RunPointer> reply) {
-      engine.inspect(tenant, *run, std::move(reply));
-    });
+    auto found = reach_.runtime->ask<RunPointer>(
+        [&](Engine& engine, Reply<RunPointer> reply) { engine.inspect(tenant, *run, std::move(reply)); });
     return found ? *found : nullptr;
   }
 
@@ -88,10 +87,12 @@ class SlackTool final : public Tool {
                   const std::stop_token& stop) {
     // An attempt whose answer got lost may have posted it.
     if (lease.attempt > 1)
-      if (auto known = find_posted(tenant, approval.id.str(), now, stop)) return Completed{.output = print(*known), .cost = {}};
+      if (auto known = find_posted(tenant, approval.id.str(), now, stop))
+        return Completed{.output = print(*known), .cost = {}};
     if (!pace_.wait(tenant.slack->channel, stop)) return stopped();
     card["channel"] = tenant.slack->channel;
-    auto said = call_slack(reach_, {.tenant = tenant, .method = "chat.postMessage", .body = std::move(card)}, now, stop);
+    auto said =
+        call_slack(reach_, {.tenant = tenant, .method = "chat.postMessage", .body = std::move(card)}, now, stop);
     if (!said) return said.error();
     Card posted{word(*said, "channel"), word(*said, "ts")};
     if (posted.ts.empty()) return failure("TOOL_INTERNAL_ERROR", "Slack did not say what the message is called");
@@ -102,19 +103,19 @@ class SlackTool final : public Tool {
   // Where the bot may read the channel; where it may not, a second card does no harm: a decision is made once.
   std::optional<Card> find_posted(const Tenant& tenant, const std::string& approval, Instant now,
                                   const std::stop_token& stop) {
-    auto said = call_slack(reach_,
-                           {.tenant = tenant,
-                            .method = "conversations.history",
-                            .body = {{"channel", tenant.slack->channel},
-                                     {"include_all_metadata", true},
-                                     {"limit", messages_looked_at}}},
-                           now, stop);
+    auto said = call_slack(
+        reach_,
+        {.tenant = tenant,
+         .method = "conversations.history",
+         .body = {{"channel", tenant.slack->channel}, {"include_all_metadata", true}, {"limit", messages_looked_at}}},
+        now, stop);
     const Json* messages = said ? said->if_contains("messages") : nullptr;
     if (!messages || !messages->is_array()) return std::nullopt;
     for (const Json& each : messages->get_array()) {
       const object* message = each.if_object();
       const Json* metadata = message ? message->if_contains("metadata") : nullptr;
-      const Json* payload = metadata && metadata->is_object() ? metadata->get_object().if_contains("event_payload") : nullptr;
+      const Json* payload =
+          metadata && metadata->is_object() ? metadata->get_object().if_contains("event_payload") : nullptr;
       if (payload && payload->is_object() && word(payload->get_object(), "approval_id") == approval)
         return Card{tenant.slack->channel, word(*message, "ts")};
     }

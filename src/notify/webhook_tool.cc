@@ -53,7 +53,8 @@ class WebhookTool final : public Tool {
 
     // As it is now: what was changed since the event is what counts.
     auto tenant = reach_.find_tenant(lease.tenant);
-    auto webhook = tenant ? tenant->webhooks.find(std::string(name->get_string())) : decltype(tenant->webhooks.begin()){};
+    auto webhook =
+        tenant ? tenant->webhooks.find(std::string(name->get_string())) : decltype(tenant->webhooks.begin()){};
     if (!tenant || webhook == tenant->webhooks.end()) return not_sent("the webhook was removed");
     if (!webhook->second.is_enabled()) return not_sent("the webhook is disabled: " + webhook->second.disabled);
 
@@ -77,7 +78,8 @@ class WebhookTool final : public Tool {
     auto answer = exchange(request, reach_.rules, stop);
     if (!answer) return failure_of(answer.error(), request.url);
     if (answer->status >= 200 && answer->status < 300)
-      return Completed{.output = boost::json::serialize(object{{"delivered", true}, {"status", answer->status}}), .cost = {}};
+      return Completed{.output = boost::json::serialize(object{{"delivered", true}, {"status", answer->status}}),
+                       .cost = {}};
     if (answer->status == 410) return gone(lease, webhook->first);
     return failure_of(*answer, request.url, now);
   }

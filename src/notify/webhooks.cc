@@ -20,8 +20,8 @@ constexpr Duration delivery_age_max = std::chrono::hours(24) * delivery_attempts
 
 WorkflowName webhook_workflow(std::string_view webhook) { return {"pawl.webhook." + std::string(webhook)}; }
 
-// The waits are those that Standard Webhooks suggests: three days in all. A receiver that hangs holds up no more than its
-// own deliveries, and few of the workers.
+// The waits are those that Standard Webhooks suggests: three days in all. A receiver that hangs holds up no more than
+// its own deliveries, and few of the workers.
 std::string webhook_workflow_source(std::string_view webhook) {
   std::string name(webhook);
   return "workflow: pawl.webhook." + name + "\n" + "description: Sends one event to the webhook " + name + "\n" +
@@ -79,11 +79,12 @@ void WebhookFollower::remember(RunId run, std::string workflow) {
 
 const std::string& WebhookFollower::workflow_of(const JournalEvent& event, const object& parsed) {
   if (auto known = workflows_.find(event.run()); known != workflows_.end()) return known->second;
-  if (const Json* workflow = parsed.if_contains("workflow"); workflow && (parsed.at("type") == "run.created" || parsed.at("type") == "task.created")) {
+  if (const Json* workflow = parsed.if_contains("workflow");
+      workflow && (parsed.at("type") == "run.created" || parsed.at("type") == "task.created")) {
     remember(event.run(), std::string(workflow->get_string()));
   } else {
-    auto run = reach_.runtime->ask<std::shared_ptr<const Run>>(
-        [&](Engine& engine, Reply<std::shared_ptr<const Run>> reply) {
+    auto run =
+        reach_.runtime->ask<std::shared_ptr<const Run>>([&](Engine& engine, Reply<std::shared_ptr<const Run>> reply) {
           engine.inspect(event.stream.tenant, event.run(), std::move(reply));
         });
     if (!run) throw std::runtime_error(event.run().str() + ": " + run.error().message);

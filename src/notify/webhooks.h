@@ -1,6 +1,7 @@
-// Outgoing webhooks. An event that a tenant's webhook wants becomes a run of a workflow of pawl's own, pawl.webhook.NAME,
-// made under a trigger that names webhook and event: once, whatever crashes. That run's one step sends it. So retries with
-// their waits, the log of deliveries, their way to a free worker on any server, all that is what every run has.
+// Outgoing webhooks. An event that a tenant's webhook wants becomes a run of a workflow of pawl's own,
+// pawl.webhook.NAME, made under a trigger that names webhook and event: once, whatever crashes. That run's one step
+// sends it. So retries with their waits, the log of deliveries, their way to a free worker on any server, all that is
+// what every run has.
 //
 // Events of pawl's own runs are sent to nobody.
 #pragma once

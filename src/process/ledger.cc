@@ -158,8 +158,8 @@ void ProcessLedger::Entry::began(pid_t pid) {
   write(std::to_string(pid) + " " + std::to_string(stat ? stat->started : 0) + "\n");
 }
 
-// What is there stays: a file that is replaced is written out at once by some file systems, and this one need not outlive
-// the machine.
+// What is there stays: a file that is replaced is written out at once by some file systems, and this one need not
+// outlive the machine.
 void ProcessLedger::Entry::write(const std::string& text) const {
   const Descriptor file(::open(file_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if (!file.is_open() || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))

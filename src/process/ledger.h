@@ -1,6 +1,7 @@
 // What this process has started, kept in a folder, so that the next one finds and ends what a sudden death left behind.
 //
-//   <folder>/<mark>    one file a process, there for as long as it is:  boot server_pid server_start groups... | pid start
+//   <folder>/<mark>    one file a process, there for as long as it is:  boot server_pid server_start groups... | pid
+//   start
 //
 // The kernel kills a child together with us (ProcessPlan::dies_with_thread), but not what the child has forked. Those
 // are found by what they cannot easily shed: the control group, the process group and session of the child, and a mark

@@ -9,8 +9,8 @@
 
 namespace pawl {
 
-// stdout of a program that exited with 0; or why there is none, in words that hold nothing that the program said. It has our
-// environment, nothing on stdin, and its stderr goes nowhere.
+// stdout of a program that exited with 0; or why there is none, in words that hold nothing that the program said. It
+// has our environment, nothing on stdin, and its stderr goes nowhere.
 std::expected<std::string, std::string> ask_program(const std::vector<std::string>& argv,
                                                     std::chrono::milliseconds time_max, std::size_t bytes_max);
 

@@ -35,7 +35,8 @@ std::string percent_encoded(std::string_view text, std::string_view kept, bool u
 
 std::string hex(std::string_view text, bool upper) {
   std::string out;
-  for (const char c : text) out += fmt::format(fmt::runtime(upper ? "{:02X}" : "{:02x}"), static_cast<unsigned char>(c));
+  for (const char c : text)
+    out += fmt::format(fmt::runtime(upper ? "{:02X}" : "{:02x}"), static_cast<unsigned char>(c));
   return out;
 }
 
@@ -102,13 +103,14 @@ void Scrubber::add_form(std::string spelling, std::string_view name, bool is_pla
   if (spelling.empty() || std::ranges::any_of(forms_, [&](const Form& form) { return form.spelling == spelling; }))
     return;
   starts_form_[static_cast<unsigned char>(spelling[0])] = true;
-  const auto place = std::ranges::find_if(forms_, [&](const Form& form) { return form.spelling.size() < spelling.size(); });
+  const auto place =
+      std::ranges::find_if(forms_, [&](const Form& form) { return form.spelling.size() < spelling.size(); });
   forms_.insert(place, {std::move(spelling), std::string(name), is_plain});
 }
 
 void Scrubber::add(std::string_view name, std::string_view value) {
-  constexpr std::string_view unreserved = "-._~";         // RFC 3986
-  constexpr std::string_view of_browsers = "-._~!*'()";   // encodeURIComponent
+  constexpr std::string_view unreserved = "-._~";        // RFC 3986
+  constexpr std::string_view of_browsers = "-._~!*'()";  // encodeURIComponent
   constexpr std::string_view of_forms = "-._*";
   add_form(std::string(value), name, true);
   add_form(json_escaped(value), name);

@@ -1,5 +1,5 @@
-// Takes secrets out of what a tool gives back: wherever one of the values that the attempt was given stands, plainly or in
-// the spellings that protocols give it (JSON, URL, form, base64, hex), `[secret NAME]` stands afterwards.
+// Takes secrets out of what a tool gives back: wherever one of the values that the attempt was given stands, plainly or
+// in the spellings that protocols give it (JSON, URL, form, base64, hex), `[secret NAME]` stands afterwards.
 #pragma once
 
 #include <string>

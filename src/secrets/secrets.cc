@@ -67,8 +67,7 @@ SecretVariables take_secret_variables() {
 
 std::optional<std::string> secret_variable(std::string_view tenant, std::string_view name) {
   if (!is_secret_name(name)) return std::nullopt;
-  if (tenant == "default")
-    return name.contains("__") ? std::nullopt : std::optional(fmt::format("{}{}", prefix, name));
+  if (tenant == "default") return name.contains("__") ? std::nullopt : std::optional(fmt::format("{}{}", prefix, name));
   if (!is_spelled_by_variables(tenant)) return std::nullopt;
   std::string upper(tenant);
   for (char& c : upper) c = c == '-' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
@@ -134,8 +133,8 @@ std::expected<std::string, NoSecret> Secrets::look(std::string_view tenant, std:
   auto value = read_variable(of, what);
   if (value) return std::move(*value);
   tried.push_back("the environment " + value.error());
-  return std::unexpected(NoSecret{
-      fmt::format("there is no secret {} of tenant {}: {}", what, of, fmt::join(tried, "; ")), may_pass});
+  return std::unexpected(
+      NoSecret{fmt::format("there is no secret {} of tenant {}: {}", what, of, fmt::join(tried, "; ")), may_pass});
 }
 
 std::expected<std::string, std::string> Secrets::find(std::string_view tenant, std::string_view name) {

@@ -30,8 +30,8 @@ using SecretVariables = std::map<std::string, std::string, std::less<>>;
 SecretVariables take_secret_variables();
 
 struct SecretSources {
-  std::string command = {};             // a program; empty: none
-  std::filesystem::path folder = {};    // empty: none
+  std::string command = {};           // a program; empty: none
+  std::filesystem::path folder = {};  // empty: none
   SecretVariables variables = {};
   std::chrono::milliseconds command_time_max = std::chrono::seconds(10);
   // What the program said is good for this long: a run of many steps asks a vault once, a changed secret is soon known.
@@ -39,8 +39,8 @@ struct SecretSources {
 };
 
 struct NoSecret {
-  std::string message;       // which sources were tried, and what each lacks; never a value
-  bool may_pass = false;     // the program failed: it need not be so the next time
+  std::string message;    // which sources were tried, and what each lacks; never a value
+  bool may_pass = false;  // the program failed: it need not be so the next time
 };
 
 class Secrets {

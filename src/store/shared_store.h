@@ -31,8 +31,8 @@ struct Taken {
 
 // What one server tells the others. It only wakes them: each finds the same by looking now and then.
 struct News {
-  bool ready = false;   // steps wait in the queue
-  bool events = false;  // the journal grew
+  bool ready = false;             // steps wait in the queue
+  bool events = false;            // the journal grew
   std::vector<TenantId> tenants;  // their configuration changed
   std::vector<StreamKey> runs;    // a lease of that server's own workers may be over
 
@@ -52,14 +52,14 @@ class SharedStore : public Store {
   // From now on nothing waits for a database that is gone: StoreFailure instead. For the end of the process.
   virtual void stop_waiting() = 0;
 
-  // No commit that was acknowledged by now has a later position; those that are under way may have an earlier one, until
-  // last_position() is there.
+  // No commit that was acknowledged by now has a later position; those that are under way may have an earlier one,
+  // until last_position() is there.
   virtual Position newest_position() = 0;
 
   // These runs as they are now; those that are not there are left out.
   virtual std::vector<RunRow> load_all(std::span<const StreamKey> runs) = 0;
-  // Ready steps for any of these tools that nobody has in hand, with their runs: of each tenant at most `per_tenant`, and
-  // no more than its caps leave room for; steps of runs that have started first, oldest run first. They are this
+  // Ready steps for any of these tools that nobody has in hand, with their runs: of each tenant at most `per_tenant`,
+  // and no more than its caps leave room for; steps of runs that have started first, oldest run first. They are this
   // server's until `hold` has passed. `only`: of this tenant.
   virtual Taken take_ready(std::span<const ToolName> tools, std::size_t per_tenant, Duration hold,
                            std::optional<TenantId> only) = 0;

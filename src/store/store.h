@@ -99,7 +99,7 @@ struct RunRow {
   std::optional<RunPhase> phase = RunPhase::plain;
   std::string error_code;  // empty unless it ended badly
   Instant created_at;
-  Instant updated_at;  // the last event's
+  Instant updated_at;            // the last event's
   Instant due_at = end_of_time;  // when time alone will move it
   bool leased = false;           // some step is running
   std::uint64_t seq = 0;
@@ -133,22 +133,22 @@ struct ReceiptRow {
 // All that is written of a run when it is folded.
 struct RunFold {
   RunRow row;
-  History history;                   // goes on where the last fold ended, and ends at row.seq; may be without lines
-  bool is_new = false;               // never folded before: nothing to replace
+  History history;      // goes on where the last fold ended, and ends at row.seq; may be without lines
+  bool is_new = false;  // never folded before: nothing to replace
   // For a store with several servers.
-  Hash follows;                      // the head that the history goes on from
+  Hash follows;  // the head that the history goes on from
   // The row that this one replaces. The head alone does not tell rows apart that differ in a lease's end. 0 = any.
   std::uint64_t follows_revision = 0;
-  std::uint64_t incarnation = 0;     // which load of the run this was decided on
-  int leases = 0;                    // steps that are running, now
-  int leases_before = 0;             // and when it was last folded
-  int claims = 0;                    // ready steps that were leased since then
-  bool was_ready = false;            // some step was ready when it was last folded
-  bool wants_latest = false;         // new, of whatever version of its workflow is the latest
-  bool holds_ready = false;          // the ready steps are in this server's own queue
+  std::uint64_t incarnation = 0;          // which load of the run this was decided on
+  int leases = 0;                         // steps that are running, now
+  int leases_before = 0;                  // and when it was last folded
+  int claims = 0;                         // ready steps that were leased since then
+  bool was_ready = false;                 // some step was ready when it was last folded
+  bool wants_latest = false;              // new, of whatever version of its workflow is the latest
+  bool holds_ready = false;               // the ready steps are in this server's own queue
   std::vector<std::string> request_keys;  // when new: what a repeated request finds it by
-  std::vector<ReadyStep> ready;      // the steps that are ready now; none unless the run is created or running
-  std::vector<ApprovalRow> approvals;  // those that changed since the last fold
+  std::vector<ReadyStep> ready;           // the steps that are ready now; none unless the run is created or running
+  std::vector<ApprovalRow> approvals;     // those that changed since the last fold
   // The same. A store with several servers leaves the run out when another run's receipt holds the key of one of them.
   std::vector<ReceiptRow> receipts;
 };
@@ -206,7 +206,7 @@ struct RunFilter {
   std::optional<WorkflowName> workflow;  // without one: of all but pawl's own (core/notices.h)
   std::optional<WorkspaceName> workspace;
   std::optional<Instant> since;  // created then or later; an id is at most a day older than its run
-  std::optional<RunId> before;  // cursor: runs older than this one
+  std::optional<RunId> before;   // cursor: runs older than this one
   std::size_t limit = 50;
 };
 
@@ -258,10 +258,10 @@ class Store {
   // The oldest kept frame later than this one. Frames stay a while after they are folded, for those who follow.
   virtual std::optional<KeptFrame> frame_after(Position position) = 0;
   // Someone in this installation who reads the journal in order, across restarts, and must miss nothing
-  // (engine/follower.h): the last position of which it wants nothing more. One that is new begins with what is kept, or,
-  // in a store with several servers, with what comes from now on. There a follower is one server's at a time, this one's
-  // for `hold` from now on when a position is given; nothing when it is another's.
-  // Frames that a follower has not seen are kept, as long as they are not more than the store's limit.
+  // (engine/follower.h): the last position of which it wants nothing more. One that is new begins with what is kept,
+  // or, in a store with several servers, with what comes from now on. There a follower is one server's at a time, this
+  // one's for `hold` from now on when a position is given; nothing when it is another's. Frames that a follower has not
+  // seen are kept, as long as they are not more than the store's limit.
   virtual std::optional<Position> follow(const std::string& follower, Duration hold) = 0;
   // It wants nothing more of all up to there. Cheap, and durable soon: after a crash it may be an earlier one.
   virtual void followed(const std::string& follower, Position position) = 0;
@@ -301,10 +301,10 @@ class Store {
     Hash head;
   };
   virtual Stream history(StreamKey key) = 0;
-  // The same piece by piece, newest first, until the visitor says false; it must not call the store. For looking up what is
-  // recent in a long stream.
-  virtual void for_each_piece_back(StreamKey key,
-                                   const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit) = 0;
+  // The same piece by piece, newest first, until the visitor says false; it must not call the store. For looking up
+  // what is recent in a long stream.
+  virtual void for_each_piece_back(
+      StreamKey key, const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit) = 0;
   virtual void for_each_stream(const std::function<void(StreamKey)>& visit) = 0;
 };
 

@@ -45,8 +45,8 @@ std::string text_in(const object& in, std::string_view key) {
 
 Money money_in(const object& in, std::string_view key) { return parse_money(text_in(in, key)).value_or(Money{}); }
 
-// In place, in one write of one length: to replace a file by another makes some file systems write it out at once, which
-// takes longer than all else that starting an agent needs. A torn one is no JSON, and counts as none.
+// In place, in one write of one length: to replace a file by another makes some file systems write it out at once,
+// which takes longer than all else that starting an agent needs. A torn one is no JSON, and counts as none.
 void write_object(const fs::path& path, const object& what) {
   constexpr std::size_t bytes = 512;
   auto text = boost::json::serialize(what) + "\n";
@@ -54,7 +54,8 @@ void write_object(const fs::path& path, const object& what) {
   const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file.is_open()) return;
   [[maybe_unused]] const auto ignored = ::pwrite(file.get(), text.data(), text.size(), 0);
-  if (text.size() > bytes) [[maybe_unused]] const auto cut = ::ftruncate(file.get(), static_cast<off_t>(text.size()));
+  if (text.size() > bytes) [[maybe_unused]]
+    const auto cut = ::ftruncate(file.get(), static_cast<off_t>(text.size()));
 }
 
 // A session's name becomes that of a folder.

@@ -43,8 +43,8 @@ std::expected<ApiAnswer, Failed> ApiClient::call(std::string method, const std::
   }
   // A redirect, or a page that says that one should log in: whatever it is, it is not the API.
   if (out.http.status >= 300 || (!parsed && !out.http.body.empty())) {
-    auto failed = failure("TOOL_FAILED", fmt::format("{} {} answered {} with something that is not JSON", request.method,
-                                                     origin_of(request.url)->str(), out.http.status));
+    auto failed = failure("TOOL_FAILED", fmt::format("{} {} answered {} with something that is not JSON",
+                                                     request.method, origin_of(request.url)->str(), out.http.status));
     failed.retryable = false;
     return std::unexpected(std::move(failed));
   }

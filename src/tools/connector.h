@@ -21,12 +21,12 @@ struct ApiAnswer {
 // One attempt's calls to one API.
 class ApiClient {
  public:
-  // What an answer of 400 or above means where that is not what it means everywhere. Given the failure as it would be, it
-  // changes what it knows better.
+  // What an answer of 400 or above means where that is not what it means everywhere. Given the failure as it would be,
+  // it changes what it knows better.
   using Explain = std::function<void(const ApiAnswer& answer, Instant now, Failed& failed)>;
 
   struct Options {
-    std::string base;         // without a slash at the end
+    std::string base;  // without a slash at the end
     HttpHeaders headers = {};
     Duration timeout{};
     Explain explain = {};
@@ -34,8 +34,10 @@ class ApiClient {
   ApiClient(const ToolLimits& limits, Options options, std::stop_token stop)
       : limits_(limits), options_(std::move(options)), stop_(std::move(stop)) {}
 
-  // `path` begins with a slash. An answer of 400 or above is a failure, and so is one that is not JSON when it has a body.
-  std::expected<ApiAnswer, Failed> call(std::string method, const std::string& path, const Json* body, Instant now) const;
+  // `path` begins with a slash. An answer of 400 or above is a failure, and so is one that is not JSON when it has a
+  // body.
+  std::expected<ApiAnswer, Failed> call(std::string method, const std::string& path, const Json* body,
+                                        Instant now) const;
   std::expected<ApiAnswer, Failed> get(const std::string& path, Instant now) const {
     return call("GET", path, nullptr, now);
   }

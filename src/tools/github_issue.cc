@@ -1,8 +1,8 @@
 // github.labels and github.assignees: who and what an issue or a pull request is marked with.
 //
-// What is there is read first, and only the difference is sent: a label that was there already was not our doing, and an undo
-// leaves it. Both are sets, so a call that is in doubt may be repeated. GitHub drops assignees without access silently, so
-// the set is read again afterwards.
+// What is there is read first, and only the difference is sent: a label that was there already was not our doing, and
+// an undo leaves it. Both are sets, so a call that is in doubt may be repeated. GitHub drops assignees without access
+// silently, so the set is read again afterwards.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,10 +25,10 @@ using Names = std::vector<std::string>;
 
 // The two sets of an issue that can be changed.
 struct Kind {
-  std::string_view tool;       // github.<this>
-  std::string_view list;       // the issue's member, and the path below it
-  std::string_view name;       // the member of an entry that names it
-  bool can_set = false;        // all of it at once
+  std::string_view tool;  // github.<this>
+  std::string_view list;  // the issue's member, and the path below it
+  std::string_view name;  // the member of an entry that names it
+  bool can_set = false;   // all of it at once
   bool removes_one_by_one = false;
 };
 constexpr Kind labels{"labels", "labels", "name", true, true};
@@ -76,7 +76,8 @@ bool is_repo(std::string_view text) {
   const auto slash = text.find('/');
   const auto is_part = [](std::string_view part) {
     return !part.empty() && part != "." && part != ".." && std::ranges::all_of(part, [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+             c == '.';
     });
   };
   return slash != text.npos && is_part(text.substr(0, slash)) && is_part(text.substr(slash + 1));
@@ -211,14 +212,15 @@ class IssueSet final : public Tool {
     if (!list || !list->is_array()) return std::unexpected(failure("TOOL_FAILED", "GitHub answered without an issue"));
     Names out;
     for (const Json& entry : list->get_array())
-      if (auto name = entry.is_string() ? std::string(entry.get_string()) : text_member(entry, kind_.name); !name.empty())
+      if (auto name = entry.is_string() ? std::string(entry.get_string()) : text_member(entry, kind_.name);
+          !name.empty())
         out.push_back(std::move(name));
     return out;
   }
 
   // `wrote`: something was changed, or may have been.
-  std::optional<Failed> apply(const Change& change, const ApiClient& github, const Names& to_add, const Names& to_remove,
-                              Instant now, bool& wrote) const {
+  std::optional<Failed> apply(const Change& change, const ApiClient& github, const Names& to_add,
+                              const Names& to_remove, Instant now, bool& wrote) const {
     const auto path = fmt::format("{}/{}", path_of(change), kind_.list);
     const auto send = [&](std::string method, const std::string& to, const Names* names) -> std::optional<Failed> {
       const Json body = names ? Json(object{{kind_.list, json_of(*names)}}) : Json();
@@ -245,18 +247,20 @@ class IssueSet final : public Tool {
     const Names missing = without(wanted.added, after), left = common(wanted.removed, after);
     const Names added = common(wanted.added, after), removed = without(wanted.removed, after);
     if (!missing.empty() || !left.empty()) {
-      auto failed = failure("TOOL_FAILED", fmt::format("GitHub accepted the change of {} and did not do all of it:{}{}",
-                                                       target_of(change),
-                                                       missing.empty() ? "" : " not added: " + canonical(json_of(missing)),
-                                                       left.empty() ? "" : " not removed: " + canonical(json_of(left))));
+      auto failed =
+          failure("TOOL_FAILED",
+                  fmt::format("GitHub accepted the change of {} and did not do all of it:{}{}", target_of(change),
+                              missing.empty() ? "" : " not added: " + canonical(json_of(missing)),
+                              left.empty() ? "" : " not removed: " + canonical(json_of(left))));
       failed.retryable = false;
       failed.is_harmless = added.empty() && removed.empty();
       return failed;
     }
-    Completed done{.output = canonical(object{{kind_.list, json_of(after)},
-                                              {"added", json_of(added)},
-                                              {"removed", json_of(removed)},
-                                              {"were_there", json_of(common(change.set.value_or(change.add), before))}})};
+    Completed done{.output =
+                       canonical(object{{kind_.list, json_of(after)},
+                                        {"added", json_of(added)},
+                                        {"removed", json_of(removed)},
+                                        {"were_there", json_of(common(change.set.value_or(change.add), before))}})};
     if (!added.empty() || !removed.empty()) done.undo = undo_of(lease, change, added, removed);
     return done;
   }
@@ -299,7 +303,9 @@ class IssueSet final : public Tool {
 
 }  // namespace
 
-std::unique_ptr<Tool> make_github_labels(const ToolLimits& limits) { return std::make_unique<IssueSet>(labels, limits); }
+std::unique_ptr<Tool> make_github_labels(const ToolLimits& limits) {
+  return std::make_unique<IssueSet>(labels, limits);
+}
 std::unique_ptr<Tool> make_github_assignees(const ToolLimits& limits) {
   return std::make_unique<IssueSet>(assignees, limits);
 }

@@ -1,5 +1,5 @@
-// What an HTTP exchange that went wrong means for the step and for the receipt of a write: may it be tried again, when, and
-// did it certainly have no effect.
+// What an HTTP exchange that went wrong means for the step and for the receipt of a write: may it be tried again, when,
+// and did it certainly have no effect.
 #pragma once
 
 #include <optional>

@@ -181,7 +181,8 @@ void read_undo(Arguments& with) {
     with.refuse("undo", "must be a map with `method` and `url`, and `headers` and `body` where they are needed");
   for (const auto& member : map ? *map : boost::json::object{})
     if (!contains(undo_keys, std::string_view(member.key())))
-      with.refuse("undo", fmt::format("has only method, url, headers and body, and no {}", std::string_view(member.key())));
+      with.refuse("undo",
+                  fmt::format("has only method, url, headers and body, and no {}", std::string_view(member.key())));
 }
 
 // Unless it says otherwise, the undo is sent with the headers of what it undoes: those that say who asks, most likely.
@@ -203,8 +204,7 @@ std::shared_ptr<const Action> undo_of(const Lease& lease) {
 
 class HttpRequestTool final : public Tool {
  public:
-  explicit HttpRequestTool(const ToolLimits& limits)
-      : limits_(limits), rules_(http_rules(limits)) {
+  explicit HttpRequestTool(const ToolLimits& limits) : limits_(limits), rules_(http_rules(limits)) {
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) throw std::bad_alloc();
   }
   ~HttpRequestTool() override { curl_global_cleanup(); }
@@ -238,7 +238,8 @@ class HttpRequestTool final : public Tool {
     for (int redirects = 0;; ++redirects) {
       auto answer = exchange(request, rules_, stop);
       if (!answer || answer->status >= 400) {
-        auto failed = answer ? status_failure(request, *answer, now) : transfer_failure(answer.error(), request, limits_);
+        auto failed =
+            answer ? status_failure(request, *answer, now) : transfer_failure(answer.error(), request, limits_);
         // Who redirected may have done it.
         if (redirects > 0) failed.is_harmless = false;
         return failed;

@@ -219,8 +219,7 @@ HttpError Transfer::classify(CURLcode code) const {
   if (is_stopped_) return {Kind::stopped, "stopped"};
   if (is_too_large_) return {Kind::too_large, "the answer is too large"};
   // A name with several addresses is refused only when none of them may be reached.
-  if (refused_addresses_ > 0 && admitted_addresses_ == 0)
-    return {Kind::refused_address, "it is not a public address"};
+  if (refused_addresses_ > 0 && admitted_addresses_ == 0) return {Kind::refused_address, "it is not a public address"};
   switch (code) {
     case CURLE_OPERATION_TIMEDOUT:
       return {Kind::timed_out, text};

@@ -12,8 +12,8 @@
 #include <optional>
 #include <system_error>
 
-#include "tools/jq_child.h"
 #include "process/process.h"
+#include "tools/jq_child.h"
 
 namespace pawl {
 namespace {

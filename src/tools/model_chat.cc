@@ -41,8 +41,8 @@ struct Chat {
 };
 
 // What the tool itself decides; `options` may say anything else that the API takes.
-constexpr std::array<std::string_view, 7> own_keys = {"model", "messages", "system", "max_tokens", "max_completion_tokens",
-                                                      "stream", "n"};
+constexpr std::array<std::string_view, 7> own_keys = {
+    "model", "messages", "system", "max_tokens", "max_completion_tokens", "stream", "n"};
 
 array read_messages(Arguments& with) {
   const Json* messages = with.any("messages");
@@ -91,7 +91,8 @@ Chat read_chat(Arguments& with) {
             .api_key = with.text("api_key").value_or(""),
             .timeout = timeout_of(with, chat_timeout)};
   if (chat.provider != "anthropic" && chat.provider != "openai")
-    with.refuse("provider", "must be anthropic or openai; openai is also for servers that speak like it, with `base_url`");
+    with.refuse("provider",
+                "must be anthropic or openai; openai is also for servers that speak like it, with `base_url`");
   chat.speech = chat.provider == "openai" ? Speech::openai : Speech::anthropic;
   chat.base = base_url(with, "base_url", chat.speech == Speech::anthropic ? anthropic_api : openai_api);
   if (chat.base.ends_with("/v1")) chat.base.resize(chat.base.size() - 3);
@@ -137,8 +138,7 @@ void explain(const ApiAnswer& answer, Instant, Failed& failed) {
   if (const auto* word = answer.http.header("x-should-retry"); word && (*word == "true" || *word == "false"))
     failed.retryable = *word == "true";
   // A 429 that no waiting mends.
-  if (code == "insufficient_quota" || type == "insufficient_quota" || type == "billing_error")
-    not_again(failed);
+  if (code == "insufficient_quota" || type == "insufficient_quota" || type == "billing_error") not_again(failed);
 }
 
 std::int64_t count_at(const Json* value, std::string_view key) {
@@ -166,9 +166,8 @@ Said read_anthropic(const Json& body) {
       if (text_member(block, "type") == "text") said.text += text_member(block, "text");
       if (text_member(block, "type") != "tool_use") continue;
       const Json* input = member(block, "input");
-      said.tool_calls.push_back(object{{"id", text_member(block, "id")},
-                                       {"name", text_member(block, "name")},
-                                       {"input", input ? *input : Json()}});
+      said.tool_calls.push_back(object{
+          {"id", text_member(block, "id")}, {"name", text_member(block, "name")}, {"input", input ? *input : Json()}});
     }
   const Json* usage = member(body, "usage");
   if (!usage || !usage->is_object()) return said;
@@ -216,12 +215,12 @@ Said read_openai(const Json& body) {
   const Json* details = member(*usage, "prompt_tokens_details");
   const auto read = count_at(details, "cached_tokens"), written = count_at(details, "cache_write_tokens");
   // Here the total includes what came from a cache.
-  said.tokens = TokenCounts{
-      .input_uncached = std::max<std::int64_t>(count_at(usage, "prompt_tokens") - read - written, 0),
-      .input_cache_read = read,
-      .input_cache_write_5m = written,
-      .output = count_at(usage, "completion_tokens"),
-      .reasoning = count_at(member(*usage, "completion_tokens_details"), "reasoning_tokens")};
+  said.tokens =
+      TokenCounts{.input_uncached = std::max<std::int64_t>(count_at(usage, "prompt_tokens") - read - written, 0),
+                  .input_cache_read = read,
+                  .input_cache_write_5m = written,
+                  .output = count_at(usage, "completion_tokens"),
+                  .reasoning = count_at(member(*usage, "completion_tokens_details"), "reasoning_tokens")};
   return said;
 }
 
@@ -234,13 +233,12 @@ class ModelChat final : public Tool {
     Arguments with(lease.input);
     const Chat chat = read_chat(with);
     if (with.refusal()) return *with.refusal();
-    const ApiClient api(
-        limits_,
-        {.base = chat.base, .headers = headers_of(chat), .timeout = chat.timeout, .explain = explain},
-        std::move(stop));
+    const ApiClient api(limits_,
+                        {.base = chat.base, .headers = headers_of(chat), .timeout = chat.timeout, .explain = explain},
+                        std::move(stop));
     const auto begin = steady_clock::now();
-    const auto answer = api.call(
-        "POST", chat.speech == Speech::anthropic ? "/v1/messages" : "/v1/chat/completions", &chat.request, now);
+    const auto answer = api.call("POST", chat.speech == Speech::anthropic ? "/v1/messages" : "/v1/chat/completions",
+                                 &chat.request, now);
     const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - begin);
     if (!answer) return answer.error();
     const Said said = chat.speech == Speech::anthropic ? read_anthropic(answer->body) : read_openai(answer->body);

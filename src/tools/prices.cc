@@ -37,10 +37,12 @@ std::expected<ModelPrice, std::string> read_row(const Json& row) {
   for (const auto& [key, value] : *map) {
     if (key == "provider" || key == "model") continue;
     const auto part = std::ranges::find(parts, std::string_view(key), &Part::key);
-    if (part == parts.end()) return std::unexpected(fmt::format("{}: unknown key `{}`", out.model, std::string_view(key)));
+    if (part == parts.end())
+      return std::unexpected(fmt::format("{}: unknown key `{}`", out.model, std::string_view(key)));
     const auto amount = value.is_string() ? parse_money(value.get_string()) : std::nullopt;
     if (!amount)
-      return std::unexpected(fmt::format("{}: `{}` must be an amount in quotes, like \"2.50\"", out.model, std::string_view(key)));
+      return std::unexpected(
+          fmt::format("{}: `{}` must be an amount in quotes, like \"2.50\"", out.model, std::string_view(key)));
     out.*part->at = *amount;
   }
   return out;
@@ -100,8 +102,8 @@ std::optional<Money> Prices::cost(std::string_view provider, std::string_view mo
     return true;
   };
   if (!add(tokens.input_uncached, price->input) || !add(tokens.input_cache_read, price->cache_read) ||
-      !add(tokens.input_cache_write_5m, price->cache_write_5m) || !add(tokens.input_cache_write_1h, price->cache_write_1h) ||
-      !add(tokens.output, price->output))
+      !add(tokens.input_cache_write_5m, price->cache_write_5m) ||
+      !add(tokens.input_cache_write_1h, price->cache_write_1h) || !add(tokens.output, price->output))
     return std::nullopt;
   const Wide rounded = (micros + tokens_a_price / 2) / tokens_a_price;
   return Money{rounded > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(rounded)};

@@ -1,9 +1,9 @@
 // servicenow.incident.update: sets fields of an incident, and adds notes to it.
 //
-// Fields are read before they are set: the old values make the undo, which is the same operation with `expect`, so that it
-// fails when somebody has changed them since. ServiceNow takes no condition with an update, so that is look, then act.
-// It ignores fields that it does not know, so what it says afterwards is compared with what was sent.
-// Notes (work_notes, comments) can only be added. They carry a mark by which one that is in doubt is found again.
+// Fields are read before they are set: the old values make the undo, which is the same operation with `expect`, so that
+// it fails when somebody has changed them since. ServiceNow takes no condition with an update, so that is look, then
+// act. It ignores fields that it does not know, so what it says afterwards is compared with what was sent. Notes
+// (work_notes, comments) can only be added. They carry a mark by which one that is in doubt is found again.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,7 +51,8 @@ TextMap read_fields(Arguments& with, std::string_view key) {
   }
   for (const auto& entry : fields->get_object()) {
     auto value = value_text(entry.value());
-    if (!value || !is_word(entry.key())) with.refuse(key, "must map names of fields to texts, numbers or true and false");
+    if (!value || !is_word(entry.key()))
+      with.refuse(key, "must map names of fields to texts, numbers or true and false");
     out.emplace_back(std::string_view(entry.key()), std::move(value).value_or(""));
   }
   return out;
@@ -73,7 +74,8 @@ HttpHeaders read_auth(Arguments& with) {
              api_key = with.text("api_key");
   const int ways = (user || password ? 1 : 0) + (token ? 1 : 0) + (api_key ? 1 : 0);
   if (ways != 1 || user.has_value() != password.has_value())
-    with.refuse("token", "is one of three ways to log in: `user` and `password`, `token`, or `api_key`; give exactly one");
+    with.refuse("token",
+                "is one of three ways to log in: `user` and `password`, `token`, or `api_key`; give exactly one");
   for (const auto* text : {&user, &password, &token, &api_key})
     if (*text && (*text)->find_first_of(std::string_view("\r\n\0", 3)) != std::string::npos)
       with.refuse("token", "and whatever else logs in must be one line");
@@ -85,7 +87,8 @@ HttpHeaders read_auth(Arguments& with) {
 Update read_update(Arguments& with, const ToolLimits& limits) {
   Update update;
   const auto instance = with.text("instance");
-  if (instance.has_value() == with.text("url").has_value()) with.refuse("instance", "or `url` is required, and not both");
+  if (instance.has_value() == with.text("url").has_value())
+    with.refuse("instance", "or `url` is required, and not both");
   if (instance && !is_word(*instance)) with.refuse("instance", "must be the name before .service-now.com");
   update.base = base_url(with, "url", fmt::format("https://{}.service-now.com", instance.value_or("x")));
   const auto origin = origin_of(update.base);
@@ -165,11 +168,12 @@ class IncidentUpdate final : public Tool {
     Arguments with(lease.input);
     const Update update = read_update(with, limits_);
     if (with.refusal() || update.notes.empty()) return std::nullopt;
-    const auto query = fmt::format("element_id={}^element={}^valueLIKE{}", update.sys_id, update.notes.front().first,
-                                   mark_of(lease));
+    const auto query =
+        fmt::format("element_id={}^element={}^valueLIKE{}", update.sys_id, update.notes.front().first, mark_of(lease));
     const auto answer =
         client_for(update, std::move(stop))
-            .get("/api/now/table/sys_journal_field?sysparm_fields=sys_id&sysparm_limit=1&sysparm_query=" + url_encoded(query),
+            .get("/api/now/table/sys_journal_field?sysparm_fields=sys_id&sysparm_limit=1&sysparm_query=" +
+                     url_encoded(query),
                  wall_clock());
     const Json* found = answer ? member(answer->body, "result") : nullptr;
     if (!found || !found->is_array()) return std::nullopt;
@@ -220,15 +224,17 @@ class IncidentUpdate final : public Tool {
     for (const auto& [name, value] : update.fields)
       if (!field_of(*record, name))
         return std::unexpected(invalid_arguments(fmt::format(
-            "the incident has no field `{}`, or none that may be read; ServiceNow would ignore it without a word", name)));
+            "the incident has no field `{}`, or none that may be read; ServiceNow would ignore it without a word",
+            name)));
     for (const auto& [name, wanted] : update.expect) {
       const auto found = field_of(*record, name);
       const auto set_to = std::ranges::find(update.fields, name, &TextMap::value_type::first);
       const bool is_set = set_to != update.fields.end() && found == set_to->second;  // by a call that was in doubt, say
       if (found == wanted || is_set) continue;
-      return std::unexpected(failure(
-          "UNDO_CONFLICT", fmt::format("`{}` of {}/incident/{} is \"{}\" and not \"{}\" any more; nothing was changed", name,
-                                       update.instance, update.sys_id, head_of(found.value_or(""), 200), head_of(wanted, 200))));
+      return std::unexpected(
+          failure("UNDO_CONFLICT",
+                  fmt::format("`{}` of {}/incident/{} is \"{}\" and not \"{}\" any more; nothing was changed", name,
+                              update.instance, update.sys_id, head_of(found.value_or(""), 200), head_of(wanted, 200))));
     }
     return record;
   }
@@ -251,10 +257,12 @@ class IncidentUpdate final : public Tool {
       const auto is = field_of(after, name);
       now[name] = is.value_or("");
       if (now.at(name) != before.at(name)) changed[name] = before.at(name);
-      if (is != value) ignored += fmt::format("{}`{}` is \"{}\"", ignored.empty() ? "" : ", ", name, head_of(is.value_or(""), 100));
+      if (is != value)
+        ignored += fmt::format("{}`{}` is \"{}\"", ignored.empty() ? "" : ", ", name, head_of(is.value_or(""), 100));
     }
     if (!ignored.empty()) {
-      auto failed = failure("TOOL_FAILED", fmt::format("ServiceNow accepted the update and did not set everything: {}", ignored));
+      auto failed =
+          failure("TOOL_FAILED", fmt::format("ServiceNow accepted the update and did not set everything: {}", ignored));
       failed.retryable = false;
       failed.is_harmless = changed.empty() && update.notes.empty();
       return failed;
@@ -281,12 +289,13 @@ class IncidentUpdate final : public Tool {
     // Somebody else wrote the old values: what looks like an expression in them is text.
     fields.get_object()["fields"] = template_of_value(old);
     fields.get_object()["expect"] = template_of_value(expect);
-    return std::make_shared<const Action>(Action{.connector = "servicenow",
-                                                 .operation = "incident.update",
-                                                 .target = fmt::format("{}/incident/{}", update.instance, update.sys_id),
-                                                 .fields = canonical(fields),
-                                                 .risk = lease.risk,
-                                                 .idempotency_key = undo_key(lease)});
+    return std::make_shared<const Action>(
+        Action{.connector = "servicenow",
+               .operation = "incident.update",
+               .target = fmt::format("{}/incident/{}", update.instance, update.sys_id),
+               .fields = canonical(fields),
+               .risk = lease.risk,
+               .idempotency_key = undo_key(lease)});
   }
 
   using Kind = ToolKey::Kind;

@@ -66,7 +66,8 @@ Command read_command(Arguments& with, const Lease& lease, const AgentHouse* hous
 std::expected<bool, Failed> decide_sandbox_of(const Command& command, const AgentHouse* house, Arguments& with) {
   if (house) return decide_sandbox(command.sandbox, *house);
   if (!with.any("sandbox") || *with.any("sandbox") == Json("off") || *with.any("sandbox") == Json("auto")) return false;
-  auto failed = failure("SANDBOX_UNAVAILABLE", "a sandbox is demanded and cannot be had: this worker has no data folder");
+  auto failed =
+      failure("SANDBOX_UNAVAILABLE", "a sandbox is demanded and cannot be had: this worker has no data folder");
   failed.is_harmless = true;
   return std::unexpected(std::move(failed));
 }
@@ -353,7 +354,9 @@ Failed failure_in_its_words(const std::string& stdout_text, Failed otherwise) {
 class Program final : public Tool {
  public:
   Program(ToolName name, std::vector<std::string> argv, const ToolLimits& limits)
-      : argv_(std::move(argv)), limits_(limits), spec_{.name = std::move(name), .keys = {}, .writes = ToolSpec::Writes::always} {}
+      : argv_(std::move(argv)),
+        limits_(limits),
+        spec_{.name = std::move(name), .keys = {}, .writes = ToolSpec::Writes::always} {}
 
   const ToolSpec& spec() const override { return spec_; }
 

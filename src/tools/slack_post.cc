@@ -1,5 +1,5 @@
-// slack.post: a message in a channel or a thread. Slack knows no idempotency keys, so the message carries ours as metadata,
-// and a call that is in doubt is looked for in the channel.
+// slack.post: a message in a channel or a thread. Slack knows no idempotency keys, so the message carries ours as
+// metadata, and a call that is in doubt is looked for in the channel.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -62,8 +62,8 @@ Failed refusal_of(const ApiAnswer& answer, Instant now) {
   static constexpr std::array<std::string_view, 4> unsure = {"internal_error", "fatal_error", "service_unavailable",
                                                              "request_timeout"};
   static constexpr std::array<std::string_view, 10> denied = {
-      "invalid_auth",     "not_authed",    "account_inactive", "token_revoked", "token_expired",
-      "no_permission",    "missing_scope", "ekm_access_denied", "access_denied", "org_login_required"};
+      "invalid_auth",  "not_authed",    "account_inactive",  "token_revoked", "token_expired",
+      "no_permission", "missing_scope", "ekm_access_denied", "access_denied", "org_login_required"};
   std::string error = text_member(answer.body, "error");
   if (error.empty()) error = "an answer without `ok`";
   std::string message = "Slack refused: " + error;
@@ -152,7 +152,7 @@ class SlackPost final : public Tool {
     if (!answer) return answer.error();
     if (!is_ok(*answer)) return refusal_of(*answer, now);
     return Completed{.output = canonical(boost::json::object{{"channel", text_member(answer->body, "channel")},
-                                                            {"ts", text_member(answer->body, "ts")}})};
+                                                             {"ts", text_member(answer->body, "ts")}})};
   }
 
  private:

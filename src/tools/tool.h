@@ -41,20 +41,20 @@ class Tool {
   virtual const ToolSpec& spec() const = 0;
   // True when a call returns within microseconds, so that a worker may run many of them in one go.
   virtual bool is_quick() const { return false; }
-  // Of an attempt that may write: what it would do. May look at the other side, and changes nothing there. The default is
-  // the tool's own name on what its input is.
+  // Of an attempt that may write: what it would do. May look at the other side, and changes nothing there. The default
+  // is the tool's own name on what its input is.
   virtual std::expected<Plan, Failed> plan(const Lease& lease, std::stop_token stop);
   // Whether a call that is in doubt had its effect, for those that can find out.
   virtual bool can_look() const { return false; }
   // The lease is as run() would be given it.
   virtual std::optional<bool> has_happened(const Lease&, std::stop_token) { return std::nullopt; }
-  // Blocking; called from many threads at once. A write is given as its input exactly the fields that were allowed. Must
-  // end soon after `stop` is requested (cancel, lost lease, step time-out), with a Failed: it is dropped. A Completed after
-  // a time-out still counts, since the work is done and must not be done again. Never throws for bad input: that is a
-  // Failed. A broken world may be an exception.
+  // Blocking; called from many threads at once. A write is given as its input exactly the fields that were allowed.
+  // Must end soon after `stop` is requested (cancel, lost lease, step time-out), with a Failed: it is dropped. A
+  // Completed after a time-out still counts, since the work is done and must not be done again. Never throws for bad
+  // input: that is a Failed. A broken world may be an exception.
   //
-  // In `lease.input` secrets have their values. What the tool gives back is searched for them, here and in plan(); what it
-  // makes known in any other way (a log, another process's arguments, a file) it must keep free of them itself.
+  // In `lease.input` secrets have their values. What the tool gives back is searched for them, here and in plan(); what
+  // it makes known in any other way (a log, another process's arguments, a file) it must keep free of them itself.
   virtual ToolResult run(const Lease& lease, Instant now, std::stop_token stop) = 0;
 };
 

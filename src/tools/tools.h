@@ -51,8 +51,8 @@ std::unique_ptr<Tool> make_sleep();
 // Starts helper processes of this same program: its main() must call jq_child_main() (see jq_child.h).
 std::unique_ptr<Tool> make_transform(const ToolLimits& limits);
 std::unique_ptr<Tool> make_shell(const ToolLimits& limits);
-// A fixed program: the step's input on its stdin, its output on stdout, both JSON. When it exits with anything but 0, an
-// object on stdout may say more: error_code, message, retryable, retry_after.
+// A fixed program: the step's input on its stdin, its output on stdout, both JSON. When it exits with anything but 0,
+// an object on stdout may say more: error_code, message, retryable, retry_after.
 std::unique_ptr<Tool> make_program(ToolName name, std::vector<std::string> argv, const ToolLimits& limits);
 std::unique_ptr<Tool> make_http_request(const ToolLimits& limits);
 std::unique_ptr<Tool> make_servicenow_incident(const ToolLimits& limits);

@@ -37,7 +37,8 @@ StepReport report_for(Lease&& lease, StepOutcome outcome, std::optional<EffectOu
 }
 
 Failed timed_out(Duration timeout, Money cost = {}) {
-  auto failed = failure("TOOL_TIMEOUT", fmt::format("not done within the step's timeout of {}", print_duration(timeout)));
+  auto failed =
+      failure("TOOL_TIMEOUT", fmt::format("not done within the step's timeout of {}", print_duration(timeout)));
   failed.cost = cost;
   return failed;
 }
@@ -73,11 +74,11 @@ std::optional<EffectOutcome> outcome_for(ReceiptId receipt, const ToolResult& re
   if (const auto* completed = std::get_if<Completed>(&result)) {
     const JsonText& response = completed->response.empty() ? completed->output : completed->response;
     bool fits = response.size() <= action_metadata_bytes_max;
-    return EffectOutcome{.receipt = receipt,
-                         .response = fits ? response
-                                          : fmt::format(R"({{"bytes":{},"sha256":"{}"}})", response.size(),
-                                                        sha256(response).hex()),
-                         .undo = completed->undo};
+    return EffectOutcome{
+        .receipt = receipt,
+        .response =
+            fits ? response : fmt::format(R"({{"bytes":{},"sha256":"{}"}})", response.size(), sha256(response).hex()),
+        .undo = completed->undo};
   }
   const auto* failed = std::get_if<Failed>(&result);
   if (!failed || !failed->is_harmless) return std::nullopt;
@@ -241,8 +242,10 @@ WorkerPool::Result WorkerPool::execute_write(Tool& tool, Lease&& lease, SecretUs
     return {std::move(plan.error())};
   }
   secrets.scrub(*plan);
-  if (plan->action.idempotency_key.empty() || lease.key_is_declared) plan->action.idempotency_key = lease.idempotency_key;
-  if (auto fits = check_action(plan->action); !fits) return {invalid_arguments("the action cannot be proposed: " + fits.error())};
+  if (plan->action.idempotency_key.empty() || lease.key_is_declared)
+    plan->action.idempotency_key = lease.idempotency_key;
+  if (auto fits = check_action(plan->action); !fits)
+    return {invalid_arguments("the action cannot be proposed: " + fits.error())};
   const Hash digest = digest_of(sha256, plan->action);
   const Proposal proposal{.action = std::move(plan->action),
                           .digest = digest,

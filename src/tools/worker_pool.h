@@ -137,7 +137,7 @@ class WorkerPool final : public LeaseSink {
   std::unordered_map<ToolName, Tool*> tools_;
   LeaseBroker* broker_ = nullptr;
 
-  std::mutex mutex_;  // for all that follows, except the threads themselves
+  std::mutex mutex_;          // for all that follows, except the threads themselves
   bool is_draining_ = false;  // nothing more begins
   bool is_stopping_ = false;  // and the threads end
   std::condition_variable quick_wake_, slow_wake_, keeper_wake_, came_to_rest_;

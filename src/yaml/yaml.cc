@@ -186,7 +186,8 @@ class TreeBuilder : public YAML::EventHandler {
                 const std::string& value) override {
     refuse_tag(mark, tag);
     // yaml-cpp makes single bytes of these two.
-    if (find_invalid_utf8(value)) refuse(mark, "the escapes `\\N` and `\\_` are not read; write `\\u0085` and `\\u00a0`");
+    if (find_invalid_utf8(value))
+      refuse(mark, "the escapes `\\N` and `\\_` are not read; write `\\u0085` and `\\u00a0`");
     SourceNode node;
     node.kind = SourceNode::Kind::scalar;
     node.place = places_.at(mark);
@@ -227,7 +228,9 @@ class TreeBuilder : public YAML::EventHandler {
     std::unordered_map<std::string, int> lines;  // of a map: where each key stands
   };
 
-  [[noreturn]] static void refuse(Place place, std::string reason) { throw Refused{{place, one_line(std::move(reason))}}; }
+  [[noreturn]] static void refuse(Place place, std::string reason) {
+    throw Refused{{place, one_line(std::move(reason))}};
+  }
   [[noreturn]] void refuse(const YAML::Mark& mark, std::string reason) { refuse(places_.at(mark), std::move(reason)); }
   [[noreturn]] void refuse_depth(Place place) {
     refuse(place, "nested deeper than " + std::to_string(limits_.depth_max) + "; make the document flatter");

@@ -281,7 +281,11 @@ TEST(Propose, the_cap_counts_effects) {
 
 // Every way in which a worker can be lost between intent and outcome.
 const std::vector<std::pair<const char*, Play>> losses{
-    {"its lease runs out and another takes over", [](History& h) { h.wait(31s); h.claim("a", "worker-2"); }},
+    {"its lease runs out and another takes over",
+     [](History& h) {
+       h.wait(31s);
+       h.claim("a", "worker-2");
+     }},
     {"it fails without a word", [](History& h) { h.fail("a"); }},
     {"it lets go", [](History& h) { h.release("a"); }},
     {"it asks instead", [](History& h) { h.ask("a"); }},
@@ -352,7 +356,8 @@ TEST(SharedKey, a_step_is_not_given_the_open_call_of_another) {
     auto h = running(two_steps);
     h.claim("b");
     h.propose("a", allowed, a_proposal(an_action(), idempotent));
-    EXPECT_TRUE(h.propose("b", allowed, a_proposal(an_action(), idempotent)).refused_as(RefusalCode::effect_in_progress));
+    EXPECT_TRUE(
+        h.propose("b", allowed, a_proposal(an_action(), idempotent)).refused_as(RefusalCode::effect_in_progress));
     EXPECT_EQ(h.run().receipts.size(), 1u);
     h.outcome("a");
     EXPECT_EQ(h.propose("b", allowed, a_proposal(an_action(), idempotent)).names(), Names{"action.found"});
@@ -367,7 +372,8 @@ TEST(SharedKey, a_doubt_is_left_to_the_step_that_has_it) {
     h.propose("a", allowed, a_proposal(an_action(), idempotent));
     h.fail("a");
     ASSERT_EQ(h.receipt().status, ReceiptStatus::in_doubt);
-    EXPECT_TRUE(h.propose("b", allowed, a_proposal(an_action(), idempotent)).refused_as(RefusalCode::effect_in_progress));
+    EXPECT_TRUE(
+        h.propose("b", allowed, a_proposal(an_action(), idempotent)).refused_as(RefusalCode::effect_in_progress));
     EXPECT_EQ(h.last().names(), Names{});
     expect_sound(h);
   }
@@ -466,7 +472,8 @@ TEST(Outcome, is_recorded_once_and_by_the_one_who_may_call) {
   h.fail("a");
   h.pass(1h);
   h.claim("a");
-  EXPECT_TRUE(h.act(RecordOutcome{.step = 0, .token = token, .receipt = h.receipt().id}).refused_as(RefusalCode::lease_lost));
+  EXPECT_TRUE(
+      h.act(RecordOutcome{.step = 0, .token = token, .receipt = h.receipt().id}).refused_as(RefusalCode::lease_lost));
   EXPECT_TRUE(h.act(RecordOutcome{.step = 0, .token = h.step("a").lease_token, .receipt = {{9, 9}}})
                   .refused_as(RefusalCode::unknown_receipt));
 }
@@ -520,8 +527,10 @@ TEST(TwoPerson, the_identity_matrix) {
                          Row{"a key that the one who asked made", false, true, RefusalCode::self_approval}})
     for (bool approve : {true, false}) {
       auto h = running();
-      h.propose("a", {.effect = Effect::needs_approval, .policy_version = 1, .terms = {.two_person = true, .quorum = 2}});
-      h.act(ResolveApproval{.approve = approve, .by = {"person:eve"}, .is_person = row.is_person, .has_asked = row.has_asked});
+      h.propose("a",
+                {.effect = Effect::needs_approval, .policy_version = 1, .terms = {.two_person = true, .quorum = 2}});
+      h.act(ResolveApproval{
+          .approve = approve, .by = {"person:eve"}, .is_person = row.is_person, .has_asked = row.has_asked});
       EXPECT_EQ(h.last().refusal ? std::optional(h.last().refusal->code) : std::nullopt, row.refused) << row.name;
       expect_sound(h);
     }

@@ -15,10 +15,10 @@
 #include "core/decide.h"
 #include "core/diagnostic.h"
 #include "core/receipt_lifecycle.h"
-#include "core/task_lifecycle.h"
 #include "core/reference.h"
 #include "core/run_lifecycle.h"
 #include "core/step_lifecycle.h"
+#include "core/task_lifecycle.h"
 
 namespace pawl::tests {
 namespace {
@@ -97,7 +97,8 @@ std::vector<Block> all_blocks() {
   for (std::size_t i = 0; i < enum_count<Provider>; ++i) {
     auto provider = static_cast<Provider>(i);
     if (provider != Provider::external)  // the same table as native's
-      out.push_back({"docs/providers.md", "provider " + std::string(to_string(provider)), provider_reference(provider)});
+      out.push_back(
+          {"docs/providers.md", "provider " + std::string(to_string(provider)), provider_reference(provider)});
   }
   out.push_back({"docs/errors.md", "errors", error_reference()});
   out.push_back({"docs/errors.md", "refusals", refusal_reference()});

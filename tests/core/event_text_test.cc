@@ -56,8 +56,9 @@ TEST(EventText, a_tenants_event_that_does_not_fit_leaves_no_trace) {
 TEST(EventText, a_policy_that_was_published_can_be_read_again) {
   std::string line;
   append_event(line, TenantEvent{{7}, Actor{"key:1"}, PolicyPublished{1, "abc", "policy: p\n# é\n"}});
-  EXPECT_EQ(line,
-            R"({"at":7,"by":"key:1","digest":"abc","source":"policy: p\n# é\n","type":"policy.published","v":1,"version":1})");
+  EXPECT_EQ(
+      line,
+      R"({"at":7,"by":"key:1","digest":"abc","source":"policy: p\n# é\n","type":"policy.published","v":1,"version":1})");
   Tenant tenant;
   evolve(tenant, {{1}, {}, TenantCreated{"t"}});
   evolve(tenant, parse_tenant_event(line).value());
@@ -76,7 +77,8 @@ TEST(EventText, evidence_of_a_tenant_can_be_read_again_and_must_follow_what_was_
     EXPECT_EQ(copy, line);
     return event;
   };
-  CheckpointMade made{.checkpoint = {1, 1, {}, {}, {5}, "k1"}, .hash = {}, .signature = "aa", .peaks = {Hash{}}, .entries = {"a"}};
+  CheckpointMade made{
+      .checkpoint = {1, 1, {}, {}, {5}, "k1"}, .hash = {}, .signature = "aa", .peaks = {Hash{}}, .entries = {"a"}};
   made.hash.bytes[0] = 1;
   EXPECT_FALSE(evolve_checked(tenant, again(made))) << "nobody signs here yet";
   evolve(tenant, again(SigningKeySet{"k1", "public", {}, {}}));

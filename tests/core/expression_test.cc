@@ -179,8 +179,8 @@ RC_GTEST_PROP(Render, of_an_escaped_text_gives_the_text_back, ()) {
 
 TEST(Expression, may_name_a_secret_and_nothing_inside_it) {
   EXPECT_EQ(parse_expression("secrets.API_TOKEN_2"), (Expression{Root::secret, "", {}, "API_TOKEN_2"}));
-  for (const auto* text : {"secrets", "secrets.", "secrets.token", "secrets._A", "secrets.A-B", "secrets.A.b", "secrets.A[0]",
-                           "secrets[\"A\"]"})
+  for (const auto* text : {"secrets", "secrets.", "secrets.token", "secrets._A", "secrets.A-B", "secrets.A.b",
+                           "secrets.A[0]", "secrets[\"A\"]"})
     EXPECT_FALSE(parse_expression(text)) << text;
   EXPECT_EQ(rendered(R"("${{ secrets.A }}")"),
             "refused: `${{ secrets.A }}` leads to nothing: `secrets.A` does not exist in this run");

@@ -18,8 +18,8 @@ TEST(EventPattern, matches_itself_its_family_or_everything) {
 }
 
 TEST(EventPattern, must_match_something_that_happens) {
-  for (std::string_view good : {"*", "run.*", "step.*", "run.created", "run.timed_out", "approval.voted", "receipt.intended",
-                                "receipt.reversed", "action.denied", "transition.refused"})
+  for (std::string_view good : {"*", "run.*", "step.*", "run.created", "run.timed_out", "approval.voted",
+                                "receipt.intended", "receipt.reversed", "action.denied", "transition.refused"})
     EXPECT_TRUE(is_event_pattern(good)) << good;
   for (std::string_view bad : {"", "run", "run.", "run.done", "runs.*", "**", "r*", "*.created"})
     EXPECT_FALSE(is_event_pattern(bad)) << bad;

@@ -32,7 +32,8 @@ TEST(WorkflowErrors, suggest_the_nearest_key) {
       head("timout: 5s", "2:1: unknown key `timout`; did you mean `timeout`?"),
       head("bugdet_usd: 5", "2:1: unknown key `bugdet_usd`; did you mean `budget_usd`?"),
       head("colour: red",
-           "2:1: unknown key `colour`; a workflow takes workflow, description, provider, timeout, budget_usd, retry, caps, "
+           "2:1: unknown key `colour`; a workflow takes workflow, description, provider, timeout, budget_usd, retry, "
+           "caps, "
            "evidence and steps"),
       head("caps: {max_concurency: 1}", "2:8: unknown key `max_concurency`; did you mean `max_concurrency`?"),
       head("retry: {delay: 1s}",
@@ -50,7 +51,8 @@ TEST(WorkflowErrors, suggest_the_nearest_key) {
 
 // A secret may stand only where it does not end up in the journal.
 TEST(WorkflowErrors, say_where_a_secret_cannot_stand) {
-  const std::string request = "workflow: w\nsteps:\n- id: a\n  tool: http.request\n  with:\n    url: https://x.example\n";
+  const std::string request =
+      "workflow: w\nsteps:\n- id: a\n  tool: http.request\n  with:\n    url: https://x.example\n";
   const Row rows[] = {
       {request + "    headers: {Authorization: \"Bearer ${{ secrets.TOKEN }}\"}\n", "no error"},
       {request + "    method: \"${{ secrets.TOKEN }}\"\n",
@@ -67,7 +69,8 @@ TEST(WorkflowErrors, say_where_a_secret_cannot_stand) {
 }
 
 TEST(WorkflowErrors, say_that_tools_of_others_are_given_no_secrets) {
-  const auto document = read_yaml("workflow: w\nsteps:\n- {id: a, tool: deploy, with: {key: \"${{ secrets.TOKEN }}\"}}\n");
+  const auto document =
+      read_yaml("workflow: w\nsteps:\n- {id: a, tool: deploy, with: {key: \"${{ secrets.TOKEN }}\"}}\n");
   ToolCatalog tools = test_tools();
   tools.expect_remote_tools();
   const auto workflow = read_workflow(*document, &tools);
@@ -371,8 +374,9 @@ TEST(WorkflowErrors, of_a_workflow_that_another_engine_carries) {
     return Row{"workflow: w\nprovider: stepfunctions\ntarget: {" + target + "}\n", errors};
   };
   const std::string target = "target: {service: S, handler: h}\n";
-  const std::string arn = "`state_machine` must be the ARN of a state machine, such as "
-                          "arn:aws:states:eu-west-1:123456789012:stateMachine:ship";
+  const std::string arn =
+      "`state_machine` must be the ARN of a state machine, such as "
+      "arn:aws:states:eu-west-1:123456789012:stateMachine:ship";
   const Row rows[] = {
       restate(target, "no error"),
       restate("", "1:1: this workflow has no `target`; add one, such as `target: {service: Shipping, handler: ship}`"),
@@ -380,14 +384,17 @@ TEST(WorkflowErrors, of_a_workflow_that_another_engine_carries) {
       restate("target: {service: a/b, handler: h}\n",
               "3:19: `service` is a name, such as `service: Shipping`, not an address"),
       restate(target + "steps: [{id: a, tool: noop}]\n",
-              "4:1: `steps` is for workflows whose steps pawl carries out; this one's `provider` has that itself; remove one of "
+              "4:1: `steps` is for workflows whose steps pawl carries out; this one's `provider` has that itself; "
+              "remove one of "
               "the two"),
       restate("target: {service: S, handler: h, key: \"${{ secrets.TOKEN }}\"}\n",
               "3:40: it is kept in the journal, so no secret can stand in it"),
-      restate(target + "approvals: [{id: a, needs: [b]}]\n",
-              "4:21: unknown key `needs`; an approval takes id, description, tier, two_person, quorum, expires and prompt"),
+      restate(
+          target + "approvals: [{id: a, needs: [b]}]\n",
+          "4:21: unknown key `needs`; an approval takes id, description, tier, two_person, quorum, expires and prompt"),
       head("target: {service: S, handler: h}",
-           "2:1: `target` belongs to a workflow with `provider: restate` or `provider: stepfunctions`; add that, or remove it"),
+           "2:1: `target` belongs to a workflow with `provider: restate` or `provider: stepfunctions`; add that, or "
+           "remove it"),
       head("provider: temporal", "2:11: `provider` must be native, external, restate or stepfunctions, not `temporal`"),
       step_functions("state_machine: \"arn:aws:states:eu-west-1:123456789012:stateMachine:ship\"", "no error"),
       step_functions("state_machine: ship", "3:25: " + arn),

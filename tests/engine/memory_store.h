@@ -1,5 +1,5 @@
-// A store in memory that several engines write to, as exact about it as the real one: the engine's part of having several
-// servers is tried on it, thousands of times in a second, in an order that the test decides.
+// A store in memory that several engines write to, as exact about it as the real one: the engine's part of having
+// several servers is tried on it, thousands of times in a second, in an order that the test decides.
 #pragma once
 
 #include <algorithm>
@@ -169,7 +169,8 @@ class MemoryStore final : public SharedStore {
       Caps caps = db_.caps_of(key.tenant);
       for (const ReadyStep& step : each.ready) {
         if (std::ranges::find(tools, step.tool) == tools.end() || taken[key.tenant] >= per_tenant) continue;
-        if (caps.max_concurrency && db_.running(key.tenant) + static_cast<int>(taken[key.tenant]) >= *caps.max_concurrency)
+        if (caps.max_concurrency &&
+            db_.running(key.tenant) + static_cast<int>(taken[key.tenant]) >= *caps.max_concurrency)
           continue;
         ++taken[key.tenant];
         each.taken_until = now + hold;

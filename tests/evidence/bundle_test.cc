@@ -52,7 +52,8 @@ class BundleTest : public testing::Test {
     const std::string source = "workflow: w-" + evidence + "\nevidence: " + evidence +
                                "\nsteps:\n- {id: first, tool: approval, prompt: 'ship ${{ input.what }}?'}\n"
                                "- {id: second, tool: approval, two_person: false}\n";
-    ask<WorkflowRef>([&](Engine& e, Reply<WorkflowRef> r) { e.publish(tenant_, source, "w", {"admin"}, std::move(r)); });
+    ask<WorkflowRef>(
+        [&](Engine& e, Reply<WorkflowRef> r) { e.publish(tenant_, source, "w", {"admin"}, std::move(r)); });
     NewRun request;
     request.tenant = tenant_;
     request.workflow.text = "w-" + evidence;
@@ -93,8 +94,10 @@ class BundleTest : public testing::Test {
       sum.as_object()["bytes"] = bytes.size();
     }
     find("manifest.json") = canonical(manifest) + "\n";
-    find("signature.json") = canonical(boost::json::object{
-        {"key", key.public_key().id()}, {"signature", key.sign(signed_manifest(find("manifest.json"))).hex()}}) + "\n";
+    find("signature.json") =
+        canonical(boost::json::object{{"key", key.public_key().id()},
+                                      {"signature", key.sign(signed_manifest(find("manifest.json"))).hex()}}) +
+        "\n";
     return write_archive(parts);
   }
 
@@ -111,7 +114,8 @@ class BundleTest : public testing::Test {
 TEST_F(BundleTest, a_bundle_is_good_and_the_same_each_time) {
   RunId id = ended();
   Bundle bundle = notary_->bundle(tenant_, id);
-  for (const auto& finding : problems_of(bundle.bytes)) ADD_FAILURE() << finding.part << " " << finding.seq << ": " << finding.what;
+  for (const auto& finding : problems_of(bundle.bytes))
+    ADD_FAILURE() << finding.part << " " << finding.seq << ": " << finding.what;
   EXPECT_EQ(summary_.status, "success");
   EXPECT_EQ(summary_.events, bundle.seq);
   EXPECT_TRUE(bundle.is_governed);
@@ -146,7 +150,8 @@ TEST_F(BundleTest, every_byte_counts) {
   for (std::size_t i = 0; i < good.size(); i += 7) {
     std::string bad = good;
     bad[i] = static_cast<char>(bad[i] ^ 1);
-    // A zip has fields that say nothing about its parts (versions, times, modes): whoever changes those changes no evidence.
+    // A zip has fields that say nothing about its parts (versions, times, modes): whoever changes those changes no
+    // evidence.
     auto parts = read_archive(bad);
     if (parts && write_archive(*parts) == good) continue;
     EXPECT_FALSE(problems_of(bad).empty()) << "byte " << i;

@@ -5,8 +5,8 @@
 #include "core/snapshot.h"
 #include "fuzz.h"
 #include "some_workflow.h"
-#include "store/tenant_state.h"
 #include "store/store.h"
+#include "store/tenant_state.h"
 
 namespace pawl::fuzz {
 namespace {

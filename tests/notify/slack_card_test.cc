@@ -11,7 +11,8 @@ namespace {
 class CardTest : public testing::Test {
  protected:
   CardTest() {
-    auto compiled = compile_workflow("workflow: triage\nsteps: [{id: assign, tool: servicenow.incident.update}]", "t", nullptr);
+    auto compiled =
+        compile_workflow("workflow: triage\nsteps: [{id: assign, tool: servicenow.incident.update}]", "t", nullptr);
     workflow_ = std::move(compiled.value());
     run_.workflow = &workflow_;
     run_.id = RunId{{1, 2}};
@@ -25,11 +26,12 @@ class CardTest : public testing::Test {
   }
 
   void propose(std::string fields, std::string before) {
-    approval_.proposal = std::make_shared<const Proposal>(
-        Proposal{.action = {.connector = "servicenow", .operation = "incident.update", .target = "acme/incident/8a50",
-                            .fields = std::move(fields)},
-                 .digest = {},
-                 .before = std::move(before)});
+    approval_.proposal = std::make_shared<const Proposal>(Proposal{.action = {.connector = "servicenow",
+                                                                              .operation = "incident.update",
+                                                                              .target = "acme/incident/8a50",
+                                                                              .fields = std::move(fields)},
+                                                                   .digest = {},
+                                                                   .before = std::move(before)});
   }
   boost::json::object card() { return card_of({.tenant = "acme", .run = run_, .approval = approval_}); }
   // Of the one block with this kind of rich text.
@@ -56,8 +58,9 @@ TEST_F(CardTest, shows_field_before_and_after) {
 
 TEST_F(CardTest, says_why_somebody_is_asked) {
   std::string text = canonical(card());
-  for (std::string_view said : {"rule R-12, version 7", "writes need approval", "*Risk tier*\\nmed", "<!date^1794790000^",
-                                "acme/incident/8a50", "Approval needed: servicenow.incident.update"})
+  for (std::string_view said :
+       {"rule R-12, version 7", "writes need approval", "*Risk tier*\\nmed", "<!date^1794790000^", "acme/incident/8a50",
+        "Approval needed: servicenow.incident.update"})
     EXPECT_NE(text.find(said), text.npos) << said;
 }
 

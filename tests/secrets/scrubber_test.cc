@@ -14,15 +14,15 @@ Scrubber with(std::string_view value, std::string_view name = "TOKEN") {
 TEST(Scrubber, finds_every_spelling) {
   const auto scrubber = with("p/w \"\xC3\xA9?!");
   const char* spellings[] = {
-      "p/w \"\xC3\xA9?!",                // as it is
-      "p/w \\\"\xC3\xA9?!",              // JSON
-      "p\\/w \\\"\xC3\xA9?!",            // JSON as PHP writes it
-      "p/w \\\"\\u00e9?!",               // JSON in ASCII
-      "p%2Fw%20%22%C3%A9%3F%21",         // RFC 3986
-      "p%2fw%20%22%c3%a9%3f%21",         // in lower case
-      "p%2Fw%20%22%C3%A9%3F!",           // encodeURIComponent
-      "p%2Fw+%22%C3%A9%3F%21",           // a form
-      "702f772022c3a93f21",              // hex
+      "p/w \"\xC3\xA9?!",         // as it is
+      "p/w \\\"\xC3\xA9?!",       // JSON
+      "p\\/w \\\"\xC3\xA9?!",     // JSON as PHP writes it
+      "p/w \\\"\\u00e9?!",        // JSON in ASCII
+      "p%2Fw%20%22%C3%A9%3F%21",  // RFC 3986
+      "p%2fw%20%22%c3%a9%3f%21",  // in lower case
+      "p%2Fw%20%22%C3%A9%3F!",    // encodeURIComponent
+      "p%2Fw+%22%C3%A9%3F%21",    // a form
+      "702f772022c3a93f21",       // hex
   };
   for (const auto* spelling : spellings)
     EXPECT_EQ(scrubber.text("<" + std::string(spelling) + ">"), "<[secret TOKEN]>") << spelling;
@@ -31,8 +31,8 @@ TEST(Scrubber, finds_every_spelling) {
 TEST(Scrubber, finds_base64_wherever_the_value_begins) {
   const auto scrubber = with("canary-value-1");
   // echo -n user:canary-value-1 | base64, and with one and two characters fewer before it
-  for (const auto* text : {"dXNlcjpjYW5hcnktdmFsdWUtMQ==", "c2VyOmNhbmFyeS12YWx1ZS0x", "ZXI6Y2FuYXJ5LXZhbHVlLTE=",
-                           "Y2FuYXJ5LXZhbHVlLTE=", "Y2FuYXJ5LXZhbHVlLTE"}) {
+  for (const auto* text : {"dXNlcjpjYW5hcnktdmFsdWUtMQ==", "c2VyOmNhbmFyeS12YWx1ZS0x",
+                           "ZXI6Y2FuYXJ5LXZhbHVlLTE=", "Y2FuYXJ5LXZhbHVlLTE=", "Y2FuYXJ5LXZhbHVlLTE"}) {
     const auto scrubbed = scrubber.text(text);
     EXPECT_NE(scrubbed.find("[secret TOKEN]"), std::string::npos) << text << " -> " << scrubbed;
   }

@@ -32,7 +32,9 @@ class SecretsTest : public testing::Test {
     ::chmod(path.c_str(), 0700);
     return path.string();
   }
-  static std::string said(std::expected<std::string, std::string> value) { return value ? *value : "no: " + value.error(); }
+  static std::string said(std::expected<std::string, std::string> value) {
+    return value ? *value : "no: " + value.error();
+  }
 
   fs::path folder_;
 };
@@ -52,7 +54,8 @@ TEST_F(SecretsTest, that_are_nowhere_are_missed_with_every_source_that_was_tried
   const auto missing = secrets.look("acme", "TOKEN");
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().message, "there is no secret TOKEN of tenant acme: the program exited with 3; " +
-                                         folder_.string() + "/acme/TOKEN has none; the environment has no "
+                                         folder_.string() +
+                                         "/acme/TOKEN has none; the environment has no "
                                          "PAWL_SECRET_ACME__TOKEN");
   EXPECT_TRUE(missing.error().may_pass);
 }
@@ -76,8 +79,8 @@ TEST_F(SecretsTest, that_cannot_be_used_are_refused_without_their_value) {
 TEST_F(SecretsTest, are_asked_of_a_program_first_and_kept_for_a_while) {
   put("default", "TOKEN", "of the folder");
   const auto count = folder_ / "count";
-  Secrets secrets({.command = program("echo >> " + count.string() + "; [ $2 = GONE ] && exit 1; echo $1/$2"),
-                   .folder = folder_});
+  Secrets secrets(
+      {.command = program("echo >> " + count.string() + "; [ $2 = GONE ] && exit 1; echo $1/$2"), .folder = folder_});
   EXPECT_EQ(said(secrets.find("default", "TOKEN")), "default/TOKEN");
   EXPECT_EQ(said(secrets.find("default", "TOKEN")), "default/TOKEN");
   EXPECT_EQ(fs::file_size(count), 1u);
@@ -108,7 +111,8 @@ TEST_F(SecretsTest, are_never_looked_for_outside_of_their_tenant) {
 
 TEST(SecretVariable, of_no_two_tenants_is_the_same) {
   const char* tenants[] = {"default", "acme", "ac-me", "a", "b", "a-b", "acme-eu", "Acme", "a_b", "a.b", "a--b", "a-"};
-  const char* names[] = {"TOKEN", "ACME__TOKEN", "B__C", "C", "ME__TOKEN", "A__B__C", "A_", "EU__TOKEN", "B___C", "A__"};
+  const char* names[] = {"TOKEN",   "ACME__TOKEN", "B__C",      "C",     "ME__TOKEN",
+                         "A__B__C", "A_",          "EU__TOKEN", "B___C", "A__"};
   std::set<std::string> seen;
   int spelled = 0;
   for (const auto* tenant : tenants)

@@ -120,7 +120,8 @@ TEST_F(SettingsTest, every_setting_can_be_given_in_each_of_the_three_places_and_
                                                 {"restate_token_file", "/etc/restate-token"},
                                                 {"stepfunctions", "aws"}};
   for (const Setting& setting : serve_settings()) {
-    if (std::holds_alternative<setting::Bytes>(setting.target) && !other.contains(setting.name)) other[setting.name] = "1MiB";
+    if (std::holds_alternative<setting::Bytes>(setting.target) && !other.contains(setting.name))
+      other[setting.name] = "1MiB";
     if (std::holds_alternative<setting::Span>(setting.target) && !other.contains(setting.name))
       other[setting.name] = "7s";
   }
@@ -166,8 +167,8 @@ TEST_F(SettingsTest, names_follow_one_rule) {
 
 TEST_F(SettingsTest, an_unknown_key_is_refused_with_its_place_and_what_there_is) {
   std::string said = problem("listen: 127.0.0.1:0\nlissen: 127.0.0.1:0\n");
-  EXPECT_TRUE(
-      said.starts_with("some.yaml:2:1: unknown setting `lissen`; did you mean `listen`?; there are data, store, listen, "))
+  EXPECT_TRUE(said.starts_with(
+      "some.yaml:2:1: unknown setting `lissen`; did you mean `listen`?; there are data, store, listen, "))
       << said;
   for (const Setting& setting : serve_settings()) EXPECT_NE(said.find(setting.name), said.npos);
 }

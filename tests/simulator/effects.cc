@@ -23,9 +23,9 @@ void World::introduce_people(TenantId tenant) {
   for (int i = 0; i < 5; ++i) keys.push_back(KeyId{{static_cast<std::uint64_t>(i + 1), dice_.next()}});
   for (std::size_t i = 0; i < keys.size(); ++i)
     asked().create_key(tenant, {keys[i], "k" + std::to_string(i), Role::operator_, "hash", end_of_time},
-                        i == 3 ? actor_of(keys[0]) : Actor{"admin"}, expect<TenantId>([](const auto& answer) {
-                          demand(answer.has_value(), "a key can be made", "refused");
-                        }));
+                       i == 3 ? actor_of(keys[0]) : Actor{"admin"}, expect<TenantId>([](const auto& answer) {
+                         demand(answer.has_value(), "a key can be made", "refused");
+                       }));
   asked().set_person(tenant, {"ada", {keys[0], keys[1]}, {account_of("ada")}}, Actor{"admin"}, {});
   asked().set_person(tenant, {"bob", {keys[2]}, {account_of("bob")}}, Actor{"admin"}, {});
   asked().set_person(tenant, {"cyd", {}, {account_of("cyd")}}, Actor{"admin"}, {});
@@ -56,8 +56,8 @@ void World::change_policy(TenantId tenant) {
   int number = dice_.between(1, policies_count - 1);
   note([&] { return "policy p" + std::to_string(number) + " for " + tenant.str(); });
   asked().publish_policy(tenant, policy_text(number), Actor{"admin"}, expect<PolicyRef>([](const auto& answer) {
-                            demand(answer.has_value(), "a policy can be published", "refused");
-                          }));
+                           demand(answer.has_value(), "a policy can be published", "refused");
+                         }));
 }
 
 // ---- Proposals
@@ -126,18 +126,18 @@ void World::propose(Hand& hand, Held& held, std::optional<bool> happened) {
            lease.run.str() + " " + lease.step.text + " token " + std::to_string(lease.token);
   });
   asked().propose({.tenant = lease.tenant,
-                    .run = lease.run,
-                    .step = lease.step,
-                    .token = lease.token,
-                    .proposal = proposal,
-                    .verdict = verdict,
-                    .can_look = can_look(proposal->action),
-                    .happened = happened},
-                   expect<GateAnswer>([this, &hand, lease, proposal, stale](const auto& answer) {
-                     if (!answer) note([&] { return "the gate: " + answer.error().message; });
-                     demand(!stale || !answer, "a verdict is of the policy in force", "a stale one was taken");
-                     take_gate_answer(hand, lease, proposal, answer);
-                   }));
+                   .run = lease.run,
+                   .step = lease.step,
+                   .token = lease.token,
+                   .proposal = proposal,
+                   .verdict = verdict,
+                   .can_look = can_look(proposal->action),
+                   .happened = happened},
+                  expect<GateAnswer>([this, &hand, lease, proposal, stale](const auto& answer) {
+                    if (!answer) note([&] { return "the gate: " + answer.error().message; });
+                    demand(!stale || !answer, "a verdict is of the policy in force", "a stale one was taken");
+                    take_gate_answer(hand, lease, proposal, answer);
+                  }));
 }
 
 void World::take_gate_answer(Hand& hand, const Lease& lease, const std::shared_ptr<const Proposal>& proposal,
@@ -272,9 +272,9 @@ void World::act_badly(Hand& hand, Held& held) {
     case 1: {  // of what was never allowed
       EffectOutcome outcome{.receipt = ReceiptId{{dice_.next(), dice_.next()}}};
       return asked().record_outcome(lease.tenant, lease.run, lease.step, lease.token, outcome,
-                                     expect<RunAnswer>([](const auto& answer) {
-                                       demand(!answer, "an outcome is of an effect that was allowed", "taken");
-                                     }));
+                                    expect<RunAnswer>([](const auto& answer) {
+                                      demand(!answer, "an outcome is of an effect that was allowed", "taken");
+                                    }));
     }
     case 2:  // completes as if there were no effect to account for
       if (held.effect && held.effect->stage != Pending::Stage::asked)
@@ -307,10 +307,10 @@ bool World::answer_doubt(const RunModel& run, StepIndex step) {
   bool happened = target_.has_happened(receipt);
   note([&] { return "answer that " + receipt.str() + (happened ? " happened" : " did not happen"); });
   asked().answer(run.tenant, run.id, run.definition(step).id,
-                  happened ? R"({"happened":true})" : R"({"happened":false})", anyone(),
-                  expect<RunAnswer>([this, tenant = run.tenant](const auto& answer) {
-                    if (answer) check_answer(tenant, *answer, "answer to");
-                  }));
+                 happened ? R"({"happened":true})" : R"({"happened":false})", anyone(),
+                 expect<RunAnswer>([this, tenant = run.tenant](const auto& answer) {
+                   if (answer) check_answer(tenant, *answer, "answer to");
+                 }));
   return true;
 }
 
@@ -333,12 +333,12 @@ void World::settle_receipt() {
   bool happened = target_.has_happened(receipt);
   note([&] { return "settle " + receipt.str() + (happened ? ": it happened" : ": it did not happen"); });
   asked().command(run->tenant, run->id, SettleReceipt{receipt, happened, anyone()},
-                   expect<RunAnswer>([this, id = run->id, receipt](const auto& answer) {
-                     if (!answer) return;
-                     ReceiptStatus status = checker_.find(id)->find_receipt(receipt)->status;
-                     demand(status != ReceiptStatus::intended && status != ReceiptStatus::in_doubt,
-                            "a doubt that is settled stays so", receipt.str());
-                   }));
+                  expect<RunAnswer>([this, id = run->id, receipt](const auto& answer) {
+                    if (!answer) return;
+                    ReceiptStatus status = checker_.find(id)->find_receipt(receipt)->status;
+                    demand(status != ReceiptStatus::intended && status != ReceiptStatus::in_doubt,
+                           "a doubt that is settled stays so", receipt.str());
+                  }));
 }
 
 void World::reverse_receipt() {
@@ -348,11 +348,11 @@ void World::reverse_receipt() {
   note([&] { return "undo " + receipt.str(); });
   target_.undo(run->tenant, receipt, run->find_receipt(receipt)->proposal->action);
   asked().command(run->tenant, run->id, ReverseReceipt{receipt, ReceiptId{{1, 2}}},
-                   expect<RunAnswer>([this, id = run->id, receipt](const auto& answer) {
-                     demand(answer.has_value(), "what was undone is said to be", receipt.str());
-                     demand(checker_.find(id)->find_receipt(receipt)->status == ReceiptStatus::reversed,
-                            "what was undone is said to be", receipt.str());
-                   }));
+                  expect<RunAnswer>([this, id = run->id, receipt](const auto& answer) {
+                    demand(answer.has_value(), "what was undone is said to be", receipt.str());
+                    demand(checker_.find(id)->find_receipt(receipt)->status == ReceiptStatus::reversed,
+                           "what was undone is said to be", receipt.str());
+                  }));
 }
 
 }  // namespace pawl::simulator

@@ -32,7 +32,8 @@ struct Held {
   std::optional<Pending> effect = {};
   bool forgot_effect = false;  // it proposed something and never waited for the answer
 
-  // What the gate said may have ended the lease, and may have been lost with the process. Until it hears, it can do nothing.
+  // What the gate said may have ended the lease, and may have been lost with the process. Until it hears, it can do
+  // nothing.
   bool awaits_gate() const { return forgot_effect || (effect && effect->stage == Pending::Stage::asked); }
   bool is_live(Instant now) const { return !revoked && !reported && std::min(until, ends_by) > now; }
 };

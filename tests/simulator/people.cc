@@ -44,42 +44,43 @@ void World::create_run() {
   if (dice_.percent(10)) request.timeout = dice_.between(Duration(500), Duration(120'000));
   note([&] { return "create a run of " + request.workflow.text; });
   asked().create_run(request, expect<RunAnswer>([this, tenant, unknown, by = request.by](const auto& answer) {
-                        demand(answer.has_value() != unknown, "a run is created of a known workflow only", "otherwise");
-                        if (!answer) return;
-                        check_answer(tenant, *answer, "creation of");
-                        demand(checker_.find(answer->run)->created_by == by, "answers say what the journal says",
-                               "another creator");
-                      }));
+                       demand(answer.has_value() != unknown, "a run is created of a known workflow only", "otherwise");
+                       if (!answer) return;
+                       check_answer(tenant, *answer, "creation of");
+                       demand(checker_.find(answer->run)->created_by == by, "answers say what the journal says",
+                              "another creator");
+                     }));
 }
 
 void World::resolve_approval() {
   const RunModel* run = any_run();
   for (int tries = 0; run && tries < 4 && run->status != RunStatus::waiting; ++tries) run = any_run();
   if (!run) return;
-  ResolveApproval command{
-      .approval = {}, .approve = dice_.percent(80), .by = dice_.percent(20) ? run->created_by : any_identity(run->tenant), .reason = {}};
+  ResolveApproval command{.approval = {},
+                          .approve = dice_.percent(80),
+                          .by = dice_.percent(20) ? run->created_by : any_identity(run->tenant),
+                          .reason = {}};
   if (!run->approvals.empty() && dice_.percent(60)) command.approval = dice_.one_of(run->approvals).id;
   if (dice_.percent(5)) command.approval = ApprovalId{{dice_.next(), dice_.next()}};
   if (command.approval) command.reason = command.approval->str();
   note(
       [&] { return std::string(command.approve ? "approve " : "reject ") + run->id.str() + " by " + command.by.text; });
   asked().command(run->tenant, run->id, command,
-                   expect<RunAnswer>([this, tenant = run->tenant, id = run->id, command](const auto& answer) {
-                     const RunModel& model = *checker_.find(id);
-                     if (!answer) {
-                       demand(answer.error().code != RefusalCode::not_found, "what was acknowledged is there",
-                              id.str());
-                       return;
-                     }
-                     check_answer(tenant, *answer, "decision on");
-                     bool counted = std::ranges::any_of(model.approvals, [&](const ApprovalModel& approval) {
-                       if (command.approval && approval.id != *command.approval) return false;
-                       if (!command.approve) return approval.status == ApprovalStatus::rejected;
-                       // Whose vote it was is checked where the journal says it.
-                       return approval.status == ApprovalStatus::approved || !approval.votes.empty();
-                     });
-                     demand(counted, "a decision that is accepted stands in the journal", id.str());
-                   }));
+                  expect<RunAnswer>([this, tenant = run->tenant, id = run->id, command](const auto& answer) {
+                    const RunModel& model = *checker_.find(id);
+                    if (!answer) {
+                      demand(answer.error().code != RefusalCode::not_found, "what was acknowledged is there", id.str());
+                      return;
+                    }
+                    check_answer(tenant, *answer, "decision on");
+                    bool counted = std::ranges::any_of(model.approvals, [&](const ApprovalModel& approval) {
+                      if (command.approval && approval.id != *command.approval) return false;
+                      if (!command.approve) return approval.status == ApprovalStatus::rejected;
+                      // Whose vote it was is checked where the journal says it.
+                      return approval.status == ApprovalStatus::approved || !approval.votes.empty();
+                    });
+                    demand(counted, "a decision that is accepted stands in the journal", id.str());
+                  }));
 }
 
 void World::cancel_run() {
@@ -87,14 +88,14 @@ void World::cancel_run() {
   if (!run) return;
   note([&] { return "cancel " + run->id.str(); });
   asked().command(run->tenant, run->id, CancelRun{anyone(), "why not"},
-                   expect<RunAnswer>([this, tenant = run->tenant, id = run->id](const auto& answer) {
-                     const RunModel& model = *checker_.find(id);
-                     // Cancel against completion: whoever was first, both see the same end.
-                     demand(model.ended(), "a cancel ends the run, or finds it ended", id.str());
-                     demand(answer.has_value() == (model.status == RunStatus::canceled),
-                            "cancel and completion see one end", id.str());
-                     if (answer) check_answer(tenant, *answer, "cancel of");
-                   }));
+                  expect<RunAnswer>([this, tenant = run->tenant, id = run->id](const auto& answer) {
+                    const RunModel& model = *checker_.find(id);
+                    // Cancel against completion: whoever was first, both see the same end.
+                    demand(model.ended(), "a cancel ends the run, or finds it ended", id.str());
+                    demand(answer.has_value() == (model.status == RunStatus::canceled),
+                           "cancel and completion see one end", id.str());
+                    if (answer) check_answer(tenant, *answer, "cancel of");
+                  }));
 }
 
 void World::retry_run() {
@@ -126,9 +127,9 @@ void World::answer_question() {
     }
   note([&] { return "answer " + run->id.str() + " " + step.text; });
   asked().answer(run->tenant, run->id, step, "\"yes\"", anyone(),
-                  expect<RunAnswer>([this, tenant = run->tenant](const auto& answer) {
-                    if (answer) check_answer(tenant, *answer, "answer to");
-                  }));
+                 expect<RunAnswer>([this, tenant = run->tenant](const auto& answer) {
+                   if (answer) check_answer(tenant, *answer, "answer to");
+                 }));
 }
 
 void World::report_external() {
@@ -155,7 +156,7 @@ void World::change_limits() {
   TenantId tenant = dice_.one_of(tenants_);
   if (dice_.percent(20))
     return asked().set_workspace(tenant, {WorkspaceName{dice_.one_of({"default", "a", "b"})}, dice_.between(1, 4)},
-                                  Actor{"admin"}, expect<TenantId>([](const auto&) {}));
+                                 Actor{"admin"}, expect<TenantId>([](const auto&) {}));
   LimitsSet limits;
   limits.weight = dice_.between(1, 4);
   if (dice_.percent(50)) limits.caps.max_concurrency = dice_.between(1, 3);
@@ -163,8 +164,8 @@ void World::change_limits() {
   if (dice_.percent(30)) limits.caps.max_writes_per_run = dice_.between(0, 3);
   note([&] { return std::string("change limits"); });
   asked().set_limits(tenant, limits, Actor{"admin"}, expect<TenantId>([](const auto& answer) {
-                        demand(answer.has_value(), "limits can be set", "refused");
-                      }));
+                       demand(answer.has_value(), "limits can be set", "refused");
+                     }));
 }
 
 void World::publish(TenantId tenant, const std::string& name) {
@@ -173,13 +174,13 @@ void World::publish(TenantId tenant, const std::string& name) {
   std::string source = again ? sources[name] : make_workflow(dice_, name);
   note([&] { return "publish " + name + "\n" + source; });
   asked().publish(tenant, source, name, Actor{"admin"},
-                   expect<WorkflowRef>([this, tenant, name, source](const std::expected<WorkflowRef, Refusal>& answer) {
-                     demand(answer.has_value(), "what the world writes is a workflow",
-                            [&] { return answer.error().message + "\n" + source; });
-                     const Workflow* known = checker_.workflow(tenant, answer->name, answer->version);
-                     demand(known && known->source == source, "the same content is the same version", name);
-                     published_[tenant][name] = source;
-                   }));
+                  expect<WorkflowRef>([this, tenant, name, source](const std::expected<WorkflowRef, Refusal>& answer) {
+                    demand(answer.has_value(), "what the world writes is a workflow",
+                           [&] { return answer.error().message + "\n" + source; });
+                    const Workflow* known = checker_.workflow(tenant, answer->name, answer->version);
+                    demand(known && known->source == source, "the same content is the same version", name);
+                    published_[tenant][name] = source;
+                  }));
 }
 
 RunCommand World::any_command() {

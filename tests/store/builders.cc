@@ -83,9 +83,13 @@ RunFold later(const RunFold& before, std::uint64_t events, RunStatus status) {
 }
 
 ReadyStep ready_step(const RunFold& fold, StepIndex step) {
-  return {
-      fold.row.tenant, fold.row.workspace, fold.row.workflow, {fmt::format("tool-{}", step)}, fold.row.id, step,
-      fold.row.status == RunStatus::created};
+  return {fold.row.tenant,
+          fold.row.workspace,
+          fold.row.workflow,
+          {fmt::format("tool-{}", step)},
+          fold.row.id,
+          step,
+          fold.row.status == RunStatus::created};
 }
 
 ApprovalRow approval(const RunFold& fold, std::uint64_t ordinal, ApprovalStatus status) {

@@ -51,8 +51,8 @@ TEST(Sleep, refuses_to_sleep_past_the_time_out_at_once) {
 TEST(Catalog, lists_every_tool_and_the_approval_that_no_worker_executes) {
   const auto tools = built_in_tools({});
   const auto catalog = catalog_of(tools);
-  for (const char* name : {"noop", "sleep", "transform", "shell", "http.request", "servicenow.incident.update", "slack.post",
-                           "github.labels", "github.assignees", "model.chat", "approval"})
+  for (const char* name : {"noop", "sleep", "transform", "shell", "http.request", "servicenow.incident.update",
+                           "slack.post", "github.labels", "github.assignees", "model.chat", "approval"})
     EXPECT_NE(catalog.find({name}), nullptr) << name;
   EXPECT_EQ(catalog.all().size(), tools.size() + 1);
 }

@@ -496,7 +496,10 @@ TEST_F(WorkerPoolTest, says_of_a_write_what_became_of_it) {
   ReceiptGate gate;
   const auto undo = std::make_shared<const Action>(Action{.connector = "undo"});
   add(
-      "done", [&](const Lease&, Instant, std::stop_token) { return Completed{"\"out\"", {}, R"({"status":200})", undo}; },
+      "done",
+      [&](const Lease&, Instant, std::stop_token) {
+        return Completed{"\"out\"", {}, R"({"status":200})", undo};
+      },
       false, ToolSpec::Writes::always);
   add(
       "refused",
@@ -505,7 +508,8 @@ TEST_F(WorkerPoolTest, says_of_a_write_what_became_of_it) {
       },
       false, ToolSpec::Writes::always);
   add(
-      "lost", [](const Lease&, Instant, std::stop_token) { return Failed{.error_code = "TOOL_TIMEOUT", .message = "?"}; },
+      "lost",
+      [](const Lease&, Instant, std::stop_token) { return Failed{.error_code = "TOOL_TIMEOUT", .message = "?"}; },
       false, ToolSpec::Writes::always);
   start(gate, 1);
   pool_->grant({lease("done", 1), lease("refused", 2), lease("lost", 3)});
@@ -696,10 +700,13 @@ TEST_F(SecretsOfPool, are_in_the_input_and_not_in_what_comes_back) {
 
 TEST_F(SecretsOfPool, are_not_in_what_is_proposed) {
   NotingGate gate;
-  add("write", [](const Lease& lease, Instant, std::stop_token) -> ToolResult {
-    EXPECT_EQ(lease.input, R"({"a":"s3cr3t-value"})");
-    return Failed{.error_code = "TOOL_FAILED", .message = "no s3cr3t-value here"};
-  }, false, ToolSpec::Writes::always);
+  add(
+      "write",
+      [](const Lease& lease, Instant, std::stop_token) -> ToolResult {
+        EXPECT_EQ(lease.input, R"({"a":"s3cr3t-value"})");
+        return Failed{.error_code = "TOOL_FAILED", .message = "no s3cr3t-value here"};
+      },
+      false, ToolSpec::Writes::always);
   EXPECT_EQ(run("write", R"({"a":"${{ secrets.TOKEN }}"})", gate), "TOOL_FAILED: no [secret TOKEN] here");
   ASSERT_EQ(gate.proposals.size(), 1u);
   EXPECT_EQ(gate.proposals[0].action.fields, R"({"a":"${{ secrets.TOKEN }}"})");

@@ -142,9 +142,11 @@ void Chronicle::compare(Store& store) const {
   for (const auto& [id, run] : runs_) {
     auto row = store.load(run.tenant, id);
     auto snapshot = row ? read_snapshot(row->snapshot, *run.workflow) : std::nullopt;
-    demand(snapshot && row->seq == run.seq && row->status == run.status && row->head == heads_.at(StreamKey::of(run.tenant, id)),
+    demand(snapshot && row->seq == run.seq && row->status == run.status &&
+               row->head == heads_.at(StreamKey::of(run.tenant, id)),
            "rows are the fold of the journal", [&] { return id.str(); });
-    demand(same_fold(*snapshot, run), "rows are the fold of the journal", [&] { return id.str() + " in its snapshot"; });
+    demand(same_fold(*snapshot, run), "rows are the fold of the journal",
+           [&] { return id.str() + " in its snapshot"; });
   }
 }
 

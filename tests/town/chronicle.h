@@ -1,5 +1,5 @@
-// What is durable, read from the journal commit by commit, and what must be true of it: every move is legal, every chain
-// holds, every commit leaves runs that keep the invariants, caps are kept, tokens only grow.
+// What is durable, read from the journal commit by commit, and what must be true of it: every move is legal, every
+// chain holds, every commit leaves runs that keep the invariants, caps are kept, tokens only grow.
 #pragma once
 
 #include <map>

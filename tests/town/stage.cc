@@ -58,15 +58,17 @@ void Stage::set_time(Instant now) {
 }
 
 std::uint64_t Stage::commits_of(std::uint32_t server) {
-  auto rows = ask("SELECT commits FROM pawl.servers WHERE number = $1", postgres::Values().i32(static_cast<int>(server)));
+  auto rows =
+      ask("SELECT commits FROM pawl.servers WHERE number = $1", postgres::Values().i32(static_cast<int>(server)));
   return rows.empty() ? 0 : rows.u64(0, 0);
 }
 
 std::vector<KeptFrame> Stage::events_behind(Position& position) {
-  auto rows = ask(
-      "SELECT position, tenant, stream, first_seq, lines FROM pawl.events WHERE position > $1 ORDER BY position, tenant, "
-      "stream",
-      postgres::Values().u64(position));
+  auto rows =
+      ask("SELECT position, tenant, stream, first_seq, lines FROM pawl.events WHERE position > $1 ORDER BY position, "
+          "tenant, "
+          "stream",
+          postgres::Values().u64(position));
   std::vector<KeptFrame> frames;
   for (int row = 0; row < rows.size(); ++row) {
     position = rows.u64(row, 0);

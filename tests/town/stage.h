@@ -1,6 +1,6 @@
-// Where a town plays: a database of its own in the cluster that tests/postgres/cluster started, whose clock is the town's.
-// Every time that pawl's functions ask for comes out of a table, so that leases, holds, paces and timers pass when the
-// town says so and not before.
+// Where a town plays: a database of its own in the cluster that tests/postgres/cluster started, whose clock is the
+// town's. Every time that pawl's functions ask for comes out of a table, so that leases, holds, paces and timers pass
+// when the town says so and not before.
 #pragma once
 
 #include <atomic>

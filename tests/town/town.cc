@@ -58,7 +58,8 @@ class Town::Server final : public LeaseSink {
 template <class T, class Check>
 Reply<T> Town::expect(Server& server, const std::string& what, Check check) {
   server.owed->insert(what);
-  return [this, owed = server.owed, what, check = std::move(check), said = false](std::expected<T, Refusal> answer) mutable {
+  return [this, owed = server.owed, what, check = std::move(check),
+          said = false](std::expected<T, Refusal> answer) mutable {
     demand(releasing_, "no answer before the commit is durable", "an answer came out of turn");
     demand(!std::exchange(said, true), "every request is answered once", "it was answered twice");
     owed->erase(owed->find(what));
@@ -106,9 +107,9 @@ void Town::die(std::size_t at, bool during_commit) {
 void Town::set_up() {
   Server& first = *servers_[0];
   for (int n = dice_.between(1, 2); n > 0; --n)
-    first.asked().create_tenant("tenant-" + std::to_string(n), Actor{"admin"}, expect<TenantId>(first, "a tenant", [this](const auto& id) {
-                                  tenants_.push_back(id.value());
-                                }));
+    first.asked().create_tenant(
+        "tenant-" + std::to_string(n), Actor{"admin"},
+        expect<TenantId>(first, "a tenant", [this](const auto& id) { tenants_.push_back(id.value()); }));
   flush();
   for (TenantId tenant : tenants_)
     for (const char* name : {"w1", "w2"}) publish(any_server(), tenant, name);
@@ -125,8 +126,9 @@ void Town::one_step() {
   if (draw <= 17) return create_run(server);
   if (draw <= 24) return decide(server);
   if (draw <= 27) return cancel(server);
-  if (draw <= 34) return pass_time(dice_.percent(20) ? dice_.between(Duration(1000), Duration(90'000))
-                                                     : dice_.between(Duration(0), Duration(1000)));
+  if (draw <= 34)
+    return pass_time(dice_.percent(20) ? dice_.between(Duration(1000), Duration(90'000))
+                                       : dice_.between(Duration(0), Duration(1000)));
   if (draw <= 42) return poll(server);
   if (draw <= 46) return server.engine.offer(server.worker, dice_.between(1, 3));
   if (draw <= 62) return work(server);
@@ -196,7 +198,8 @@ void Town::check_answer(TenantId tenant, const RunAnswer& answer) {
 
 const Run* Town::any_run() {
   if (chronicle_.runs().empty()) return nullptr;
-  return &std::next(chronicle_.runs().begin(), static_cast<std::ptrdiff_t>(dice_.below(chronicle_.runs().size())))->second;
+  return &std::next(chronicle_.runs().begin(), static_cast<std::ptrdiff_t>(dice_.below(chronicle_.runs().size())))
+              ->second;
 }
 
 void Town::create_run(Server& server) {
@@ -210,7 +213,8 @@ void Town::create_run(Server& server) {
   request.input = "{\"about\":" + std::to_string(dice_.below(1000)) + "}";
   request.by = Actor{dice_.one_of({"person:ada", "person:bob"})};
   if (dice_.percent(10)) request.timeout = dice_.between(Duration(500), Duration(120'000));
-  server.asked().create_run(request, expect<RunAnswer>(server, "a new run", [this, tenant = request.tenant](const auto& answer) {
+  server.asked().create_run(request,
+                            expect<RunAnswer>(server, "a new run", [this, tenant = request.tenant](const auto& answer) {
                               demand(answer.has_value(), "a run is created of a known workflow", "refused");
                               check_answer(tenant, *answer);
                             }));
@@ -228,7 +232,8 @@ void Town::change_limits(Server& server) {
   LimitsSet limits;
   if (dice_.percent(60)) limits.caps.max_concurrency = dice_.between(1, 3);
   if (dice_.percent(20)) limits.caps.max_runs_per_min = dice_.between(2, 6);
-  server.asked().set_limits(dice_.one_of(tenants_), limits, Actor{"admin"}, expect<TenantId>(server, "limits", [](const auto& answer) {
+  server.asked().set_limits(dice_.one_of(tenants_), limits, Actor{"admin"},
+                            expect<TenantId>(server, "limits", [](const auto& answer) {
                               demand(answer.has_value(), "limits can be set", "refused");
                             }));
 }
@@ -236,26 +241,31 @@ void Town::change_limits(Server& server) {
 void Town::decide(Server& server) {
   const Run* run = any_run();
   if (!run) return;
-  ResolveApproval command{.approval = {}, .approve = dice_.percent(80),
-                          .by = Actor{dice_.one_of({"person:one", "person:two", "person:ada"})}, .reason = {}};
-  server.asked().command(run->tenant, run->id, command,
-                         expect<RunAnswer>(server, "a decision on " + run->id.str(), [this, tenant = run->tenant](const auto& answer) {
-                           if (answer) return check_answer(tenant, *answer);
-                           demand(answer.error().code != RefusalCode::not_found, "what was acknowledged is there", "a run");
-                         }));
+  ResolveApproval command{.approval = {},
+                          .approve = dice_.percent(80),
+                          .by = Actor{dice_.one_of({"person:one", "person:two", "person:ada"})},
+                          .reason = {}};
+  server.asked().command(
+      run->tenant, run->id, command,
+      expect<RunAnswer>(server, "a decision on " + run->id.str(), [this, tenant = run->tenant](const auto& answer) {
+        if (answer) return check_answer(tenant, *answer);
+        demand(answer.error().code != RefusalCode::not_found, "what was acknowledged is there", "a run");
+      }));
 }
 
 void Town::cancel(Server& server) {
   const Run* run = any_run();
   if (!run) return;
   server.asked().command(run->tenant, run->id, CancelRun{Actor{"person:ada"}, "why not"},
-                         expect<RunAnswer>(server, "a cancel of " + run->id.str(), [this, tenant = run->tenant, id = run->id](const auto& answer) {
-                           const Run& now = *chronicle_.find(id);
-                           demand(is_terminal(now.status), "a cancel ends the run, or finds it ended", id.str());
-                           demand(answer.has_value() == (now.status == RunStatus::canceled),
-                                  "cancel and completion see one end", id.str());
-                           if (answer) check_answer(tenant, *answer);
-                         }));
+                         expect<RunAnswer>(server, "a cancel of " + run->id.str(),
+                                           [this, tenant = run->tenant, id = run->id](const auto& answer) {
+                                             const Run& now = *chronicle_.find(id);
+                                             demand(is_terminal(now.status), "a cancel ends the run, or finds it ended",
+                                                    id.str());
+                                             demand(answer.has_value() == (now.status == RunStatus::canceled),
+                                                    "cancel and completion see one end", id.str());
+                                             if (answer) check_answer(tenant, *answer);
+                                           }));
 }
 
 // ---- Workers
@@ -289,19 +299,23 @@ void Town::take(std::vector<Lease> leases) {
 void Town::complete(Server& server, Held& held) {
   held.reported = true;
   const Lease& lease = held.lease;
-  StepReport report{.tenant = lease.tenant, .run = lease.run, .step = lease.step, .token = lease.token,
+  StepReport report{.tenant = lease.tenant,
+                    .run = lease.run,
+                    .step = lease.step,
+                    .token = lease.token,
                     .outcome = Completed{.output = std::to_string(lease.token), .cost = Money{dice_.between(0, 100)}}};
-  server.asked().report(report, expect<RunAnswer>(server, "a result of " + lease.run.str(), [this, lease](const auto& answer) {
-                          if (!answer)
-                            return demand(answer.error().code == RefusalCode::lease_lost, "a report that is late is told so",
-                                          answer.error().message);
-                          check_answer(lease.tenant, *answer);
-                          const Run& run = *chronicle_.find(lease.run);
-                          const Step& step = run.steps[*run.workflow->find(lease.step)];
-                          bool stands = step.status == StepStatus::succeeded && step.output == std::to_string(lease.token);
-                          demand(stands || step.status == StepStatus::failed_terminal,
-                                 "a completion that is accepted stands, and no stale one is", lease.run.str());
-                        }));
+  server.asked().report(
+      report, expect<RunAnswer>(server, "a result of " + lease.run.str(), [this, lease](const auto& answer) {
+        if (!answer)
+          return demand(answer.error().code == RefusalCode::lease_lost, "a report that is late is told so",
+                        answer.error().message);
+        check_answer(lease.tenant, *answer);
+        const Run& run = *chronicle_.find(lease.run);
+        const Step& step = run.steps[*run.workflow->find(lease.step)];
+        bool stands = step.status == StepStatus::succeeded && step.output == std::to_string(lease.token);
+        demand(stands || step.status == StepStatus::failed_terminal,
+               "a completion that is accepted stands, and no stale one is", lease.run.str());
+      }));
 }
 
 void Town::work(Server& server) {
@@ -313,10 +327,14 @@ void Town::work(Server& server) {
       server.asked().heartbeat(lease.tenant, lease.run, lease.step, lease.token);
       return;
     case 1: {
-      StepReport report{.tenant = lease.tenant, .run = lease.run, .step = lease.step, .token = lease.token,
+      StepReport report{.tenant = lease.tenant,
+                        .run = lease.run,
+                        .step = lease.step,
+                        .token = lease.token,
                         .outcome = Failed{"SIMULATED", "on purpose", dice_.percent(85), {}, {}}};
       held.reported = true;
-      return server.asked().report(report, expect<RunAnswer>(server, "a failure of " + lease.run.str(), [](const auto&) {}));
+      return server.asked().report(report,
+                                   expect<RunAnswer>(server, "a failure of " + lease.run.str(), [](const auto&) {}));
     }
     case 2:  // it is never heard of again
       held.reported = true;
@@ -335,8 +353,13 @@ bool Town::serve_everyone() {
   for (auto& server : servers_) {
     server->engine.offer(server->worker, 2);
     for (TenantId tenant : tenants_)
-      server->asked().poll({.tenant = tenant, .worker = {"last"}, .tools = all_tools, .max = 4, .wait = Duration(0),
-                            .is_wanted = {}, .reply = [this](std::vector<Lease> leases) { take(std::move(leases)); }});
+      server->asked().poll({.tenant = tenant,
+                            .worker = {"last"},
+                            .tools = all_tools,
+                            .max = 4,
+                            .wait = Duration(0),
+                            .is_wanted = {},
+                            .reply = [this](std::vector<Lease> leases) { take(std::move(leases)); }});
   }
   for (Held& held : held_)
     if (!held.reported) {

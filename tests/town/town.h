@@ -1,7 +1,7 @@
-// Several servers on one real PostgreSQL, under one virtual clock, drawn from a seed: the simulator's workflows, people who
-// ask any server, workers who take from one and report to another, servers that die before or after a commit, or whose
-// connection breaks. What is durable is read from the journal after every commit (chronicle.h) and compared with every
-// answer and every grant.
+// Several servers on one real PostgreSQL, under one virtual clock, drawn from a seed: the simulator's workflows, people
+// who ask any server, workers who take from one and report to another, servers that die before or after a commit, or
+// whose connection breaks. What is durable is read from the journal after every commit (chronicle.h) and compared with
+// every answer and every grant.
 //
 // Servers are driven as Runtime drives them, without threads, so turns overlap in every order that the seed draws.
 #pragma once

@@ -272,8 +272,8 @@ std::vector<Lost> Batch::lost(std::span<const int> codes) const {
       continue;
     }
     const RunFold& fold = *placed_.at(place)->folds.back();
-    lost.push_back({StreamKey::of(fold.row.tenant, fold.row.id), fold.incarnation, kind == capped_kind || kind == paced_kind,
-                    kind == paced_kind});
+    lost.push_back({StreamKey::of(fold.row.tenant, fold.row.id), fold.incarnation,
+                    kind == capped_kind || kind == paced_kind, kind == paced_kind});
   }
   return lost;
 }

@@ -7,9 +7,9 @@
 // Locks are taken in this order, rows of a table in the order of their keys, which the arguments already have:
 //   servers, the counting lock, meters, effects, runs, requests, new runs, tenants
 // The plans walk the arguments in that order and look each row up by its key, whatever the tables' statistics say: they
-// are made when tables are empty, and kept. The settings leave no other kind of join. `tenant = ANY(ARRAY[...])` says the
-// same as `=`, but is no condition that a walk through the whole index in the order of tenants would be good for, so the
-// table cannot come first either.
+// are made when tables are empty, and kept. The settings leave no other kind of join. `tenant = ANY(ARRAY[...])` says
+// the same as `=`, but is no condition that a walk through the whole index in the order of tenants would be good for,
+// so the table cannot come first either.
 #pragma once
 
 namespace pawl::postgres {
@@ -77,8 +77,9 @@ $$;
 )sql";
 
 // Writes all of it, except what somebody else was faster with, and names that: 4 * place + kind, where kind is 0 for a
-// run that somebody else has written, 1 for one that max_concurrency has no room for, 3 for one that max_runs_per_min has
-// no room for, 2 for a tenant. The first p_existing of p_runs have a row, the others are new; both parts are ordered.
+// run that somebody else has written, 1 for one that max_concurrency has no room for, 3 for one that max_runs_per_min
+// has no room for, 2 for a tenant. The first p_existing of p_runs have a row, the others are new; both parts are
+// ordered.
 inline constexpr const char* create_commit = R"sql(
 CREATE FUNCTION pawl.commit(
   p_server integer, p_epoch bigint, p_number bigint, p_existing integer, p_hold bigint,
@@ -361,9 +362,10 @@ END
 $$;
 )sql";
 
-// Takes ready steps tenant by tenant, the first one behind p_after. A row without a run, but with `fresh`, names a tenant of
-// whom a cap held something back: max_runs_per_min when it is true, max_concurrency when not. A last row without either
-// says where it stopped when there may be more. The columns of runs come in the order that statements.h gives them.
+// Takes ready steps tenant by tenant, the first one behind p_after. A row without a run, but with `fresh`, names a
+// tenant of whom a cap held something back: max_runs_per_min when it is true, max_concurrency when not. A last row
+// without either says where it stopped when there may be more. The columns of runs come in the order that statements.h
+// gives them.
 inline constexpr const char* create_take_ready = R"sql(
 CREATE FUNCTION pawl.take_ready(p_tools text[], p_per_tenant integer, p_hold bigint, p_only uuid, p_after uuid,
                                 p_tenants_max integer, p_steps_max integer)

@@ -74,9 +74,10 @@ void require_version(Connection& connection, const Address& address) {
   refuse_newer(version, address);
   if (version == 0) throw StoreFailure(fmt::format("{} has none of pawl's tables", address.str()));
   if (version < schema_version)
-    throw StoreFailure(fmt::format("{} has the tables of an older pawl: version {}, and this one reads {}. A server of this "
-                                   "version migrates them when it starts",
-                                   address.str(), version, schema_version));
+    throw StoreFailure(
+        fmt::format("{} has the tables of an older pawl: version {}, and this one reads {}. A server of this "
+                    "version migrates them when it starts",
+                    address.str(), version, schema_version));
 }
 
 }  // namespace pawl::postgres

@@ -80,19 +80,16 @@ ApprovalRow read_approval(TenantId tenant, const Rows& rows, int row) {
 std::vector<ReceiptRow> read_receipts(TenantId tenant, const Rows& rows) {
   std::vector<ReceiptRow> out;
   for (int row = 0; row < rows.size(); ++row)
-    out.push_back({tenant, {rows.id(row, 0)}, {rows.id(row, 1)}, rows.enumerator<ReceiptStatus>(row, 2), rows.text(row, 3)});
+    out.push_back(
+        {tenant, {rows.id(row, 0)}, {rows.id(row, 1)}, rows.enumerator<ReceiptStatus>(row, 2), rows.text(row, 3)});
   return out;
 }
 
 // As pawl.take_ready gives it: the columns of a run, then the step's.
 TakenStep read_taken(const Rows& rows, int row) {
   RunRow run = read_run(rows, row, true);
-  ReadyStep step{run.tenant,
-                 run.workspace,
-                 run.workflow,
-                 {rows.text(row, 18)},
-                 run.id,
-                 static_cast<StepIndex>(rows.i32(row, 16)),
+  ReadyStep step{run.tenant,           run.workspace, run.workflow,
+                 {rows.text(row, 18)}, run.id,        static_cast<StepIndex>(rows.i32(row, 16)),
                  rows.flag(row, 17)};
   return {std::move(step), std::move(run)};
 }
@@ -396,8 +393,8 @@ std::optional<ReceiptRow> PostgresStore::find_receipt(TenantId tenant, ReceiptId
 }
 
 std::vector<ReceiptRow> PostgresStore::find_effects(TenantId tenant, const std::string& key) {
-  return read_receipts(tenant, look(tenant, postgres::find_effects,
-                                    Values().id(tenant.bits).bytes(sha256(key).view()).text(key)));
+  return read_receipts(
+      tenant, look(tenant, postgres::find_effects, Values().id(tenant.bits).bytes(sha256(key).view()).text(key)));
 }
 
 std::vector<ReceiptRow> PostgresStore::list_receipts(TenantId tenant, const ReceiptFilter& filter) {
@@ -452,7 +449,8 @@ void PostgresStore::for_each_piece_back(
   for (std::uint64_t before = INT64_MAX;;) {
     Values values;
     values.id(key.tenant.bits).id(key.stream).u64(before).limit(pieces_a_look);
-    Rows rows = pool_.read([&](Connection& connection) { return connection.ask(key.tenant, postgres::pieces_before, values); });
+    Rows rows =
+        pool_.read([&](Connection& connection) { return connection.ask(key.tenant, postgres::pieces_before, values); });
     for (int row = 0; row < rows.size(); ++row) {
       before = rows.u64(row, 0);
       if (!visit(before, rows.bytes(row, 1))) return;

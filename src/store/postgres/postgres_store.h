@@ -34,8 +34,8 @@ class PostgresStore final : public SharedStore {
  public:
   // Brings the tables to this version first, if nobody else has.
   explicit PostgresStore(const PostgresOptions& options);
-  // All of it as it is at one moment, beside servers that go on: for one thread, which reads only. It is one transaction,
-  // which holds back vacuum and nothing else.
+  // All of it as it is at one moment, beside servers that go on: for one thread, which reads only. It is one
+  // transaction, which holds back vacuum and nothing else.
   static std::unique_ptr<PostgresStore> open_view(const std::string& url);
   // What does not fit in tables that no stream tells of: what caps count, and what repeated requests are found by.
   std::vector<std::string> problems();

@@ -24,7 +24,8 @@ inline constexpr const char* events_at =
 inline constexpr const char* find_follower =
     "SELECT position, holder, held_until - pawl.now_ms() FROM pawl.followers WHERE name = $1";
 inline constexpr const char* enter_follower =
-    "INSERT INTO pawl.followers(name, position, holder, held_until) SELECT $1, coalesce((SELECT position FROM pawl.events "
+    "INSERT INTO pawl.followers(name, position, holder, held_until) SELECT $1, coalesce((SELECT position FROM "
+    "pawl.events "
     "WHERE position < " PAWL_EDGE " ORDER BY position DESC LIMIT 1), 0), 0, 0 ON CONFLICT(name) DO NOTHING";
 inline constexpr const char* hold_follower =
     "UPDATE pawl.followers SET holder = $2, held_until = pawl.now_ms() + $3 "
@@ -65,11 +66,13 @@ inline constexpr const char* load_runs = "SELECT " PAWL_RUN_COLUMNS
 inline constexpr const char* load_all = "SELECT " PAWL_RUN_COLUMNS
                                         ", r.snapshot FROM unnest($1::uuid[], $2::uuid[]) k(tenant, id) JOIN pawl.runs "
                                         "r ON r.tenant = k.tenant AND r.id = k.id";
-// $2 status, $3 workflow, $4 workspace: NULL = any, but pawl's own workflows are shown only to those who name one; $5 since; ids from $6 and before $7 (NULL = no end); $8 limit.
+// $2 status, $3 workflow, $4 workspace: NULL = any, but pawl's own workflows are shown only to those who name one; $5
+// since; ids from $6 and before $7 (NULL = no end); $8 limit.
 inline constexpr const char* list_runs =
     "SELECT " PAWL_RUN_COLUMNS
     " FROM pawl.runs r WHERE r.tenant = $1 AND ($2::smallint IS NULL OR r.status = $2) AND (r.workflow = $3 OR "
-    "($3::text IS NULL AND left(r.workflow, 5) <> 'pawl.')) AND ($4::text IS NULL OR r.workspace = $4) AND r.created_at >= $5 AND r.id >= $6 AND "
+    "($3::text IS NULL AND left(r.workflow, 5) <> 'pawl.')) AND ($4::text IS NULL OR r.workspace = $4) AND "
+    "r.created_at >= $5 AND r.id >= $6 AND "
     "($7::uuid IS NULL OR r.id < $7) ORDER BY r.id DESC LIMIT $8";
 inline constexpr const char* leased_runs =
     "SELECT due_at, tenant, id FROM pawl.runs WHERE leased AND status <> 3 ORDER BY tenant, id";
@@ -93,13 +96,16 @@ inline constexpr const char* ready_after =
 inline constexpr const char* find_receipt =
     "SELECT id, run, status, key FROM pawl.receipts WHERE tenant = $1 AND id = $2";
 inline constexpr const char* find_effects =
-    "SELECT r.id, r.run, r.status, r.key FROM pawl.effects e JOIN pawl.receipts r ON r.tenant = e.tenant AND r.run = e.run "
+    "SELECT r.id, r.run, r.status, r.key FROM pawl.effects e JOIN pawl.receipts r ON r.tenant = e.tenant AND r.run = "
+    "e.run "
     "WHERE e.tenant = $1 AND e.key = $2 AND r.key = $3 AND r.status = ANY('{0,1,3}')";
 inline constexpr const char* list_receipts =
-    "SELECT id, run, status, key FROM pawl.receipts WHERE tenant = $1 AND id < $2 AND ($3::smallint IS NULL OR status = $3) "
+    "SELECT id, run, status, key FROM pawl.receipts WHERE tenant = $1 AND id < $2 AND ($3::smallint IS NULL OR status "
+    "= $3) "
     "ORDER BY id DESC LIMIT $4";
 inline constexpr const char* list_receipts_in_doubt =
-    "SELECT id, run, status, key FROM pawl.receipts WHERE tenant = $1 AND id < $2 AND status = 3 ORDER BY id DESC LIMIT $3";
+    "SELECT id, run, status, key FROM pawl.receipts WHERE tenant = $1 AND id < $2 AND status = 3 ORDER BY id DESC "
+    "LIMIT $3";
 inline constexpr const char* find_approval =
     "SELECT id, run, step, status, tier, requested_at, expires_at FROM pawl.approvals WHERE tenant = $1 AND id = $2";
 inline constexpr const char* list_approvals =
@@ -127,11 +133,13 @@ inline constexpr const char* tenant_streams =
 
 // What does not fit: nothing, when all is well.
 inline constexpr const char* wrong_meters =
-    "SELECT m.workflow, m.running, n.leases FROM pawl.meters m CROSS JOIN LATERAL (SELECT coalesce(sum(r.leases), 0)::bigint "
+    "SELECT m.workflow, m.running, n.leases FROM pawl.meters m CROSS JOIN LATERAL (SELECT coalesce(sum(r.leases), "
+    "0)::bigint "
     "AS leases FROM pawl.runs r WHERE r.tenant = m.tenant AND (m.workflow = '' OR r.workflow = m.workflow)) n "
     "WHERE m.running <> n.leases ORDER BY m.tenant, m.workflow";
 inline constexpr const char* requests_for_nothing =
-    "SELECT count(*) FROM pawl.requests q WHERE NOT EXISTS (SELECT FROM pawl.runs r WHERE r.tenant = q.tenant AND r.id = "
+    "SELECT count(*) FROM pawl.requests q WHERE NOT EXISTS (SELECT FROM pawl.runs r WHERE r.tenant = q.tenant AND r.id "
+    "= "
     "q.run)";
 
 #undef PAWL_RUN_COLUMNS

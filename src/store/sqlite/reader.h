@@ -75,7 +75,6 @@ class Reader {
   void for_each_piece_back(const StreamEnd& end,
                            const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit);
 
-
   Connection& connection_;
   const bool has_receipts_;
   bool view_open_ = false;

@@ -38,8 +38,8 @@ struct SqliteOptions {
   int wal_bytes_idle = 4 << 20;
   // Folded frames that are kept for those who follow the journal and were away for a moment.
   std::size_t frame_bytes_kept = 8 << 20;
-  // The same for those who follow it across restarts (Store::follow) and have not seen them: what is more is dropped, and
-  // who comes for it finds it gone. A folder that no server runs on any more grows by no more than this.
+  // The same for those who follow it across restarts (Store::follow) and have not seen them: what is more is dropped,
+  // and who comes for it finds it gone. A folder that no server runs on any more grows by no more than this.
   std::size_t followed_bytes_max = 64 << 20;
 };
 

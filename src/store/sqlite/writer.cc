@@ -77,8 +77,8 @@ void Writer::commit(std::span<const Frame> frames) {
 }
 
 bool Writer::prune() {
-  bool may_prune = first_position_ < std::min(folded_before_, last_position_) &&
-                   may_drop_oldest(limits_.frame_bytes_kept);
+  bool may_prune =
+      first_position_ < std::min(folded_before_, last_position_) && may_drop_oldest(limits_.frame_bytes_kept);
   if (!may_prune && !followers_.has_news()) return false;
   Position before = first_position_;
   Transaction transaction(transaction_);

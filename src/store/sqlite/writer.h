@@ -68,7 +68,7 @@ class Writer {
   bool started_over_ = false;
   int next_checkpoint_pages_;
 
-  Position first_position_ = 1;  // of the frames that are stored
+  Position first_position_ = 1;          // of the frames that are stored
   std::deque<std::size_t> frame_bytes_;  // of each stored frame
   std::size_t frame_bytes_in_all_ = 0;
   Position last_position_ = 0;
