@@ -108,11 +108,11 @@ void stream(const Report& report, const Arguments& arguments, std::size_t bytes)
   double most = before;
   for (int round = 0; round < rounds; ++round) {
     ceilings.push_back(pipe_alone(arguments.self, bytes));
-    auto house = std::make_shared<AgentHouse>(arguments.parent / fmt::format("stream{}", round),
-                                              LogLimits{.stream_bytes_max = std::size_t{512} << 20});
-    house->claude = arguments.self.string();
-    house->sandbox_use = SandboxUse::off;
-    auto tool = make_agent_claude(house);
+    auto context = std::make_shared<AgentContext>(arguments.parent / fmt::format("stream{}", round),
+                                                  LogLimits{.stream_bytes_max = std::size_t{512} << 20});
+    context->claude = arguments.self.string();
+    context->sandbox_use = SandboxUse::off;
+    auto tool = make_agent_claude(context);
     std::jthread watcher([&](std::stop_token stop) {
       while (!stop.stop_requested()) {
         most = std::max(most, resident_mib());
@@ -125,7 +125,7 @@ void stream(const Report& report, const Arguments& arguments, std::size_t bytes)
     rates.push_back(static_cast<double>(bytes) / 1e6 / (seconds_now() - begin));
     watcher.request_stop();
     watcher.join();
-    fs::remove_all(house->data);
+    fs::remove_all(context->data);
   }
   const double ceiling = percentile(ceilings, 0.5);
   const double reached = percentile(rates, 0.5);
@@ -163,20 +163,20 @@ double bare(const fs::path& self, const Sandbox* sandbox, const fs::path& worksp
 
 void start(const Report& report, const Arguments& arguments, int count) {
   report.heading("one agent that says its result at once, from its lease to its report");
-  auto house = std::make_shared<AgentHouse>(arguments.parent / "start");
+  auto context = std::make_shared<AgentContext>(arguments.parent / "start");
   const auto workspace = arguments.parent / "workspace";
   fs::create_directories(workspace);
-  auto tool = make_agent_command(house);
+  auto tool = make_agent_command(context);
   std::uint64_t number = 0;
   for (const bool sandboxed : {false, true}) {
     const std::string where = sandboxed ? "in a sandbox" : "without a sandbox";
-    if (sandboxed && !house->sandbox->is_available()) {
-      report.note(where, house->sandbox->is_available().error());
+    if (sandboxed && !context->sandbox->is_available()) {
+      report.note(where, context->sandbox->is_available().error());
       continue;
     }
     std::vector<double> bare_ms, agent_ms, difference, work_ms;
     for (int i = 0; i < count; ++i) {
-      bare_ms.push_back(bare(arguments.self, sandboxed ? house->sandbox.get() : nullptr, workspace));
+      bare_ms.push_back(bare(arguments.self, sandboxed ? context->sandbox.get() : nullptr, workspace));
       const auto lease = lease_of({{"prompt", "x"},
                                    {"command", {arguments.self.string()}},
                                    {"folder", workspace.string()},

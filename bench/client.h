@@ -16,7 +16,7 @@ class Client {
  public:
   // The body is good until the function returns; it may send the connection's next request.
   using Reply = std::move_only_function<void(int status, std::string_view body)>;
-  // What came of a stream, as it came: a message may be in two pieces.
+  // What a stream delivered, as it came: a message may be in two pieces.
   using Piece = std::move_only_function<void(std::string_view bytes)>;
 
   Client(std::uint16_t port, const std::string& key);

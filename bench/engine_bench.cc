@@ -12,8 +12,8 @@
 #include "arguments.h"
 #include "bench/disk.h"
 #include "bench/figures.h"
+#include "bench/fixture.h"
 #include "bench/latency.h"
-#include "bench/world.h"
 #include "measure.h"
 #include "recorded.h"
 
@@ -39,9 +39,9 @@ double raw_steps_per_s(const fs::path& parent, std::uint64_t runs) {
   Record record;
   {
     Folder folder(parent, "record");
-    World world({.folder = folder.path(),
-                 .between = [&](Store& store) { return std::make_unique<RecordingStore>(store, record); }});
-    world.run_many(world.publish(steps_workflow("five", 5)), runs, in_flight);
+    Fixture fixture({.folder = folder.path(),
+                     .between = [&](Store& store) { return std::make_unique<RecordingStore>(store, record); }});
+    fixture.run_many(fixture.publish(steps_workflow("five", 5)), runs, in_flight);
   }
   return static_cast<double>(runs * 5) / commit_again(parent, record);
 }
@@ -54,13 +54,13 @@ void throughput(const Report& report, const fs::path& parent, const Scale& scale
   for (int round = 0; round < rounds; ++round) {
     raw.push_back(raw_steps_per_s(parent, scale.throughput_runs));
     Folder folder(parent, "throughput");
-    World world({.folder = folder.path()});
-    WorkflowName five = world.publish(steps_workflow("five", 5));
-    world.run_many(five, scale.throughput_runs / 10, in_flight);
+    Fixture fixture({.folder = folder.path()});
+    WorkflowName five = fixture.publish(steps_workflow("five", 5));
+    fixture.run_many(five, scale.throughput_runs / 10, in_flight);
     settle_disk();
     double cpu = cpu_seconds_now();
     std::uint64_t synced = syncs();
-    double took = world.run_many(five, scale.throughput_runs, in_flight);
+    double took = fixture.run_many(five, scale.throughput_runs, in_flight);
     double steps = static_cast<double>(scale.throughput_runs * 5);
     pawl.push_back(steps / took);
     cores.push_back((cpu_seconds_now() - cpu) / took);
@@ -98,23 +98,23 @@ void latency(const Report& report, const fs::path& parent, const Scale& scale) {
 void growth(const Report& report, const fs::path& parent, const Scale& scale) {
   report.heading(fmt::format("growth: {} finished runs in the file", scale.grown_runs));
   Folder folder(parent, "growth");
-  World world({.folder = folder.path()});
-  WorkflowName five = world.publish(steps_workflow("five", 5));
-  world.run_many(five, 20'000, in_flight);
+  Fixture fixture({.folder = folder.path()});
+  WorkflowName five = fixture.publish(steps_workflow("five", 5));
+  fixture.run_many(five, 20'000, in_flight);
   // The grown one and an empty one in turns, as the disk gives and takes.
-  auto steps_per_s = [&](World& any) {
+  auto steps_per_s = [&](Fixture& any) {
     settle_disk();
     return static_cast<double>(scale.throughput_runs * 5) / any.run_many(five, scale.throughput_runs, in_flight);
   };
-  world.run_many(five, scale.grown_runs, in_flight);
+  fixture.run_many(five, scale.grown_runs, in_flight);
   std::vector<double> empty, full;
   for (int round = 0; round < 3; ++round) {
     Folder fresh_folder(parent, "fresh");
-    World fresh({.folder = fresh_folder.path()});
+    Fixture fresh({.folder = fresh_folder.path()});
     fresh.publish(steps_workflow("five", 5));
     fresh.run_many(five, 6'000, in_flight);
     empty.push_back(steps_per_s(fresh));
-    full.push_back(steps_per_s(world));
+    full.push_back(steps_per_s(fixture));
   }
   double none = percentile(empty, 0.5), grown = percentile(full, 0.5);
   report.add({"with none", none, "steps/s", {}, "", ""});
@@ -126,13 +126,13 @@ double claims_per_s(const fs::path& parent, std::uint64_t queued, std::uint64_t 
   double claimed = 0, took = 0;
   for (std::uint64_t round = 0; round < rounds; ++round) {
     Folder folder(parent, "backlog");
-    World world({.folder = folder.path(), .slots = 0});
-    world.create_many(world.publish(steps_workflow("one", 1)), queued);
+    Fixture fixture({.folder = folder.path(), .slots = 0});
+    fixture.create_many(fixture.publish(steps_workflow("one", 1)), queued);
     if (rounds == 1) settle_disk();
     double begin = seconds_now();
-    world.start_workers();
+    fixture.start_workers();
     std::uint64_t goal = std::min<std::uint64_t>(queued, 200'000);
-    world.wait_for_finished(goal);
+    fixture.wait_for_finished(goal);
     took += seconds_now() - begin;
     claimed += static_cast<double>(goal);
   }
@@ -155,7 +155,7 @@ void backlog(const Report& report, const fs::path& parent, const Scale& scale) {
 // In a process of its own, so that memory and time are a fresh start's.
 void look_at_start(const fs::path& folder, double settle_seconds) {
   double begin = seconds_now();
-  World world({.folder = folder, .slots = 1024});
+  Fixture fixture({.folder = folder, .slots = 1024});
   double ready = seconds_now() - begin;
   std::this_thread::sleep_for(std::chrono::duration<double>(settle_seconds));
   double cpu = cpu_seconds_now();
@@ -184,8 +184,8 @@ void waiting(const Report& report, const fs::path& parent, const Scale& scale, c
   Folder folder(parent, "waiting");
   double took, resident;
   {
-    World world({.folder = folder.path()});
-    took = world.create_many(world.publish(gate_workflow("gate")), scale.waiting_runs);
+    Fixture fixture({.folder = folder.path()});
+    took = fixture.create_many(fixture.publish(gate_workflow("gate")), scale.waiting_runs);
     std::this_thread::sleep_for(std::chrono::seconds(1));
     resident = resident_mib();
   }

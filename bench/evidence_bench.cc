@@ -6,7 +6,7 @@
 #include "arguments.h"
 #include "bench/disk.h"
 #include "bench/figures.h"
-#include "bench/world.h"
+#include "bench/fixture.h"
 #include "cli/folder.h"
 #include "cli/verification.h"
 #include "engine/clock.h"
@@ -35,9 +35,9 @@ void measure_bundle(const Arguments& arguments, const Report& report) {
   Folder folder(arguments.parent, "bundle");
   TenantId tenant;
   {
-    World world({.folder = folder.path()});
-    world.run_many(world.publish(steps_workflow("hundred", 100)), 1, 1);
-    tenant = world.tenant();
+    Fixture fixture({.folder = folder.path()});
+    fixture.run_many(fixture.publish(steps_workflow("hundred", 100)), 1, 1);
+    tenant = fixture.tenant();
   }
   auto store = open_to_write(folder.path());
   SystemClock clock;
@@ -71,9 +71,9 @@ void measure_verify(const Arguments& arguments, const Report& report) {
   const std::uint64_t runs = arguments.quick ? 6'000 : 60'000;
   TenantId tenant;
   {
-    World world({.folder = folder.path()});
-    world.run_many(world.publish(steps_workflow("five", 5)), runs, in_flight);
-    tenant = world.tenant();
+    Fixture fixture({.folder = folder.path()});
+    fixture.run_many(fixture.publish(steps_workflow("five", 5)), runs, in_flight);
+    tenant = fixture.tenant();
   }
   {
     auto store = open_to_write(folder.path());

@@ -13,7 +13,7 @@
 #include "arguments.h"
 #include "bench/disk.h"
 #include "bench/figures.h"
-#include "bench/world.h"
+#include "bench/fixture.h"
 #include "constant.h"
 #include "crypto/sha256.h"
 #include "engine/gatekeeper.h"
@@ -63,7 +63,7 @@ Action action_of(const Lease& lease, Keys keys) {
 // Has many steps in hand at a time and waits for none of them, as a worker that calls others does.
 class Worker final : public LeaseSink {
  public:
-  Worker(World& world, const Kind& kind) : runtime_(world.runtime()), keeper_(runtime_), kind_(kind) {
+  Worker(Fixture& fixture, const Kind& kind) : runtime_(fixture.runtime()), keeper_(runtime_), kind_(kind) {
     runtime_.post([this](Engine& engine) { engine.add_worker(name_, {{"noop"}}, *this); });
     thread_ = std::thread([this] { work(); });
     runtime_.offer(name_, in_flight);
@@ -174,13 +174,13 @@ void measure_raw(Measured& out, const fs::path& parent, std::uint64_t runs, cons
   Record record;
   {
     Folder folder(parent, "record");
-    World world({.folder = folder.path(), .slots = 0, .between = [&](Store& store) {
-                   return std::make_unique<RecordingStore>(store, record);
-                 }});
-    WorkflowName five = world.publish(steps_workflow("five", 5));
-    if (kind.rules > 0) world.publish_policy(policy_of_rules(kind.rules));
-    Worker worker(world, kind);
-    world.run_many(five, runs, in_flight);
+    Fixture fixture({.folder = folder.path(), .slots = 0, .between = [&](Store& store) {
+                       return std::make_unique<RecordingStore>(store, record);
+                     }});
+    WorkflowName five = fixture.publish(steps_workflow("five", 5));
+    if (kind.rules > 0) fixture.publish_policy(policy_of_rules(kind.rules));
+    Worker worker(fixture, kind);
+    fixture.run_many(five, runs, in_flight);
   }
   std::size_t bytes = 0;
   for (const auto& group : record)
@@ -191,15 +191,15 @@ void measure_raw(Measured& out, const fs::path& parent, std::uint64_t runs, cons
 
 void measure(Measured& out, const fs::path& parent, std::uint64_t runs, const Kind& kind) {
   Folder folder(parent, "gate");
-  World world({.folder = folder.path(), .slots = 0});
-  WorkflowName five = world.publish(steps_workflow("five", 5));
-  if (kind.rules > 0) world.publish_policy(policy_of_rules(kind.rules));
-  Worker worker(world, kind);
-  world.run_many(five, runs / 10, in_flight);
+  Fixture fixture({.folder = folder.path(), .slots = 0});
+  WorkflowName five = fixture.publish(steps_workflow("five", 5));
+  if (kind.rules > 0) fixture.publish_policy(policy_of_rules(kind.rules));
+  Worker worker(fixture, kind);
+  fixture.run_many(five, runs / 10, in_flight);
   settle_disk();
   double cpu = cpu_seconds_now();
   std::uint64_t synced = syncs();
-  double took = world.run_many(five, runs, in_flight);
+  double took = fixture.run_many(five, runs, in_flight);
   double steps = static_cast<double>(runs * 5);
   out.steps_per_s.push_back(steps / took);
   out.work_us.push_back((cpu_seconds_now() - cpu) * 1e6 / steps);
@@ -248,7 +248,7 @@ std::string calling_workflow(const std::string& name, int steps, std::uint16_t p
 // As many threads as `pawl serve` has slots.
 constexpr int calls_at_once = 256;
 
-WorldOptions calling_world(const Folder& folder, bool governed) {
+FixtureOptions calling_fixture(const Folder& folder, bool governed) {
   ToolLimits limits;
   limits.http_allow = {parse_http_allow("127.0.0.1").value()};
   return {
@@ -257,13 +257,13 @@ WorldOptions calling_world(const Folder& folder, bool governed) {
 
 void measure_calls(Measured& out, const fs::path& parent, std::uint64_t runs, bool governed, std::uint16_t port) {
   Folder folder(parent, "calls");
-  World world(calling_world(folder, governed));
-  world.publish_policy(policy_of_rules(3));
-  WorkflowName five = world.publish(calling_workflow("five", 5, port));
-  world.run_many(five, runs / 10, calls_at_once);
+  Fixture fixture(calling_fixture(folder, governed));
+  fixture.publish_policy(policy_of_rules(3));
+  WorkflowName five = fixture.publish(calling_workflow("five", 5, port));
+  fixture.run_many(five, runs / 10, calls_at_once);
   settle_disk();
   double cpu = cpu_seconds_now();
-  double took = world.run_many(five, runs, calls_at_once);
+  double took = fixture.run_many(five, runs, calls_at_once);
   out.steps_per_s.push_back(static_cast<double>(runs * 5) / took);
   out.work_us.push_back((cpu_seconds_now() - cpu) * 1e6 / static_cast<double>(runs * 5));
 }
@@ -271,11 +271,11 @@ void measure_calls(Measured& out, const fs::path& parent, std::uint64_t runs, bo
 // Of one run of one step, milliseconds, nothing else going on.
 void measure_latency(std::vector<double>& out, const fs::path& parent, int runs, bool governed, std::uint16_t port) {
   Folder folder(parent, "latency");
-  World world(calling_world(folder, governed));
-  world.publish_policy(policy_of_rules(3));
-  WorkflowName one = world.publish(calling_workflow("one", 1, port));
-  for (int i = 0; i < runs / 10; ++i) world.run_one(one);
-  for (int i = 0; i < runs; ++i) out.push_back(world.run_one(one) * 1e3);
+  Fixture fixture(calling_fixture(folder, governed));
+  fixture.publish_policy(policy_of_rules(3));
+  WorkflowName one = fixture.publish(calling_workflow("one", 1, port));
+  for (int i = 0; i < runs / 10; ++i) fixture.run_one(one);
+  for (int i = 0; i < runs; ++i) out.push_back(fixture.run_one(one) * 1e3);
 }
 
 void calls(const Report& report, const fs::path& parent, std::uint64_t runs) {

@@ -11,7 +11,7 @@
 #include "arguments.h"
 #include "bench/disk.h"
 #include "bench/figures.h"
-#include "bench/world.h"
+#include "bench/fixture.h"
 #include "child.h"
 #include "client.h"
 #include "constant.h"
@@ -126,11 +126,11 @@ void creation(const Bench& bench) {
 double engine_steps_per_s(const Bench& bench, std::uint64_t steps, std::uint64_t runs) {
   constexpr std::uint64_t in_flight = 8192;
   Folder folder(bench.parent, "engine");
-  World world({.folder = folder.path()});
-  WorkflowName workflow = world.publish(steps_workflow("bench", static_cast<int>(steps)));
-  world.run_many(workflow, runs / 10, in_flight);
+  Fixture fixture({.folder = folder.path()});
+  WorkflowName workflow = fixture.publish(steps_workflow("bench", static_cast<int>(steps)));
+  fixture.run_many(workflow, runs / 10, in_flight);
   settle_disk();
-  return static_cast<double>(runs * steps) / world.run_many(workflow, runs, in_flight);
+  return static_cast<double>(runs * steps) / fixture.run_many(workflow, runs, in_flight);
 }
 
 RoundFigure batch_round(const Bench& bench, std::uint64_t steps, std::uint64_t runs) {

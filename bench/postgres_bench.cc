@@ -11,7 +11,7 @@
 #include "arguments.h"
 #include "bench/disk.h"
 #include "bench/figures.h"
-#include "bench/world.h"
+#include "bench/fixture.h"
 #include "database.h"
 #include "measure.h"
 #include "served.h"
@@ -50,13 +50,13 @@ double per_s(const Bench& bench, double took) { return static_cast<double>(bench
 void engine_round(const Bench& bench, Series& out) {
   FreshDatabase fresh(bench.database, "bench_engine");
   {
-    World world({.database = fresh.url()});
-    WorkflowName five = world.publish(steps_workflow("five", steps));
-    world.run_many(five, bench.scale.runs / 10, in_flight);
+    Fixture fixture({.database = fresh.url()});
+    WorkflowName five = fixture.publish(steps_workflow("five", steps));
+    fixture.run_many(five, bench.scale.runs / 10, in_flight);
     settle_disk();
     double cpu = cpu_seconds_now();
     DatabaseMeanwhile meanwhile(bench.database);
-    double took = world.run_many(five, bench.scale.runs, in_flight);
+    double took = fixture.run_many(five, bench.scale.runs, in_flight);
     double cores = (cpu_seconds_now() - cpu) / took;
     out.rounds.push_back(
         {per_s(bench, took), fmt::format("engine {:.2f}, {}", cores, meanwhile.text(bench.scale.runs))});

@@ -1,8 +1,8 @@
-"""bench/run providers [--json] [--quick] [restate|stepfunctions]...: what it costs to look at many runs that others carry.
+"""bench/run providers [--json] [--quick] [restate|stepfunctions]...: what it costs to poll runs of other engines.
 
-The real server carries many runs that wait, in the real Restate, and in a server that speaks as Step Functions does. Then
-nothing changes for a while, and the processor's time that pawl takes is read; then single runs end over there, and how long it
-takes until that is seen here is measured.
+The real server carries many runs that wait, in the real Restate, and in a server that speaks as Step Functions does.
+Then nothing changes for a while, and the processor's time that pawl takes is read; then single runs end over there, and
+how long it takes until that is seen here is measured.
 """
 import json
 import os
@@ -112,7 +112,8 @@ class Bench:
             ended = self.end_one(run)
             until(lambda: self.admin.get(f"/runs/{run}").json["finished_at"], "its end")
             seen.append(time.monotonic() - ended)
-        return {"provider": self.provider, "runs": self.runs, "core_share": round(share, 4), "interval_s": round(interval, 2),
+        return {"provider": self.provider, "runs": self.runs, "core_share": round(share, 4),
+                "interval_s": round(interval, 2),
                 "seen_after_s": {"median": round(statistics.median(seen), 3), "max": round(max(seen), 3)},
                 "is_cheap": share <= SHARE_MAX, "is_soon": max(seen) <= interval + ALLOWED_S}
 
@@ -134,7 +135,8 @@ def main(arguments):
     if "--json" in arguments:
         print(json.dumps(figures))
         return
-    print(f"{'provider':<14} {'runs':>6}  {'of a core':>9}  {'a look every':>12}  {'seen after, median':>18}  {'longest':>8}")
+    print(f"{'provider':<14} {'runs':>6}  {'of a core':>9}  {'a look every':>12}  {'seen after, median':>18}  "
+          f"{'longest':>8}")
     for each in figures:
         seen = each["seen_after_s"]
         print(f"{each['provider']:<14} {each['runs']:>6}  {each['core_share']:>9.2%}  {each['interval_s']:>10.2f} s  "

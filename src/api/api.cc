@@ -84,8 +84,6 @@ Problem internal(Call& call, const std::exception& error) {
           .detail = "This went wrong on the server; its log says why, under this request's X-Request-Id."};
 }
 
-Problem lease_is_over() { return problem_of(Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"}); }
-
 // A lease's key opens the doors of its own lease, and none else.
 bool is_of_lease(const Route& route, const std::vector<std::string>& path, const LeaseBinding& lease) {
   const auto is = [&](Method method, std::string_view pattern) {
@@ -318,7 +316,7 @@ void Api::begin(CallPtr call, const Route& route) {
     const LeaseBinding& lease = *call->who.lease;
     const bool is_held = engine.lease_context(call->who.tenant, lease.run, lease.step, lease.token).has_value();
     pawl::api::in_background(call, [call, &route, is_held](Call&) {
-      if (!is_held) throw lease_is_over();
+      if (!is_held) throw problem_of(lease_lost_refusal());
       if (route.pattern == "/tasks" && !is_beneath(call->request, call->who.lease->task)) throw not_of_lease();
       route.handle(call);
     });
@@ -365,7 +363,7 @@ Response Api::refuse(int status, std::string_view code, std::string_view detail)
   return to_response(problem);
 }
 
-void require_house(const Call& call) {
+void require_default_tenant(const Call& call) {
   if (call.who.tenant_name != "default")
     throw Problem{.status = 403, .code = "FORBIDDEN", .detail = "Only an admin of the tenant \"default\" may do this."};
 }

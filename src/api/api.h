@@ -30,7 +30,7 @@
 #include "engine/runtime.h"
 #include "http/message.h"
 #include "log/log.h"
-#include "notify/reach.h"
+#include "notify/notify_context.h"
 #include "tools/run_logs.h"
 
 namespace pawl {
@@ -112,7 +112,7 @@ class Api final : public Handler {
     const Clock& clock;
     Log& log;
     Notary& notary;
-    const notify::Reach& reach;
+    const notify::NotifyContext& notify_context;
     const RunLogs& logs;
   };
   explicit Api(Parts parts, ApiOptions options = {});
@@ -129,7 +129,7 @@ class Api final : public Handler {
   Metrics& metrics() { return parts_.metrics; }
   const Clock& clock() const { return parts_.clock; }
   Background& background() { return background_; }
-  const notify::Reach& reach() const { return parts_.reach; }
+  const notify::NotifyContext& notify_context() const { return parts_.notify_context; }
   // For what Slack is told after it was answered: it may take its time.
   Background& slack_replies() { return slack_replies_; }
   Log& log() { return parts_.log; }
@@ -190,7 +190,7 @@ bool may(Role role, Access access);
 Problem store_away();
 
 // For what concerns the whole installation: only admins of the tenant `default` come past this.
-void require_house(const Call& call);
+void require_default_tenant(const Call& call);
 
 // A run's id out of the path; what is no id is no run.
 RunId run_of(const Call& call, std::size_t index = 0);
@@ -222,17 +222,17 @@ void answer_page(Call& call, const Items& items, NameOf name_of, IsName is_name,
 }
 
 // A part of what a step's program said.
-struct LogWish {
+struct LogRequest {
   RunId run;
   StepId step;
   LogQuery query;
   bool follow = false;
 };
 // What the query says of it: stream, attempt, after, tail, limit, follow.
-LogWish read_log_wish(const Call& call);
+LogRequest read_log_request(const Call& call);
 // Once it is known that the run is the caller's, and that it has this step.
-void answer_log(CallPtr call, LogWish wish);
-void answer_log_of_run(CallPtr call, LogWish wish);
+void answer_log(CallPtr call, LogRequest request);
+void answer_log_of_run(CallPtr call, LogRequest request);
 
 // Answers with the run, as it is once the command is durable.
 void answer_with_run(CallPtr call, TenantId tenant, RunId run, int status);

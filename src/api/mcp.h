@@ -1,5 +1,5 @@
 // The Model Context Protocol, as far as a server of tools needs it: from a JSON-RPC message to what it asks for, and
-// from what came of it to the answer. Knows no sockets and no engine.
+// from the outcome to the answer. Knows no sockets and no engine.
 //
 // Two eras on one endpoint. A *legacy* client shakes hands (`initialize`, 2025-11-25 and before) and then asks; a
 // *modern* one (2026-07-28) says with every request, in `_meta`, what it speaks, and asks `server/discover` when it is

@@ -266,9 +266,9 @@ the least that does, and its description lists all. Another tenant's object and 
 operation lists, each may answer 400 REQUEST_MALFORMED, 403 ORIGIN_NOT_ALLOWED (a browser's page from elsewhere),
 405 METHOD_NOT_ALLOWED, 408 REQUEST_TOO_SLOW, 421 HOST_NOT_ALLOWED (a name that is not this server's),
 431 HEADERS_TOO_LARGE, 500 INTERNAL and 503 TOO_MANY_CONNECTIONS, TOO_MANY_BYTES or NOT_ANSWERED. After a 503 the same
-request may be sent again; whether the first one was carried out is known only where repeats are safe. 400 is what is not
-understood, 413 what is too large, 422 what is understood and cannot be done, 409 what does not fit the present state.
-docs/errors.md has all codes.
+request may be sent again; whether the first one was carried out is known only where repeats are safe. 400 is what is
+not understood, 413 what is too large, 422 what is understood and cannot be done, 409 what does not fit the present
+state. docs/errors.md has all codes.
 
 **Input.** A key or parameter that is not known is refused, so that a wrong spelling cannot go unnoticed. A key that is
 null counts as left out. In answers, keys may be added in time.
@@ -277,8 +277,8 @@ null counts as left out. In answers, keys may be added in time.
 Lists are `{"items": [...], "next_cursor": ...}`.
 
 **Repeats.** What makes something new (`POST /runs`, `/runs/batch`, `/runs/{id}/retry`, `/keys`, `/keys/{id}/rotate`)
-takes an `Idempotency-Key`; deciding, canceling, publishing, making tenants and workers' reports are safe to repeat as they
-are. The status of external runs is not: look before sending it again.
+takes an `Idempotency-Key`; deciding, canceling, publishing, making tenants and workers' reports are safe to repeat as
+they are. The status of external runs is not: look before sending it again.
 
 **Pages.** `OPTIONS` says which methods a path has, and to pages of an origin that the server was started with
 (`--origin`) that they may use them.

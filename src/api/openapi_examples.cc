@@ -530,7 +530,7 @@ std::vector<ProblemDoc> problem_docs() {
       {"SELF_APPROVAL",
        problem_of({RefusalCode::self_approval, "two people other than the one who asked must decide this"})},
       {"NOT_FOUND", not_found()},
-      {"LEASE_LOST", problem_of({RefusalCode::lease_lost, "this lease is over; drop the work"})},
+      {"LEASE_LOST", problem_of(lease_lost_refusal())},
       {"EFFECT_IN_PROGRESS",
        problem_of({RefusalCode::effect_in_progress, "step pack of this run is at it; propose it again later"})},
       {"EFFECT_IN_DOUBT",
@@ -548,9 +548,8 @@ std::vector<ProblemDoc> problem_docs() {
        problem_of({RefusalCode::ambiguous_approval,
                    "several approvals are open: name one (apr_01m7hm5kk9e00atssh0jsk99j4, ...)"})},
       {"RUN_ENDED", problem_of({RefusalCode::run_ended, "the run has ended: success"})},
-      {"INVALID_TASK_TRANSITION",
-       problem_of(
-           {RefusalCode::task_transition, "the task is READY: it cannot run; possible is accept, reject or delete"})},
+      {"INVALID_TASK_TRANSITION", problem_of({RefusalCode::task_transition,
+                                              "the task is READY: it cannot run. Allowed: accept, reject, delete."})},
       {"TASK_ACTIVE", problem_of({RefusalCode::task_active, "the task is RUNNING; cancel it first"})},
       {"TASK_CYCLE", problem_of({RefusalCode::task_cycle, "it would wait for its parent, which waits for it"})},
       {"UNKNOWN_TASK",
@@ -561,10 +560,10 @@ std::vector<ProblemDoc> problem_docs() {
         {}}},
       {"RUN_NOT_ENDED", problem_of({RefusalCode::run_not_ended, "the run is still running"})},
       {"NOT_EXTERNAL", problem_of({RefusalCode::not_external,
-                                   "this run is carried by pawl itself; nobody else may report its status"})},
+                                   "this run is executed by pawl itself; nobody else may report its status"})},
       {"PROVIDER_NOT_CONFIGURED",
        problem_of({RefusalCode::provider_unset,
-                   "workflow bill-order is carried by restate, which this server was not told how "
+                   "workflow bill-order is executed by restate, which this server was not told how "
                    "to reach: start it with --restate (docs/providers.md)"})},
       {"INVALID_STATE_TRANSITION",
        problem_of({RefusalCode::invalid_transition, "reported succeed while the run is created"})},

@@ -168,7 +168,7 @@ std::vector<ObjectDoc> governance_answers() {
         {"calls", "count", "How often it was, or may have been, called under its key."},
         {"intended_at", "Time", "Durable before the call."},
         {"resolved_at", "Time?", ""},
-        {"resolved_by", "Actor?", "Who settled a doubt."},
+        {"resolved_by", "Actor?", "Who resolved the doubt."},
         {"error_code", "text?", ""},
         {"message", "text", ""},
         {"response", "json", "What the other side said."},

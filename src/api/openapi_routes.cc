@@ -20,7 +20,7 @@ const Field workflow_name{"name", "Name", "The workflow's name."};
 
 Answer run_after(std::string_view says, std::string_view example) { return {200, says, {{"Run", example}}}; }
 
-const Field idempotency_key{
+const Field idempotency_key_header{
     "Idempotency-Key", "text/255",
     "Makes a repeat safe: the same key with the same content makes nothing new, and is answered "
     "with what the first request made. Keys are the API key's own, and do not expire."};
@@ -37,7 +37,7 @@ std::vector<RouteDoc> runs() {
            "Answers once the run is durable. A repeat with the same Idempotency-Key, or with the same trigger_type and "
            "trigger_ref, answers with the run that the first request made.",
        .query = {vocabulary},
-       .headers = {idempotency_key},
+       .headers = {idempotency_key_header},
        .bodies = {{"NewRun"}},
        .answers = {{201, "The run was made.", {{"Run", "RunStarted"}}, {"Location"}},
                    {200,
@@ -52,7 +52,7 @@ std::vector<RouteDoc> runs() {
        .says = "One result an item, in their order; an item that is wrong harms no other. An Idempotency-Key makes "
                "repeating the batch safe: each item that has none of its own gets one of it and its number.",
        .query = {vocabulary},
-       .headers = {idempotency_key},
+       .headers = {idempotency_key_header},
        .bodies = {{"NewRuns"}},
        .answers = {{200, "What became of each.", {{"BatchResults"}}}}},
       {.method = get,
@@ -147,7 +147,7 @@ std::vector<RouteDoc> runs() {
            "ended as failed, denied, timeout or canceled.",
        .path = {run_id},
        .query = {vocabulary},
-       .headers = {idempotency_key},
+       .headers = {idempotency_key_header},
        .answers = {{201, "The new run.", {{"Run", "RunRetried"}}, {"Location"}},
                    {200,
                     "The run that an earlier request made.",
@@ -412,7 +412,7 @@ std::vector<RouteDoc> keys() {
        .operation_id = "create_key",
        .tag = "keys",
        .says = "A repeat with the same Idempotency-Key makes no second key, and is not shown the text again.",
-       .headers = {idempotency_key},
+       .headers = {idempotency_key_header},
        .bodies = {{"NewKey"}},
        .answers =
            {{201, "The key, with its text.", {{"MadeKey"}}},
@@ -426,7 +426,7 @@ std::vector<RouteDoc> keys() {
                "good until "
                "the overlap is over. A key that was replaced already is not replaced again.",
        .path = {key_id},
-       .headers = {idempotency_key},
+       .headers = {idempotency_key_header},
        .bodies = {{"KeyRotation"}},
        .body_required = false,
        .answers =

@@ -15,7 +15,7 @@ std::string_view title_of(int status) {
     case 403:
       return "This key may not do that";
     case 404:
-      return "There is no such thing";
+      return "Not Found";
     case 405:
       return "This cannot be done there";
     case 408:

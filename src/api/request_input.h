@@ -20,6 +20,14 @@
 
 namespace pawl::api {
 
+// Items on a page of a list: when the request does not say, and at most. Lists whose items are whole objects of some
+// size take fewer.
+inline constexpr std::uint64_t page_default = 50;
+inline constexpr std::uint64_t page_max = 500;
+inline constexpr std::uint64_t large_items_page_max = 200;
+// Rows that one request may read to find the items of a page.
+inline constexpr std::size_t rows_read_max = 20'000;
+
 [[noreturn]] void refuse_input(std::string where, std::string detail);
 [[noreturn]] void refuse_cursor();
 

@@ -1,7 +1,7 @@
-// The gate, for remote workers: what a step's worker may do outside, what came of it, what it asks a person.
+// The gate, for remote workers: what a step's worker may do outside, its outcome, what it asks a person.
 //
 //   actions -> allow: execute exactly this, then outcome -> complete
-//           -> deny, needs_approval: the lease is over, drop the work
+//           -> deny, needs_approval: the lease is over: stop working on this step
 #include "api/api.h"
 #include "api/lease_id.h"
 #include "crypto/sha256.h"
@@ -11,11 +11,9 @@ namespace {
 
 using boost::json::object;
 
-Refusal lease_is_over() { return {RefusalCode::lease_lost, "this lease is over; drop the work"}; }
-
 LeaseRef lease_of(const Call& call) {
   auto lease = parse_lease_id(call.path[0]);
-  if (!lease) throw problem_of(lease_is_over());
+  if (!lease) throw problem_of(lease_lost_refusal());
   return *lease;
 }
 
@@ -23,7 +21,8 @@ std::uint64_t token_in(const Call& call, const Input& input) {
   auto token = input.number("token", 0, INT64_MAX);
   if (!token) input.refuse("token", "is missing");
   // A lease's key is of one attempt, and must not speak for the next.
-  if (call.who.lease && call.who.lease->token != static_cast<std::uint64_t>(*token)) throw problem_of(lease_is_over());
+  if (call.who.lease && call.who.lease->token != static_cast<std::uint64_t>(*token))
+    throw problem_of(lease_lost_refusal());
   return static_cast<std::uint64_t>(*token);
 }
 
@@ -40,7 +39,7 @@ Action read_action_of(const Input& input, const std::string& key) {
   return action;
 }
 
-struct Wish {
+struct ProposalRequest {
   LeaseRef lease;
   std::uint64_t token = 0;
   Proposal proposal;
@@ -48,26 +47,26 @@ struct Wish {
   std::optional<bool> happened;
 };
 
-Wish read_wish(const Call& call) {
+ProposalRequest read_proposal(const Call& call) {
   call.query.only({});
-  Wish wish{.lease = lease_of(call), .proposal = {}};
+  ProposalRequest request{.lease = lease_of(call), .proposal = {}};
   Input input = Input::parse(call.request);
   input.only({"token", "connector", "operation", "target", "fields", "risk", "idempotency_key", "idempotent", "before",
               "can_look", "happened"});
-  wish.token = token_in(call, input);
-  wish.proposal.action = read_action_of(input, "");
-  wish.proposal.idempotent = input.flag("idempotent").value_or(false);
-  wish.proposal.before = input.json("before", "", action_metadata_bytes_max, "ACTION_TOO_LARGE");
-  wish.happened = input.flag("happened");
-  wish.can_look = input.flag("can_look").value_or(wish.happened.has_value());
-  return wish;
+  request.token = token_in(call, input);
+  request.proposal.action = read_action_of(input, "");
+  request.proposal.idempotent = input.flag("idempotent").value_or(false);
+  request.proposal.before = input.json("before", "", action_metadata_bytes_max, "ACTION_TOO_LARGE");
+  request.happened = input.flag("happened");
+  request.can_look = input.flag("can_look").value_or(request.happened.has_value());
+  return request;
 }
 
 object answer_object(const GateAnswer& answer, const Hash& digest) {
   object out{{"decision", to_string(answer.effect)},
-             {"policy_version", answer.grounds.policy_version},
-             {"rule", answer.grounds.rule},
-             {"reason", answer.grounds.reason},
+             {"policy_version", answer.policy_reason.policy_version},
+             {"rule", answer.policy_reason.rule},
+             {"reason", answer.policy_reason.reason},
              {"digest", digest.hex()}};
   if (answer.effect == Effect::needs_approval) out["approval_id"] = answer.approval.str();
   if (answer.effect != Effect::allow) return out;
@@ -81,20 +80,20 @@ object answer_object(const GateAnswer& answer, const Hash& digest) {
   return out;
 }
 
-void judge(CallPtr call, Wish wish, const Engine::LeaseContext& context) {
-  Action& action = wish.proposal.action;
+void judge(CallPtr call, ProposalRequest request, const Engine::LeaseContext& context) {
+  Action& action = request.proposal.action;
   if (action.idempotency_key.empty()) action.idempotency_key = context.idempotency_key;
   action.risk = std::max(action.risk, context.risk);
   if (auto fits = check_action(action); !fits) refuse_input("", fits.error());
-  Hash digest = wish.proposal.digest = digest_of(sha256, action);
+  Hash digest = request.proposal.digest = digest_of(sha256, action);
   call->api.gatekeeper().propose({.action = {.tenant = call->who.tenant,
-                                             .run = wish.lease.run,
-                                             .step = wish.lease.step,
-                                             .token = wish.token,
-                                             .proposal = std::make_shared<const Proposal>(std::move(wish.proposal)),
+                                             .run = request.lease.run,
+                                             .step = request.lease.step,
+                                             .token = request.token,
+                                             .proposal = std::make_shared<const Proposal>(std::move(request.proposal)),
                                              .verdict = {},
-                                             .can_look = wish.can_look,
-                                             .happened = wish.happened,
+                                             .can_look = request.can_look,
+                                             .happened = request.happened,
                                              .by_program = call->who.lease.has_value()},
                                   .workspace = context.workspace,
                                   .workflow = context.workflow},
@@ -106,12 +105,12 @@ void judge(CallPtr call, Wish wish, const Engine::LeaseContext& context) {
 
 // What the policy is told of where the action comes from, and how risky it is at least, is the run's own to say.
 void propose(CallPtr call) {
-  Wish wish = read_wish(*call);
-  call->api.runtime().post([call, wish = std::move(wish)](Engine& engine) mutable {
-    auto context = engine.lease_context(call->who.tenant, wish.lease.run, wish.lease.step, wish.token);
-    in_background(call, [call, wish = std::move(wish), context = std::move(context)](Call&) mutable {
-      if (!context) throw problem_of(lease_is_over());
-      judge(call, std::move(wish), *context);
+  ProposalRequest request = read_proposal(*call);
+  call->api.runtime().post([call, request = std::move(request)](Engine& engine) mutable {
+    auto context = engine.lease_context(call->who.tenant, request.lease.run, request.lease.step, request.token);
+    in_background(call, [call, request = std::move(request), context = std::move(context)](Call&) mutable {
+      if (!context) throw problem_of(lease_lost_refusal());
+      judge(call, std::move(request), *context);
     });
   });
 }

@@ -8,9 +8,6 @@ namespace {
 using boost::json::array;
 using boost::json::object;
 
-constexpr std::uint64_t page_max = 500;
-constexpr std::uint64_t page_usual = 50;
-
 object row_object(const ApprovalRow& row) {
   return {{"id", row.id.str()},
           {"run_id", row.run.str()},
@@ -31,7 +28,7 @@ void list_approvals(CallPtr call) {
     filter.status = *known;
   }
   filter.before = call->query.cursor<ApprovalId>();
-  std::uint64_t limit = call->query.number("limit", page_usual, page_max);
+  std::uint64_t limit = call->query.number("limit", page_default, page_max);
   filter.limit = limit + 1;  // one more tells whether there are more
   with_fresh_tables(call, std::nullopt, [filter, limit](Call& c) {
     if (filter.before && !c.api.store().find_approval(c.who.tenant, *filter.before)) refuse_cursor();
@@ -45,7 +42,7 @@ void list_approvals(CallPtr call) {
   });
 }
 
-void decide(CallPtr call, bool approve) {
+void decide_approval(CallPtr call, bool approve) {
   call->query.only({"vocabulary"});
   auto id = ApprovalId::parse(call->path[0]);
   if (!id) throw not_found();
@@ -60,7 +57,7 @@ void decide(CallPtr call, bool approve) {
   });
 }
 
-// Somebody in the engine that carries the run waits for people here.
+// Somebody in the engine that executes the run waits for people here.
 void request_approval(CallPtr call) {
   call->query.only({"vocabulary"});
   call->vocabulary();
@@ -84,9 +81,11 @@ std::vector<Route> approval_routes() {
   using enum Access;
   return {
       {get, "/approvals", viewer, list_approvals, "What waits for a decision"},
-      {post, "/runs/{id}/approvals", worker, request_approval, "Ask people, from the engine that carries the run"},
-      {post, "/approvals/{id}/approve", approver, [](CallPtr call) { decide(std::move(call), true); }, "Approve it"},
-      {post, "/approvals/{id}/reject", approver, [](CallPtr call) { decide(std::move(call), false); }, "Reject it"},
+      {post, "/runs/{id}/approvals", worker, request_approval, "Ask people, from the engine that executes the run"},
+      {post, "/approvals/{id}/approve", approver, [](CallPtr call) { decide_approval(std::move(call), true); },
+       "Approve it"},
+      {post, "/approvals/{id}/reject", approver, [](CallPtr call) { decide_approval(std::move(call), false); },
+       "Reject it"},
   };
 }
 

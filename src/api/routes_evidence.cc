@@ -9,8 +9,6 @@ namespace {
 using boost::json::array;
 using boost::json::object;
 
-constexpr std::uint64_t page_usual = 50, page_max = 500;
-
 // The run is looked at first: what does not concern the caller, or has not ended, is refused before anything is signed.
 void get_evidence(CallPtr call) {
   call->query.only({"partial"});
@@ -35,7 +33,7 @@ void get_evidence(CallPtr call) {
 
 void list_checkpoints(CallPtr call) {
   call->query.only({"limit", "cursor"});
-  const std::size_t limit = call->query.number("limit", page_usual, page_max);
+  const std::size_t limit = call->query.number("limit", page_default, page_max);
   std::optional<std::uint64_t> before;
   if (call->query.find("cursor")) before = call->query.number("cursor", 0, INT64_MAX);
   in_background(call, [before, limit](Call& c) {
@@ -85,7 +83,7 @@ void list_signing_keys(CallPtr call) {
 void rotate_signing_key(CallPtr call) {
   call->query.only({});
   Input::parse(call->request).only({});
-  require_house(*call);
+  require_default_tenant(*call);
   in_background(call, [](Call& c) {
     array keys = keys_object(c.api.notary().rotate().known);
     c.answer(201, keys.back());

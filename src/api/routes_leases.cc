@@ -48,7 +48,7 @@ void take_leases(CallPtr call) {
     input.refuse("tools", "must be a list of 1 to 200 tool names");
   for (const Json& tool : tools->get_array()) {
     if (!tool.is_string() || !is_valid_name(tool.get_string())) input.refuse("tools", "must hold names of tools");
-    if (is_house_name(tool.get_string())) input.refuse("tools", "must not hold pawl's own");
+    if (is_reserved_name(tool.get_string())) input.refuse("tools", "must not hold pawl's own");
     poll.tools.push_back(ToolName{std::string(tool.get_string())});
   }
   poll.max = static_cast<int>(input.number("max", 1, leases_max).value_or(1));
@@ -62,7 +62,7 @@ void take_leases(CallPtr call) {
   call->api.runtime().post([poll = std::move(poll)](Engine& engine) mutable { engine.poll(std::move(poll)); });
 }
 
-struct Item {
+struct ReportItem {
   std::string lease_id;
   std::optional<LeaseRef> lease;
   std::uint64_t token = 0;
@@ -70,9 +70,9 @@ struct Item {
   std::string_view code;  // why not; empty = ok
   std::optional<Problem> malformed;
 };
-using Items = std::shared_ptr<std::vector<Item>>;
+using ReportItems = std::shared_ptr<std::vector<ReportItem>>;
 
-void append_result(std::string& out, const Item& item) {
+void append_result(std::string& out, const ReportItem& item) {
   out += "{\"lease_id\":";
   append_json_string(out, item.lease_id);
   if (item.malformed) {
@@ -90,9 +90,9 @@ void append_result(std::string& out, const Item& item) {
   }
 }
 
-void answer_items(Call& call, const std::vector<Item>& items) {
+void answer_items(Call& call, const std::vector<ReportItem>& items) {
   std::string out = "{\"items\":[";
-  for (const Item& item : items) {
+  for (const ReportItem& item : items) {
     if (out.back() == '}') out += ',';
     append_result(out, item);
   }
@@ -108,15 +108,15 @@ std::string lease_id_in(const Json& item) {
 }
 
 template <class ReadOutcome>
-Items read_items(const Call& call, ReadOutcome read_outcome) {
+ReportItems read_items(const Call& call, ReadOutcome read_outcome) {
   call.query.only({});
   Input input = Input::parse(call.request);
   input.only({"items"});
-  auto items = std::make_shared<std::vector<Item>>();
+  auto items = std::make_shared<std::vector<ReportItem>>();
   input.each(
       "items", items_max,
       [&](const Input& in) {
-        Item item;
+        ReportItem item;
         item.lease_id = in.text("lease_id", lease_id_chars_max);
         item.lease = parse_lease_id(item.lease_id);
         auto token = in.number("token", 0, INT64_MAX);
@@ -131,9 +131,9 @@ Items read_items(const Call& call, ReadOutcome read_outcome) {
   return items;
 }
 
-void report(CallPtr call, Items items) {
+void report(CallPtr call, ReportItems items) {
   call->api.runtime().post([call, items](Engine& engine) {
-    for (Item& item : *items) {
+    for (ReportItem& item : *items) {
       if (item.malformed) continue;
       if (!item.lease) {
         item.code = "LEASE_LOST";
@@ -149,7 +149,7 @@ void report(CallPtr call, Items items) {
 }
 
 void complete(CallPtr call) {
-  auto items = read_items(*call, [](const Input& in, Item& item) {
+  auto items = read_items(*call, [](const Input& in, ReportItem& item) {
     in.only({"lease_id", "token", "output", "cost_usd"});
     Completed done;
     done.output = in.json("output", done.output, step_output_bytes_max, "OUTPUT_TOO_LARGE");
@@ -160,7 +160,7 @@ void complete(CallPtr call) {
 }
 
 void fail(CallPtr call) {
-  auto items = read_items(*call, [](const Input& in, Item& item) {
+  auto items = read_items(*call, [](const Input& in, ReportItem& item) {
     in.only({"lease_id", "token", "error_code", "message", "retryable", "retry_after", "cost_usd"});
     Failed failed;
     failed.error_code = in.text_or("error_code", "TOOL_FAILED", diagnostic_code_chars_max);
@@ -175,7 +175,7 @@ void fail(CallPtr call) {
 
 // Only a worker that has ended its work on the step may say this: another one may have it at once.
 void release(CallPtr call) {
-  auto items = read_items(*call, [](const Input& in, Item& item) {
+  auto items = read_items(*call, [](const Input& in, ReportItem& item) {
     in.only({"lease_id", "token"});
     item.outcome = Released{};
   });
@@ -184,9 +184,9 @@ void release(CallPtr call) {
 
 // Urgent, and answered without a commit: a heartbeat that waits in a crowd costs the lease it was to keep.
 void heartbeat(CallPtr call) {
-  auto items = read_items(*call, [](const Input& in, Item&) { in.only({"lease_id", "token"}); });
+  auto items = read_items(*call, [](const Input& in, ReportItem&) { in.only({"lease_id", "token"}); });
   call->api.runtime().post_urgent([call, items](Engine& engine) {
-    for (Item& item : *items)
+    for (ReportItem& item : *items)
       if (!item.malformed &&
           (!item.lease || !engine.heartbeat(call->who.tenant, item.lease->run, item.lease->step, item.token)))
         item.code = "LEASE_LOST";

@@ -20,34 +20,34 @@ std::optional<std::uint64_t> place_in(const Call& call, std::string_view name) {
   return *text == "0" ? 0 : call.query.number(name, 0, INT64_MAX);
 }
 
-object part_object(const LogWish& wish, const LogPart& part) {
-  return {{"run_id", wish.run.str()}, {"step_id", wish.step.str()},
-          {"attempt", part.attempt},  {"stream", to_string(wish.query.stream)},
-          {"from", part.from},        {"next", part.next},
-          {"ended", part.ended},      {"text", part.text}};
+object part_object(const LogRequest& request, const LogPart& part) {
+  return {{"run_id", request.run.str()}, {"step_id", request.step.str()},
+          {"attempt", part.attempt},     {"stream", to_string(request.query.stream)},
+          {"from", part.from},           {"next", part.next},
+          {"ended", part.ended},         {"text", part.text}};
 }
 
 // True when there was something to say.
-bool answer_part(Call& call, const LogWish& wish, bool is_late) {
-  auto part = call.api.logs().read(wish.run, wish.step, wish.query);
-  if (!part && !wish.follow) {
+bool answer_part(Call& call, const LogRequest& request, bool is_late) {
+  auto part = call.api.logs().read(request.run, request.step, request.query);
+  if (!part && !request.follow) {
     call.answer(not_found());
     return true;
   }
-  if (wish.follow && !is_late && (!part || (part->text.empty() && !part->ended))) return false;
-  call.answer(200, part_object(wish, part.value_or(LogPart{.attempt = wish.query.attempt.value_or(0),
-                                                           .from = wish.query.after,
-                                                           .next = wish.query.after,
-                                                           .text = {}})));
+  if (request.follow && !is_late && (!part || (part->text.empty() && !part->ended))) return false;
+  call.answer(200, part_object(request, part.value_or(LogPart{.attempt = request.query.attempt.value_or(0),
+                                                              .from = request.query.after,
+                                                              .next = request.query.after,
+                                                              .text = {}})));
   return true;
 }
 
 void get_log(CallPtr call) {
   call->query.only({"stream", "attempt", "after", "tail", "limit", "follow"});
-  LogWish wish = read_log_wish(*call);
-  wish.run = run_of(*call);
-  wish.step = StepId{call->path[1]};
-  answer_log_of_run(std::move(call), std::move(wish));
+  LogRequest request = read_log_request(*call);
+  request.run = run_of(*call);
+  request.step = StepId{call->path[1]};
+  answer_log_of_run(std::move(call), std::move(request));
 }
 
 void list_logs(CallPtr call) {
@@ -70,45 +70,46 @@ void list_logs(CallPtr call) {
 
 }  // namespace
 
-LogWish read_log_wish(const Call& call) {
-  LogWish wish;
+LogRequest read_log_request(const Call& call) {
+  LogRequest request;
   if (const std::string* word = call.query.find("stream")) {
     // What an agent says on stdout is its stream.
     auto stream = *word == "stream" ? std::optional(LogStream::stdout_) : parse_enum<LogStream>(*word);
     if (!stream) refuse_input("stream", "It must be stdout or stderr.");
-    wish.query.stream = *stream;
+    request.query.stream = *stream;
   }
-  if (call.query.find("attempt")) wish.query.attempt = static_cast<int>(call.query.number("attempt", 1, 1'000'000));
-  wish.query.after = place_in(call, "after").value_or(0);
-  wish.query.tail = place_in(call, "tail");
-  if (wish.query.tail && wish.query.after > 0) refuse_input("tail", "It cannot stand beside after.");
-  wish.query.bytes_max = std::max<std::uint64_t>(4, call.query.number("limit", part_bytes_usual, part_bytes_max));
+  if (call.query.find("attempt")) request.query.attempt = static_cast<int>(call.query.number("attempt", 1, 1'000'000));
+  request.query.after = place_in(call, "after").value_or(0);
+  request.query.tail = place_in(call, "tail");
+  if (request.query.tail && request.query.after > 0) refuse_input("tail", "It cannot stand beside after.");
+  request.query.bytes_max = std::max<std::uint64_t>(4, call.query.number("limit", part_bytes_usual, part_bytes_max));
   if (const std::string* follow = call.query.find("follow")) {
     if (*follow != "true" && *follow != "false") refuse_input("follow", "It must be true or false.");
-    wish.follow = *follow == "true";
+    request.follow = *follow == "true";
   }
-  return wish;
+  return request;
 }
 
-void answer_log(CallPtr call, LogWish wish) {
-  in_background(call, [wish = std::move(wish), call](Call& c) {
-    if (answer_part(c, wish, false)) return;
-    const bool waits = c.api.log_waits().add(follow_time, [call, wish](bool is_late) {
+void answer_log(CallPtr call, LogRequest request) {
+  in_background(call, [request = std::move(request), call](Call& c) {
+    if (answer_part(c, request, false)) return;
+    const bool waits = c.api.log_waits().add(follow_time, [call, request](bool is_late) {
       const bool gone = call->request.gone && call->request.gone->load(std::memory_order_relaxed);
-      return gone || answer_part(*call, wish, is_late || !call->api.ready());
+      return gone || answer_part(*call, request, is_late || !call->api.ready());
     });
-    if (!waits) answer_part(c, wish, true);
+    if (!waits) answer_part(c, request, true);
   });
 }
 
-void answer_log_of_run(CallPtr call, LogWish wish) {
-  call->api.runtime().post([call, wish = std::move(wish)](Engine& engine) {
+void answer_log_of_run(CallPtr call, LogRequest request) {
+  call->api.runtime().post([call, request = std::move(request)](Engine& engine) {
     // Whose run it is comes first: what concerns others is as if it had never been.
-    engine.inspect(call->who.tenant, wish.run, [call, wish](std::expected<std::shared_ptr<const Run>, Refusal> run) {
-      if (!run) return call->answer(problem_of(run.error()));
-      if (!(*run)->workflow->find(wish.step)) return call->answer(not_found());
-      answer_log(call, wish);
-    });
+    engine.inspect(call->who.tenant, request.run,
+                   [call, request](std::expected<std::shared_ptr<const Run>, Refusal> run) {
+                     if (!run) return call->answer(problem_of(run.error()));
+                     if (!(*run)->workflow->find(request.step)) return call->answer(not_found());
+                     answer_log(call, request);
+                   });
   });
 }
 

@@ -19,7 +19,7 @@ void readyz(CallPtr call) {
 
 void metrics(CallPtr call) {
   call->query.only({});
-  require_house(*call);
+  require_default_tenant(*call);
   call->api.runtime().post([call](Engine& engine) {
     call->api.background().post([call, stats = engine.stats()] {
       call->respond({.status = 200,

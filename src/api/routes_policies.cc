@@ -11,15 +11,13 @@ using boost::json::object;
 
 constexpr std::size_t tried_actions_max = 1000;
 constexpr std::size_t tried_actions_usual = 200;
-constexpr std::uint64_t page_max = 500;
-constexpr std::uint64_t page_usual = 50;
 
 Problem invalid_policy(std::string detail, std::string where = {}) {
   return {.status = 422, .code = "INVALID_POLICY", .detail = std::move(detail), .where = std::move(where)};
 }
 
 // Compiled in the background: a large one takes longer than the engine should be held up for.
-void publish(CallPtr call) {
+void publish_policy(CallPtr call) {
   call->query.only({});
   if (call->request.body.empty()) refuse_input("", "The body must be the policy, in YAML or JSON.");
   in_background(call, [call](Call& c) {
@@ -49,7 +47,7 @@ void get_policy(CallPtr call) {
 
 void get_history(CallPtr call) {
   call->query.only({"limit", "cursor"});
-  const std::uint64_t limit = call->query.number("limit", page_usual, page_max);
+  const std::uint64_t limit = call->query.number("limit", page_default, page_max);
   PolicyPage page{.limit = limit + 1};  // one more tells whether there are more
   if (call->query.find("cursor")) page.before = static_cast<int>(call->query.number("cursor", 0, INT32_MAX));
   in_background(call, [page, limit](Call& c) {
@@ -113,7 +111,7 @@ std::vector<Route> policy_routes() {
   using enum Method;
   using enum Access;
   return {
-      {put, "/policy", admin, publish, "Make this the tenant's policy: a new version, or the one there is"},
+      {put, "/policy", admin, publish_policy, "Make this the tenant's policy: a new version, or the one there is"},
       {get, "/policy", viewer, get_policy, "The policy that holds, or an earlier version, with its source"},
       {get, "/policy/history", viewer, get_history, "The versions of the policy, and who published them"},
       {post, "/policy/test", operator_, try_draft, "What a draft would change, tried on actions that runs recorded"},

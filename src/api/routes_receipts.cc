@@ -10,9 +10,6 @@ namespace {
 using boost::json::array;
 using boost::json::object;
 
-constexpr std::uint64_t page_max = 500;
-constexpr std::uint64_t page_usual = 50;
-
 ReceiptId receipt_of(const Call& call) {
   auto id = ReceiptId::parse(call.path[0]);
   if (!id) throw not_found();
@@ -32,7 +29,7 @@ void list_receipts(CallPtr call) {
     if (!filter.status) refuse_input("status", "It must be intended, succeeded, failed, in_doubt or reversed.");
   }
   filter.before = call->query.cursor<ReceiptId>();
-  std::uint64_t limit = call->query.number("limit", page_usual, page_max);
+  std::uint64_t limit = call->query.number("limit", page_default, page_max);
   filter.limit = limit + 1;  // one more tells whether there are more
   with_fresh_tables(call, std::nullopt, [filter, limit](Call& c) {
     if (filter.before && !c.api.store().find_receipt(c.who.tenant, *filter.before)) refuse_cursor();

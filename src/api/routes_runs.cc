@@ -6,7 +6,7 @@
 
 #include "api/api.h"
 #include "crypto/sha256.h"
-#include "store/standings.h"
+#include "store/run_summaries.h"
 #include "store/stream.h"
 
 namespace pawl::api {
@@ -16,9 +16,6 @@ using boost::json::array;
 using boost::json::object;
 
 constexpr std::size_t batch_items_max = 10'000;
-constexpr std::uint64_t page_max = 500;
-constexpr std::uint64_t page_usual = 50;
-constexpr std::size_t rows_looked_at_max = 20'000;
 constexpr std::size_t events_bytes_max = 8 << 20;  // past it a page ends, however many were asked for
 
 // ---- Creating
@@ -184,12 +181,12 @@ void get_run(CallPtr call) {
   });
 }
 
-void get_events(CallPtr call) {
+void get_run_events(CallPtr call) {
   RunId id = run_of(*call);
   answer_with_events(std::move(call), id, StreamKind::run);
 }
 
-struct Wanted {
+struct RunQuery {
   RunFilter filter;
   std::optional<std::string_view> word;  // a status, in the vocabulary that was asked for
   std::optional<std::string> sub_state;
@@ -198,16 +195,16 @@ struct Wanted {
   std::optional<std::uint64_t> retries_min;
   std::string text;
   Vocabulary vocabulary = Vocabulary::contract_v1;
-  bool by_standing() const { return provider || provider_state || retries_min; }
+  bool by_summary() const { return provider || provider_state || retries_min; }
   bool all_rows_fit = false;  // that the store's filter lets through
 };
 
-Wanted read_filter(const Call& call) {
+RunQuery read_filter(const Call& call) {
   call.query.only({"status", "sub_state", "provider", "provider_state", "retry_count_min", "workflow", "workspace",
                    "since", "q", "limit", "cursor", "vocabulary"});
-  Wanted out;
+  RunQuery out;
   out.vocabulary = call.vocabulary();
-  out.filter.limit = call.query.number("limit", page_usual, page_max);
+  out.filter.limit = call.query.number("limit", page_default, page_max);
   if (const auto* name = call.query.find("workflow")) out.filter.workflow = WorkflowName{*name};
   if (const auto* name = call.query.find("workspace")) out.filter.workspace = WorkspaceName{*name};
   if (const auto* since = call.query.find("since")) {
@@ -241,13 +238,13 @@ Wanted read_filter(const Call& call) {
   }
   if (stored.size() == 1) out.filter.status = *stored.begin();
   bool is_status = stored.size() == 1 && !others.contains(*stored.begin());
-  out.all_rows_fit = out.text.empty() && !out.by_standing() && ((!out.word && !out.sub_state) || is_status);
+  out.all_rows_fit = out.text.empty() && !out.by_summary() && ((!out.word && !out.sub_state) || is_status);
   return out;
 }
 
 RunPhase phase_of_row(const RunRow& row) { return row.phase.value_or(RunPhase::plain); }
 
-bool fits(const RunRow& row, const Wanted& wanted) {
+bool fits(const RunRow& row, const RunQuery& wanted) {
   if (wanted.word && run_word(wanted.vocabulary, row.status, phase_of_row(row)) != *wanted.word) return false;
   if (wanted.sub_state && sub_state(row.status, phase_of_row(row)) != *wanted.sub_state) return false;
   const std::string& text = wanted.text;
@@ -255,27 +252,27 @@ bool fits(const RunRow& row, const Wanted& wanted) {
          row.workflow.text.find(text) != std::string::npos || row.error_code.find(text) != std::string::npos;
 }
 
-bool fits(const Standings& standings, RunId run, const Wanted& wanted) {
-  auto found = standings.find(run);
-  if (found == standings.end()) return false;
-  const RunStanding& standing = found->second;
-  return (!wanted.provider || standing.provider == *wanted.provider) &&
-         (!wanted.provider_state || standing.provider_state == *wanted.provider_state) &&
-         (!wanted.retries_min || static_cast<std::uint64_t>(standing.retries) >= *wanted.retries_min);
+bool fits(const RunSummaries& summaries, RunId run, const RunQuery& wanted) {
+  auto found = summaries.find(run);
+  if (found == summaries.end()) return false;
+  const RunSummary& summary = found->second;
+  return (!wanted.provider || summary.provider == *wanted.provider) &&
+         (!wanted.provider_state || summary.provider_state == *wanted.provider_state) &&
+         (!wanted.retries_min || static_cast<std::uint64_t>(summary.retries) >= *wanted.retries_min);
 }
 
 // Newest first. `more`: where to go on, when there may be more.
-std::vector<RunRow> find_rows(Store& store, TenantId tenant, Wanted wanted, std::optional<RunId>& more) {
+std::vector<RunRow> find_rows(Store& store, TenantId tenant, RunQuery wanted, std::optional<RunId>& more) {
   std::vector<RunRow> out;
   std::size_t limit = wanted.filter.limit;
   wanted.filter.limit = wanted.all_rows_fit ? limit + 1 : page_max;
-  for (std::size_t looked_at = 0; looked_at < rows_looked_at_max;) {
+  for (std::size_t looked_at = 0; looked_at < rows_read_max;) {
     auto rows = store.list_runs(tenant, wanted.filter);
-    Standings standings;
-    if (wanted.by_standing()) {
+    RunSummaries summaries;
+    if (wanted.by_summary()) {
       std::vector<RunRow> some;
       std::ranges::copy_if(rows, std::back_inserter(some), [&](const RunRow& row) { return fits(row, wanted); });
-      standings = standings_of(store, tenant, some);
+      summaries = summaries_of(store, tenant, some);
     }
     for (RunRow& row : rows) {
       if (out.size() == limit) {
@@ -283,8 +280,7 @@ std::vector<RunRow> find_rows(Store& store, TenantId tenant, Wanted wanted, std:
         return out;
       }
       wanted.filter.before = row.id;
-      if (fits(row, wanted) && (!wanted.by_standing() || fits(standings, row.id, wanted)))
-        out.push_back(std::move(row));
+      if (fits(row, wanted) && (!wanted.by_summary() || fits(summaries, row.id, wanted))) out.push_back(std::move(row));
     }
     if (rows.size() < wanted.filter.limit) {
       more = std::nullopt;
@@ -296,19 +292,19 @@ std::vector<RunRow> find_rows(Store& store, TenantId tenant, Wanted wanted, std:
   return out;
 }
 
-object row_object(const RunRow& row, const Standings& standings, Vocabulary vocabulary) {
-  auto found = standings.find(row.id);
-  const RunStanding standing = found == standings.end() ? RunStanding{} : found->second;
+object row_object(const RunRow& row, const RunSummaries& summaries, Vocabulary vocabulary) {
+  auto found = summaries.find(row.id);
+  const RunSummary summary = found == summaries.end() ? RunSummary{} : found->second;
   std::string_view sub = sub_state(row.status, phase_of_row(row));
   return {{"id", row.id.str()},
           {"workflow", row.workflow.text},
           {"version", row.version},
           {"workspace", row.workspace.text},
-          {"provider", to_string(standing.provider)},
+          {"provider", to_string(summary.provider)},
           {"status", run_word(vocabulary, row.status, phase_of_row(row))},
           {"sub_state", sub.empty() ? Json(nullptr) : Json(sub)},
-          {"provider_state", standing.provider_state.empty() ? Json(nullptr) : Json(standing.provider_state)},
-          {"retry_count", standing.retries},
+          {"provider_state", summary.provider_state.empty() ? Json(nullptr) : Json(summary.provider_state)},
+          {"retry_count", summary.retries},
           {"error_code", row.error_code.empty() ? Json(nullptr) : Json(row.error_code)},
           {"created_at", print_time(row.created_at)},
           {"updated_at", print_time(row.updated_at)},
@@ -321,15 +317,15 @@ void list_runs(CallPtr call) {
     std::optional<RunId> more;
     array items;
     auto rows = find_rows(c.api.store(), c.who.tenant, wanted, more);
-    auto standings = standings_of(c.api.store(), c.who.tenant, rows);
-    for (const RunRow& row : rows) items.push_back(row_object(row, standings, wanted.vocabulary));
+    auto summaries = summaries_of(c.api.store(), c.who.tenant, rows);
+    for (const RunRow& row : rows) items.push_back(row_object(row, summaries, wanted.vocabulary));
     c.answer(200, object{{"items", std::move(items)}, {"next_cursor", more ? Json(more->str()) : Json(nullptr)}});
   });
 }
 
 // ---- Deciding
 
-void decide(CallPtr call, bool approve) {
+void decide_waiting(CallPtr call, bool approve) {
   call->query.only({"vocabulary"});
   Input input = Input::parse(call->request);
   input.only({"approval_id", "reason"});
@@ -460,10 +456,10 @@ std::vector<Route> run_routes() {
       {post, "/runs/batch", operator_, create_batch, "Start many runs in one request"},
       {get, "/runs", viewer, list_runs, "List runs, newest first"},
       {get, "/runs/{id}", viewer, get_run, "A run with its steps, as it is or as it was"},
-      {get, "/runs/{id}/events", viewer, get_events, "A run's stream of events"},
-      {post, "/runs/{id}/approve", approver, [](CallPtr call) { decide(std::move(call), true); },
+      {get, "/runs/{id}/events", viewer, get_run_events, "A run's stream of events"},
+      {post, "/runs/{id}/approve", approver, [](CallPtr call) { decide_waiting(std::move(call), true); },
        "Approve what the run waits for"},
-      {post, "/runs/{id}/reject", approver, [](CallPtr call) { decide(std::move(call), false); },
+      {post, "/runs/{id}/reject", approver, [](CallPtr call) { decide_waiting(std::move(call), false); },
        "Reject what the run waits for"},
       {post, "/runs/{id}/answer", approver, answer_question, "Answer a step's question"},
       {post, "/runs/{id}/cancel", operator_, cancel_run, "End a run for good"},

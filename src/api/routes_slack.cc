@@ -94,7 +94,7 @@ std::vector<TenantPointer> signers(Call& call, const notify::SlackRequest& reque
   const std::string* only = call.query.find("tenant");
   for (const TenantPointer& tenant : call.api.tenants().all()) {
     if (!tenant->slack || (only && tenant->name != *only)) continue;
-    auto secret = call.api.reach().find_secret(tenant->name, tenant->slack->signing_secret);
+    auto secret = call.api.notify_context().find_secret(tenant->name, tenant->slack->signing_secret);
     if (!secret) {
       call.api.log().warning("Slack's signing secret cannot be read",
                              {{"tenant", tenant->name}, {"why", secret.error()}});
@@ -165,7 +165,7 @@ std::optional<Click> read_click(const std::vector<TenantPointer>& tenants, const
 void tell(Api& api, const Click& click, std::string text) {
   if (click.response_url.empty()) return;
   api.slack_replies().post([&api, click, text = std::move(text)] {
-    notify::tell_clicker(api.reach(), *click.tenant, click.response_url, text);
+    notify::tell_clicker(api.notify_context(), *click.tenant, click.response_url, text);
   });
 }
 
@@ -225,13 +225,13 @@ void acknowledge(Call& call) {
 
 void open_modal(Api& api, const Click& click, std::string trigger) {
   api.slack_replies().post([&api, click, trigger = std::move(trigger)] {
-    auto said = notify::call_slack(api.reach(),
+    auto said = notify::call_slack(api.notify_context(),
                                    {.tenant = *click.tenant,
                                     .method = "views.open",
                                     .body = {{"trigger_id", trigger}, {"view", notify::reject_modal(click.button)}},
                                     .timeout = modal_timeout},
                                    api.clock().now(), {});
-    api.reach().count("slack", said ? notify::Delivery::delivered : notify::Delivery::failed);
+    api.notify_context().count("slack", said ? notify::Delivery::delivered : notify::Delivery::failed);
     if (!said)
       api.log().warning("Slack opened no window to reject in",
                         {{"tenant", click.tenant->name}, {"why", said.error().message}});

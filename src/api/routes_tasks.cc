@@ -15,10 +15,6 @@ using boost::json::array;
 using boost::json::object;
 using RunPointer = std::shared_ptr<const Run>;
 
-constexpr std::uint64_t page_max = 200;
-constexpr std::uint64_t page_usual = 50;
-constexpr std::size_t rows_looked_at_max = 20'000;
-
 TaskId task_of(const Call& call) {
   auto id = TaskId::parse(call.path[0]);
   if (!id) throw not_found();
@@ -207,14 +203,14 @@ void get_task(CallPtr call) {
   answer_with_task(call, task_of(*call), 200);
 }
 
-struct Wanted {
+struct TaskQuery {
   std::optional<TaskState> state;
   std::string tag;
-  std::size_t limit = page_usual;
+  std::size_t limit = page_default;
   std::optional<TaskId> before;
 };
 
-bool fits(const Task& task, const Wanted& wanted) {
+bool fits(const Task& task, const TaskQuery& wanted) {
   if (task.deleted || (wanted.state && task.state != *wanted.state)) return false;
   return wanted.tag.empty() || std::ranges::find(task.spec.tags, wanted.tag) != task.spec.tags.end();
 }
@@ -261,16 +257,16 @@ void answer_page_of(Call& call, const std::vector<Run>& found, std::optional<Tas
 }
 
 // Newest first.
-void list_all(Call& call, const Wanted& wanted) {
+void list_all(Call& call, const TaskQuery& wanted) {
   Store& store = call.api.store();
   RunFilter filter;
   filter.workflow = WorkflowName{std::string(task_workflow_name)};
   if (wanted.state) filter.status = run_status_of(*wanted.state);
   if (wanted.before) filter.before = stream_of(*wanted.before);
-  filter.limit = page_max;
+  filter.limit = large_items_page_max;
   std::vector<Run> out;
   std::optional<TaskId> more;
-  for (std::size_t looked_at = 0; looked_at < rows_looked_at_max;) {
+  for (std::size_t looked_at = 0; looked_at < rows_read_max;) {
     auto rows = store.list_runs(call.who.tenant, filter);
     std::vector<TaskId> ids;
     for (const RunRow& row : rows) ids.push_back(task_of_stream(row.id));
@@ -288,7 +284,7 @@ void list_all(Call& call, const Wanted& wanted) {
 }
 
 // A parent knows its subtasks, so nobody has to look for them.
-void list_subtasks(Call& call, const Wanted& wanted, std::vector<TaskId> ids) {
+void list_subtasks(Call& call, const TaskQuery& wanted, std::vector<TaskId> ids) {
   std::ranges::sort(ids, std::ranges::greater{});
   if (wanted.before) std::erase_if(ids, [&](TaskId id) { return id >= *wanted.before; });
   std::vector<Run> out;
@@ -302,13 +298,13 @@ void list_subtasks(Call& call, const Wanted& wanted, std::vector<TaskId> ids) {
 
 void list_tasks(CallPtr call) {
   call->query.only({"state", "tag", "parent", "limit", "cursor"});
-  Wanted wanted;
+  TaskQuery wanted;
   if (const auto* word = call->query.find("state")) {
     wanted.state = parse_enum<TaskState>(*word);
     if (!wanted.state) refuse_input("state", "There is no such state.");
   }
   if (const auto* tag = call->query.find("tag")) wanted.tag = *tag;
-  wanted.limit = call->query.number("limit", page_usual, page_max);
+  wanted.limit = call->query.number("limit", page_default, large_items_page_max);
   wanted.before = call->query.cursor<TaskId>();
   const auto* parent = call->query.find("parent");
   if (!parent) return with_fresh_tables(call, std::nullopt, [wanted](Call& c) { list_all(c, wanted); });
@@ -323,7 +319,7 @@ void list_tasks(CallPtr call) {
   });
 }
 
-void get_events(CallPtr call) {
+void get_task_events(CallPtr call) {
   TaskId id = task_of(*call);
   call->api.runtime().post([call, id](Engine& engine) {
     engine.inspect_task(call->who.tenant, id, [call, id](std::expected<RunPointer, Refusal> run) {
@@ -345,37 +341,37 @@ std::optional<StepId> only_step_with_logs(const Call& call, RunId run) {
   return steps.empty() ? std::nullopt : std::optional(steps.front());
 }
 
-void answer_log_of_task(CallPtr call, const Task& task, std::optional<int> number, LogWish wish) {
+void answer_log_of_task(CallPtr call, const Task& task, std::optional<int> number, LogRequest request) {
   auto execution = number                    ? std::ranges::find(task.executions, *number, &TaskExecution::number)
                    : task.executions.empty() ? task.executions.end()
                                              : std::prev(task.executions.end());
   if (execution == task.executions.end()) return call->answer(not_found());
-  wish.run = execution->run;
+  request.run = execution->run;
   // An agent's can be followed before its run has begun.
   if (task.spec.agent != TaskAgent::none) {
-    wish.step = StepId{std::string(agent_step)};
-    return answer_log(call, std::move(wish));
+    request.step = StepId{std::string(agent_step)};
+    return answer_log(call, std::move(request));
   }
-  if (!wish.step.empty()) return answer_log_of_run(call, std::move(wish));
-  in_background(call, [call, wish = std::move(wish)](Call& c) mutable {
-    auto step = only_step_with_logs(c, wish.run);
+  if (!request.step.empty()) return answer_log_of_run(call, std::move(request));
+  in_background(call, [call, request = std::move(request)](Call& c) mutable {
+    auto step = only_step_with_logs(c, request.run);
     if (!step) return c.answer(not_found());
-    wish.step = *step;
-    answer_log_of_run(call, std::move(wish));
+    request.step = *step;
+    answer_log_of_run(call, std::move(request));
   });
 }
 
 void get_logs(CallPtr call) {
   call->query.only({"execution", "step", "stream", "attempt", "after", "tail", "limit", "follow"});
   TaskId id = task_of(*call);
-  LogWish wish = read_log_wish(*call);
+  LogRequest request = read_log_request(*call);
   std::optional<int> number;
   if (call->query.find("execution")) number = static_cast<int>(call->query.number("execution", 1, 1'000'000));
-  if (const std::string* step = call->query.find("step")) wish.step = StepId{*step};
-  call->api.runtime().post([call, id, number, wish = std::move(wish)](Engine& engine) {
-    engine.inspect_task(call->who.tenant, id, [call, number, wish](std::expected<RunPointer, Refusal> run) {
+  if (const std::string* step = call->query.find("step")) request.step = StepId{*step};
+  call->api.runtime().post([call, id, number, request = std::move(request)](Engine& engine) {
+    engine.inspect_task(call->who.tenant, id, [call, number, request](std::expected<RunPointer, Refusal> run) {
       if (!run) return call->answer(problem_of(run.error()));
-      answer_log_of_task(call, *(*run)->task, number, wish);
+      answer_log_of_task(call, *(*run)->task, number, request);
     });
   });
 }
@@ -454,13 +450,13 @@ std::vector<Route> task_routes() {
       {post, "/tasks", operator_, create_task, "Ask for something to be done"},
       {get, "/tasks", viewer, list_tasks, "List tasks, newest first"},
       {get, "/tasks/{id}", viewer, get_task, "A task with its executions"},
-      {get, "/tasks/{id}/events", viewer, get_events, "A task's stream of events"},
+      {get, "/tasks/{id}/events", viewer, get_task_events, "A task's stream of events"},
       {get, "/tasks/{id}/logs", viewer, get_logs, "What those who carry a task out say", true},
       {delete_, "/tasks/{id}", operator_, delete_task, "Delete a task that is neither queued nor running"},
       {post, "/tasks/{id}/run", operator_, run_task, "Have it done, or tried again after it failed"},
       {post, "/tasks/{id}/cancel", operator_, cancel_task, "End a task"},
-      {post, "/tasks/{id}/accept", approver, accept_task, "Accept what came of it"},
-      {post, "/tasks/{id}/reject", approver, reject_task, "Reject what came of it"},
+      {post, "/tasks/{id}/accept", approver, accept_task, "Accept the result"},
+      {post, "/tasks/{id}/reject", approver, reject_task, "Reject the result"},
       {post, "/tasks/{id}/resume", operator_, resume_task, "Go on with a task that timed out"},
       {post, "/tasks/{id}/answer", approver, answer_task, "Answer its question"},
   };

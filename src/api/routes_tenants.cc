@@ -129,7 +129,7 @@ void list_workspaces(CallPtr call) {
 
 void list_tenants(CallPtr call) {
   call->query.only({"limit", "cursor"});
-  require_house(*call);
+  require_default_tenant(*call);
   answer_page(
       *call, call->api.tenants().all(), [](const auto& tenant) { return tenant->id.str(); },
       [](std::string_view text) { return TenantId::parse(text).has_value(); },
@@ -138,7 +138,7 @@ void list_tenants(CallPtr call) {
 
 void create_tenant(CallPtr call) {
   call->query.only({});
-  require_house(*call);
+  require_default_tenant(*call);
   Input input = Input::parse(call->request);
   input.only({"name"});
   std::string name = input.name("name");
@@ -148,7 +148,7 @@ void create_tenant(CallPtr call) {
   });
 }
 
-struct KeyWish {
+struct KeyRequest {
   TenantId tenant;
   std::string name;
   Role role = Role::viewer;
@@ -158,12 +158,13 @@ struct KeyWish {
   std::string content;  // what makes another request with the same Idempotency-Key another request
 };
 
-// What the wish comes to in the tenant as it is now.
-std::expected<KeyCreated, Problem> decide_key(const KeyWish& wish, const Tenant& tenant, const NewKey& made,
+// What the request comes to in the tenant as it is now.
+std::expected<KeyCreated, Problem> decide_key(const KeyRequest& request, const Tenant& tenant, const NewKey& made,
                                               Instant now) {
-  KeyCreated out{made.id, wish.name, wish.role, made.secret_hash, wish.lifetime ? now + *wish.lifetime : end_of_time};
-  if (!wish.replaces) return out;
-  const Tenant::Key& old = tenant.keys.at(*wish.replaces);
+  KeyCreated out{made.id, request.name, request.role, made.secret_hash,
+                 request.lifetime ? now + *request.lifetime : end_of_time};
+  if (!request.replaces) return out;
+  const Tenant::Key& old = tenant.keys.at(*request.replaces);
   if (old.revoked || old.expires_at <= now)
     return std::unexpected(Problem{
         .status = 409,
@@ -171,7 +172,7 @@ std::expected<KeyCreated, Problem> decide_key(const KeyWish& wish, const Tenant&
         .detail = "This key was replaced or revoked, or its time is over. Rotate its successor, or make a new key."});
   out.name = old.name;
   out.role = old.role;
-  if (!wish.lifetime) out.expires_at = old.expires_at;
+  if (!request.lifetime) out.expires_at = old.expires_at;
   return out;
 }
 
@@ -187,19 +188,20 @@ void answer_repeated_key(Engine& engine, CallPtr call, const NewKey& made, KeyId
 }
 
 // Makes a key, and shows its text this once: not even a repeat of the request is shown it again.
-void make_key(CallPtr call, KeyWish wish) {
+void make_key(CallPtr call, KeyRequest request) {
   Instant now = call->api.clock().now();
   auto name = idempotency_key(call->request);
   NewKey made =
-      name ? call->api.keys().make(call->who.key.str() + "/" + *name, wish.content) : call->api.keys().make(now);
-  call->api.runtime().post([call, wish = std::move(wish), made, now, repeatable = name.has_value()](Engine& engine) {
-    const Tenant& tenant = *engine.find_tenant(wish.tenant);
+      name ? call->api.keys().make(call->who.key.str() + "/" + *name, request.content) : call->api.keys().make(now);
+  call->api.runtime().post([call, request = std::move(request), made, now,
+                            repeatable = name.has_value()](Engine& engine) {
+    const Tenant& tenant = *engine.find_tenant(request.tenant);
     auto known = tenant.keys.lower_bound(KeyId{{made.id.bits.high, 0}});
     if (repeatable && known != tenant.keys.end() && known->first.bits.high == made.id.bits.high)
       return answer_repeated_key(engine, call, made, known->first, known->second);
-    auto created = decide_key(wish, tenant, made, now);
+    auto created = decide_key(request, tenant, made, now);
     if (!created) return engine.when_durable([call, problem = created.error()] { call->answer(problem); });
-    engine.create_key(wish.tenant, *created, call->who.actor(),
+    engine.create_key(request.tenant, *created, call->who.actor(),
                       [call, made, key = *created](std::expected<TenantId, Refusal> done) {
                         if (!done) return call->answer(problem_of(done.error()));
                         call->answer(201, object{{"id", made.id.str()},
@@ -208,8 +210,8 @@ void make_key(CallPtr call, KeyWish wish) {
                                                  {"role", to_string(key.role)},
                                                  {"expires_at", expiry(key.expires_at)}});
                       });
-    if (wish.replaces)
-      engine.revoke_key(wish.tenant, KeyRevoked{*wish.replaces, now + wish.overlap}, call->who.actor(), {});
+    if (request.replaces)
+      engine.revoke_key(request.tenant, KeyRevoked{*request.replaces, now + request.overlap}, call->who.actor(), {});
   });
 }
 
@@ -219,21 +221,21 @@ void create_key(CallPtr call) {
   input.only({"name", "role", "expires_in", "tenant"});
   auto role = input.word<Role>("role");
   if (!role) input.refuse("role", "is missing: admin, operator, approver, worker or viewer");
-  KeyWish wish{.tenant = call->who.tenant,
-               .name = input.has("name") ? input.name("name") : std::string(to_string(*role)),
-               .role = *role,
-               .lifetime = input.positive_duration("expires_in"),
-               .content = input.canonical_text()};
+  KeyRequest request{.tenant = call->who.tenant,
+                     .name = input.has("name") ? input.name("name") : std::string(to_string(*role)),
+                     .role = *role,
+                     .lifetime = input.positive_duration("expires_in"),
+                     .content = input.canonical_text()};
   if (input.has("tenant") && input.text("tenant") != call->who.tenant_name) {
-    require_house(*call);
+    require_default_tenant(*call);
     auto all = call->api.tenants().all();
     auto found = std::ranges::find(all, input.text("tenant"), [](const auto& tenant) { return tenant->name; });
     if (found == all.end())
       throw Problem{
           .status = 422, .code = "UNKNOWN_TENANT", .detail = "There is no tenant of this name.", .where = "/tenant"};
-    wish.tenant = (*found)->id;
+    request.tenant = (*found)->id;
   }
-  make_key(call, std::move(wish));
+  make_key(call, std::move(request));
 }
 
 const Tenant::Key& find_key(const Tenant& tenant, const Call& call, KeyId& id) {

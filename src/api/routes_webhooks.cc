@@ -11,8 +11,6 @@ using boost::json::array;
 using boost::json::object;
 using RunPointer = std::shared_ptr<const Run>;
 
-constexpr std::uint64_t page_max = 200;
-constexpr std::uint64_t page_usual = 50;
 constexpr std::size_t replays_max = 1000;
 
 object webhook_object(const std::string& name, const Webhook& webhook) {
@@ -143,7 +141,7 @@ void list_deliveries(CallPtr call) {
       refuse_input("status", "It must be delivered, pending or failed.");
   }
   filter.before = call->query.cursor<RunId>();
-  std::uint64_t limit = call->query.number("limit", page_usual, page_max);
+  std::uint64_t limit = call->query.number("limit", page_default, large_items_page_max);
   filter.limit = limit + 1;  // one more tells whether there are more
   with_fresh_tables(call, std::nullopt, [filter, limit](Call& c) {
     auto rows = c.api.store().list_runs(c.who.tenant, filter);
@@ -162,11 +160,11 @@ NewRun replay_of(const Call& call, const Run& delivery) {
   NewRun run;
   run.tenant = call.who.tenant;
   run.workflow = delivery.workflow->name;
-  run.workspace = notify::house_workspace;
+  run.workspace = notify::internal_workspace;
   run.input = delivery.input;
   run.by = call.who.actor();
   run.trigger_type = notify::replay_trigger;
-  run.is_house = true;
+  run.is_internal = true;
   return run;
 }
 

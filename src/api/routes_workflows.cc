@@ -8,7 +8,7 @@ namespace {
 using boost::json::array;
 using boost::json::object;
 
-void publish(CallPtr call) {
+void publish_workflow(CallPtr call) {
   call->query.only({});
   const std::string& name = call->path[0];
   if (!is_valid_name(name)) refuse_input("name", std::string(name_rule));
@@ -28,8 +28,8 @@ void publish(CallPtr call) {
 }
 
 // What a tenant published itself.
-std::map<WorkflowName, Tenant::Published> without_house(std::map<WorkflowName, Tenant::Published> workflows) {
-  std::erase_if(workflows, [](const auto& each) { return is_house_name(each.first.text); });
+std::map<WorkflowName, Tenant::Published> without_internal(std::map<WorkflowName, Tenant::Published> workflows) {
+  std::erase_if(workflows, [](const auto& each) { return is_reserved_name(each.first.text); });
   return workflows;
 }
 
@@ -37,7 +37,7 @@ void list_workflows(CallPtr call) {
   call->query.only({"limit", "cursor"});
   auto tenant = call->api.tenants().find(call->who.tenant);
   answer_page(
-      *call, without_house(tenant->workflows), [](const auto& each) { return each.first.text; }, is_valid_name,
+      *call, without_internal(tenant->workflows), [](const auto& each) { return each.first.text; }, is_valid_name,
       [](const auto& each) {
         return object{{"name", each.first.text}, {"version", each.second.version}, {"digest", each.second.digest}};
       });
@@ -64,7 +64,7 @@ std::vector<Route> workflow_routes() {
   using enum Method;
   using enum Access;
   return {
-      {put, "/workflows/{name}", operator_, publish, "Publish a workflow: a new version, or the one there is"},
+      {put, "/workflows/{name}", operator_, publish_workflow, "Publish a workflow: a new version, or the one there is"},
       {get, "/workflows", viewer, list_workflows, "The workflows with their latest versions"},
       {get, "/workflows/{name}", viewer, get_workflow, "A version of a workflow, with its source"},
   };

@@ -1,7 +1,7 @@
 #include "bench/latency.h"
 
 #include "bench/disk.h"
-#include "bench/world.h"
+#include "bench/fixture.h"
 
 namespace pawl::bench {
 namespace {
@@ -13,12 +13,12 @@ constexpr int syncs_of_a_run = 2;
 
 Latency measure_latency(const std::filesystem::path& folder, const std::function<bool(std::size_t done)>& go_on) {
   DiskProbe disk(folder);
-  World world({.folder = folder / "data", .slots = 4});
-  WorkflowName one = world.publish(steps_workflow("one", 1));
-  for (int i = 0; i < runs_to_warm; ++i) world.run_one(one);
+  Fixture fixture({.folder = folder / "data", .slots = 4});
+  WorkflowName one = fixture.publish(steps_workflow("one", 1));
+  for (int i = 0; i < runs_to_warm; ++i) fixture.run_one(one);
   Latency out;
   while (go_on(out.run_ms.size())) {
-    out.run_ms.push_back(world.run_one(one) * 1e3);
+    out.run_ms.push_back(fixture.run_one(one) * 1e3);
     out.disk_ms.push_back(disk.seconds(syncs_of_a_run) * 1e3);
   }
   return out;

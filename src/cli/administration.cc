@@ -5,13 +5,13 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/recorded_run.h"
 #include "cli/remote.h"
 #include "cli/session.h"
 #include "cli/table.h"
 #include "cli/text.h"
-#include "cli/verbs.h"
 #include "engine/workflows.h"
 
 namespace pawl {

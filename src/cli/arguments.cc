@@ -5,17 +5,17 @@
 #include <map>
 #include <memory>
 
-#include "cli/declared_verbs.h"
+#include "cli/commands.h"
+#include "cli/declared_commands.h"
 #include "cli/settings.h"
 #include "cli/text.h"
-#include "cli/verbs.h"
 #include "core/tenant.h"
 
 namespace pawl {
 namespace {
 
 constexpr const char* run_help = "the run: its id, the beginning, or the last six characters";
-constexpr std::string_view exit_code_help = "How it ended is in the exit code: pawl help exit-codes";
+constexpr std::string_view exit_code_hint = "How it ended is in the exit code: pawl help exit-codes";
 
 template <class Enum>
 std::string words_of() {
@@ -25,9 +25,9 @@ std::string words_of() {
 }
 
 template <class Enum>
-CLI::Option* add_word(CLI::App& verb, const std::string& flag, const std::string& placeholder, const std::string& help,
-                      std::function<void(Enum)> set) {
-  return verb
+CLI::Option* add_word(CLI::App& command, const std::string& flag, const std::string& placeholder,
+                      const std::string& help, std::function<void(Enum)> set) {
+  return command
       .add_option_function<std::string>(
           flag,
           [flag, set](const std::string& word) {
@@ -42,21 +42,21 @@ CLI::Option* add_word(CLI::App& verb, const std::string& flag, const std::string
 
 CLI::Option* last_wins(CLI::Option* option) { return option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast); }
 
-void add_data(CLI::App& verb, std::string& data) {
-  last_wins(verb.add_option("--data", data,
-                            "the data folder [$PAWL_DATA, else $XDG_DATA_HOME/pawl, else "
-                            "~/.local/share/pawl]"))
+void add_data(CLI::App& command, std::string& data) {
+  last_wins(command.add_option("--data", data,
+                               "the data folder [$PAWL_DATA, else $XDG_DATA_HOME/pawl, else "
+                               "~/.local/share/pawl]"))
       ->type_name("DIR");
 }
 
-void add_server(CLI::App& verb, std::string& server) {
+void add_server(CLI::App& command, std::string& server) {
   last_wins(
-      verb.add_option("--server", server, "a server's URL [$PAWL_SERVER, else the one that serves the data folder]"))
+      command.add_option("--server", server, "a server's URL [$PAWL_SERVER, else the one that serves the data folder]"))
       ->type_name("URL");
 }
 
 // In the API a cap has its flag's name.
-void add_cap(CLI::App& verb, const std::string& flag, int least, CapsOptions& options, const std::string& help) {
+void add_cap(CLI::App& command, const std::string& flag, int least, CapsOptions& options, const std::string& help) {
   auto read = [&options, flag, least](const std::string& text) {
     int value = 0;
     const char* end = text.data() + text.size();
@@ -68,13 +68,13 @@ void add_cap(CLI::App& verb, const std::string& flag, int least, CapsOptions& op
     std::ranges::replace(name, '-', '_');
     options.caps.emplace_back(name, text == "none" ? std::nullopt : std::optional(value));
   };
-  last_wins(verb.add_option_function<std::string>(flag, read, help))->type_name("N|none");
+  last_wins(command.add_option_function<std::string>(flag, read, help))->type_name("N|none");
 }
 
-void add_setting(CLI::App& verb, const Setting& setting, GivenSettings& given) {
+void add_setting(CLI::App& command, const Setting& setting, GivenSettings& given) {
   std::string name(setting.name), help(setting.help), flag = setting.flag();
   if (std::holds_alternative<setting::Flag>(setting.target)) {
-    verb.add_flag_function(
+    command.add_flag_function(
         flag + ",!--no-" + flag.substr(2),
         [&given, name](std::int64_t times) {
           given.emplace_back(name, std::vector<std::string>{times > 0 ? "true" : "false"});
@@ -83,36 +83,37 @@ void add_setting(CLI::App& verb, const Setting& setting, GivenSettings& given) {
     return;
   }
   if (std::holds_alternative<setting::Texts>(setting.target)) {
-    verb.add_option_function<std::vector<std::string>>(
+    command
+        .add_option_function<std::vector<std::string>>(
             flag, [&given, name](const std::vector<std::string>& texts) { given.emplace_back(name, texts); }, help)
         ->type_name(std::string(setting.shape))
         ->allow_extra_args(false);
     return;
   }
   std::string usual = print_setting(setting, ServeSettings{});
-  last_wins(verb.add_option_function<std::string>(
+  last_wins(command.add_option_function<std::string>(
                 flag, [&given, name](const std::string& text) { given.emplace_back(name, std::vector{text}); },
                 help + (usual.empty() ? "" : fmt::format(" [{}]", usual))))
       ->type_name(std::string(setting.shape));
 }
 
-void add_progress(CLI::App& verb, ProgressFlags& flags) {
-  add_data(verb, flags.data);
-  add_server(verb, flags.server);
-  auto* approve = verb.add_flag("--approve", flags.approve, "approve whatever asks for it");
-  auto* reject = verb.add_flag("--reject", flags.reject, "reject whatever asks for approval");
+void add_progress(CLI::App& command, ProgressFlags& flags) {
+  add_data(command, flags.data);
+  add_server(command, flags.server);
+  auto* approve = command.add_flag("--approve", flags.approve, "approve whatever asks for it");
+  auto* reject = command.add_flag("--reject", flags.reject, "reject whatever asks for approval");
   approve->excludes(reject);
-  verb.add_option("--reason", flags.reason, "why, for the journal")->type_name("TEXT");
-  verb.add_flag("--json", flags.json, "one JSON object an event, then one with the result");
-  verb.add_flag("--no-color,--no-colour", flags.no_colour, "no colours (NO_COLOR does the same)");
+  command.add_option("--reason", flags.reason, "why, for the journal")->type_name("TEXT");
+  command.add_flag("--json", flags.json, "one JSON object an event, then one with the result");
+  command.add_flag("--no-color,--no-colour", flags.no_colour, "no colours (NO_COLOR does the same)");
   for (const Setting& setting : serve_settings())
-    if (setting.for_runs) add_setting(verb, setting, flags.given);
+    if (setting.for_runs) add_setting(command, setting, flags.given);
 }
 
-// One function a verb: declares its flags and says what to execute with them.
-class VerbTable {
+// One function a command: declares its flags and says what to execute with them.
+class CommandTable {
  public:
-  explicit VerbTable(CLI::App& app) : app_(app) {
+  explicit CommandTable(CLI::App& app) : app_(app) {
     add_run();
     add_resume();
     add_serve();
@@ -127,9 +128,9 @@ class VerbTable {
     add_mcp();
     add_workflows();
     add_policy();
-    for (DeclaredVerb& verb : declare_task_verbs(app_)) verbs_.push_back(std::move(verb));
-    for (DeclaredVerb& verb : declare_governance_verbs(app_)) verbs_.push_back(std::move(verb));
-    for (DeclaredVerb& verb : declare_notice_verbs(app_)) verbs_.push_back(std::move(verb));
+    for (DeclaredCommand& command : declare_task_commands(app_)) commands_.push_back(std::move(command));
+    for (DeclaredCommand& command : declare_governance_commands(app_)) commands_.push_back(std::move(command));
+    for (DeclaredCommand& command : declare_notice_commands(app_)) commands_.push_back(std::move(command));
     add_keys();
     add_tenants();
     add_caps();
@@ -145,17 +146,17 @@ class VerbTable {
     add_version();
   }
 
-  std::vector<DeclaredVerb> take() { return std::move(verbs_); }
+  std::vector<DeclaredCommand> take() { return std::move(commands_); }
 
  private:
   template <class Options, class Declare>
   void add(const std::string& name, const std::string& help, const std::string& examples,
            ExitCode (*execute)(const Options&), Declare declare) {
     auto options = std::make_shared<Options>();
-    CLI::App* verb = app_.add_subcommand(name, help);
-    verb->footer(examples);
-    declare(*verb, *options);
-    verbs_.push_back({verb, [options, execute] { return execute(*options); }});
+    CLI::App* command = app_.add_subcommand(name, help);
+    command->footer(examples);
+    declare(*command, *options);
+    commands_.push_back({command, [options, execute] { return execute(*options); }});
   }
 
   void add_run() {
@@ -165,12 +166,14 @@ class VerbTable {
         "  pawl run examples/first-run.yaml\n"
         "  pawl run order.yaml --input '{\"order\": 4711}' --approve\n"
         "  pawl run order.yaml --input @order.json --data ./data --json | jq .type\n\n" +
-            std::string(exit_code_help),
-        run_workflow, [](CLI::App& verb, RunOptions& options) {
-          verb.add_option("FILE", options.file, "the workflow (YAML or JSON; - is stdin)")->required();
-          verb.add_option("--input", options.input, "the run's input: JSON, @file, or - for stdin")->type_name("JSON");
-          verb.add_option("--workspace", options.workspace, "the workspace it belongs to")->type_name("NAME");
-          verb.add_option_function<std::string>(
+            std::string(exit_code_hint),
+        run_workflow, [](CLI::App& command, RunOptions& options) {
+          command.add_option("FILE", options.file, "the workflow (YAML or JSON; - is stdin)")->required();
+          command.add_option("--input", options.input, "the run's input: JSON, @file, or - for stdin")
+              ->type_name("JSON");
+          command.add_option("--workspace", options.workspace, "the workspace it belongs to")->type_name("NAME");
+          command
+              .add_option_function<std::string>(
                   "--budget",
                   [&options](const std::string& text) {
                     options.budget = parse_money(text);
@@ -179,7 +182,8 @@ class VerbTable {
                   },
                   "the run fails when its recorded cost passes this")
               ->type_name("USD");
-          verb.add_option_function<std::string>(
+          command
+              .add_option_function<std::string>(
                   "--timeout",
                   [&options](const std::string& text) {
                     options.timeout = parse_duration(text);
@@ -189,7 +193,7 @@ class VerbTable {
                   },
                   "the run ends as timeout when it takes longer")
               ->type_name("DURATION");
-          add_progress(verb, options.progress);
+          add_progress(command, options.progress);
         });
   }
 
@@ -197,10 +201,10 @@ class VerbTable {
     add<ResumeOptions>("resume", "Go on with a run that was interrupted or waits; without RUN, with all of them",
                        "Examples:\n  pawl resume\n  pawl resume run_01kaw3v9m8f2hr4x6q0t7c5ezy --data ./data\n"
                        "  pawl resume 7c5ezy --approve\n\n" +
-                           std::string(exit_code_help),
-                       resume_runs, [](CLI::App& verb, ResumeOptions& options) {
-                         verb.add_option("RUN", options.run, run_help);
-                         add_progress(verb, options.progress);
+                           std::string(exit_code_hint),
+                       resume_runs, [](CLI::App& command, ResumeOptions& options) {
+                         command.add_option("RUN", options.run, run_help);
+                         add_progress(command, options.progress);
                        });
   }
 
@@ -213,44 +217,46 @@ class VerbTable {
         "folder.\n"
         "Every setting may also stand in a file (listen: ...) or in the environment (PAWL_LISTEN); a flag goes first.\n"
         "SIGTERM stops in order and ends with 0; a second one ends at once with 130.",
-        serve, [](CLI::App& verb, ServeOptions& options) {
-          verb.add_option("--config", options.config,
+        serve, [](CLI::App& command, ServeOptions& options) {
+          command
+              .add_option("--config", options.config,
                           "file with settings [$PAWL_CONFIG, else pawl.yaml in the data folder]")
               ->type_name("FILE");
-          verb.add_flag("--print-config", options.print_config,
-                        "print every setting with where it comes from, and end");
-          for (const Setting& setting : serve_settings()) add_setting(verb, setting, options.given);
+          command.add_flag("--print-config", options.print_config,
+                           "print every setting with where it comes from, and end");
+          for (const Setting& setting : serve_settings()) add_setting(command, setting, options.given);
         });
   }
 
   void add_runs() {
-    add<RunsOptions>("runs", "List runs, newest first",
-                     "Examples:\n  pawl runs\n  pawl runs --status waiting --json\n  pawl runs --watch\n"
-                     "  pawl runs --provider restate --sub-state backing-off\n"
-                     "  pawl runs --watch=0.5 --json | jq -r '.id + \" \" + .status'",
-                     list_runs, [](CLI::App& verb, RunsOptions& options) {
-                       add_word<RunStatus>(verb, "--status", "STATUS", "only these",
-                                           [&options](RunStatus status) { options.wanted.status = status; });
-                       add_word<SubState>(verb, "--sub-state", "SUB_STATE", "only those that do this just now",
-                                          [&options](SubState state) { options.wanted.sub_state = state; });
-                       add_word<Provider>(verb, "--provider", "PROVIDER", "only those that it carries",
-                                          [&options](Provider provider) { options.wanted.provider = provider; });
-                       verb.add_option("--retries", options.wanted.retries_min,
-                                       "only those that were tried again so often, or more")
-                           ->type_name("N")
-                           ->check(CLI::Range(1, 1'000'000));
-                       verb.add_option("--limit", options.limit, "how many at most")
-                           ->type_name("N")
-                           ->check(CLI::Range(std::size_t{1}, std::size_t{1'000'000}))
-                           ->capture_default_str();
-                       verb.add_flag("--watch{2}", options.watch,
-                                     "look again every so many seconds (--watch=5), until interrupted or q is pressed; "
-                                     "with --json, one line whenever a run has changed");
-                       add_data(verb, options.data);
-                       add_server(verb, options.server);
-                       verb.add_flag("--json", options.json, "one JSON object a run");
-                       verb.add_flag("--no-color,--no-colour", options.no_colour, "no colours");
-                     });
+    add<RunsOptions>(
+        "runs", "List runs, newest first",
+        "Examples:\n  pawl runs\n  pawl runs --status waiting --json\n  pawl runs --watch\n"
+        "  pawl runs --provider restate --sub-state backing-off\n"
+        "  pawl runs --watch=0.5 --json | jq -r '.id + \" \" + .status'",
+        list_runs, [](CLI::App& command, RunsOptions& options) {
+          add_word<RunStatus>(command, "--status", "STATUS", "only these",
+                              [&options](RunStatus status) { options.wanted.status = status; });
+          add_word<SubState>(command, "--sub-state", "SUB_STATE", "only those that do this just now",
+                             [&options](SubState state) { options.wanted.sub_state = state; });
+          add_word<Provider>(command, "--provider", "PROVIDER", "only those that it carries",
+                             [&options](Provider provider) { options.wanted.provider = provider; });
+          command
+              .add_option("--retries", options.wanted.retries_min, "only those that were tried again so often, or more")
+              ->type_name("N")
+              ->check(CLI::Range(1, 1'000'000));
+          command.add_option("--limit", options.limit, "how many at most")
+              ->type_name("N")
+              ->check(CLI::Range(std::size_t{1}, std::size_t{1'000'000}))
+              ->capture_default_str();
+          command.add_flag("--watch{2}", options.watch,
+                           "look again every so many seconds (--watch=5), until interrupted or q is pressed; "
+                           "with --json, one line whenever a run has changed");
+          add_data(command, options.data);
+          add_server(command, options.server);
+          command.add_flag("--json", options.json, "one JSON object a run");
+          command.add_flag("--no-color,--no-colour", options.no_colour, "no colours");
+        });
   }
 
   void add_show() {
@@ -258,16 +264,16 @@ class VerbTable {
         "show", "Show a run as it is, or as it was after any of its events",
         "Examples:\n  pawl show 7c5ezy\n  pawl show run_01kaw3 --at 7 --events\n  pawl show 7c5ezy --json | jq .steps\n"
         "Works beside a process that is writing the folder.",
-        show_run, [](CLI::App& verb, ShowOptions& options) {
-          verb.add_option("RUN", options.run, run_help)->required();
-          verb.add_option("--at", options.at, "as it was after this event")->type_name("SEQ");
-          verb.add_flag("--events", options.events, "also its events, with time and hash");
-          add_word<Vocabulary>(verb, "--vocabulary", "VOCABULARY", "whose words to use",
+        show_run, [](CLI::App& command, ShowOptions& options) {
+          command.add_option("RUN", options.run, run_help)->required();
+          command.add_option("--at", options.at, "as it was after this event")->type_name("SEQ");
+          command.add_flag("--events", options.events, "also its events, with time and hash");
+          add_word<Vocabulary>(command, "--vocabulary", "VOCABULARY", "whose words to use",
                                [&options](Vocabulary vocabulary) { options.vocabulary = vocabulary; });
-          add_data(verb, options.data);
-          add_server(verb, options.server);
-          verb.add_flag("--json", options.json, "as one JSON object; with --events, the journal's lines");
-          verb.add_flag("--no-color,--no-colour", options.no_colour, "no colours");
+          add_data(command, options.data);
+          add_server(command, options.server);
+          command.add_flag("--json", options.json, "as one JSON object; with --events, the journal's lines");
+          command.add_flag("--no-color,--no-colour", options.no_colour, "no colours");
         });
   }
 
@@ -279,35 +285,35 @@ class VerbTable {
         fmt::format("Examples:\n  pawl {0} 7c5ezy --reason \"checked with the team\"\n  pawl {0} 7c5ezy --approval "
                     "apr_01kaw3v9m8f2hr4x6q0t7c5ezy",
                     name),
-        decide_approval, [approve](CLI::App& verb, DecideOptions& options) {
+        decide_approval, [approve](CLI::App& command, DecideOptions& options) {
           options.approve = approve;
-          verb.add_option("RUN", options.run, run_help)->required();
-          verb.add_option("--approval", options.approval, "which one, when several are open")->type_name("ID");
-          verb.add_option("--reason", options.reason, "why, for the journal")->type_name("TEXT");
-          add_data(verb, options.data);
-          add_server(verb, options.server);
-          verb.add_flag("--json", options.json, "the answer as JSON");
+          command.add_option("RUN", options.run, run_help)->required();
+          command.add_option("--approval", options.approval, "which one, when several are open")->type_name("ID");
+          command.add_option("--reason", options.reason, "why, for the journal")->type_name("TEXT");
+          add_data(command, options.data);
+          add_server(command, options.server);
+          command.add_flag("--json", options.json, "the answer as JSON");
         });
   }
 
   void add_cancel() {
     add<CancelOptions>("cancel", "End a run for good", "Examples:\n  pawl cancel 7c5ezy --reason \"wrong customer\"",
-                       cancel_run, [](CLI::App& verb, CancelOptions& options) {
-                         verb.add_option("RUN", options.run, run_help)->required();
-                         verb.add_option("--reason", options.reason, "why, for the journal")->type_name("TEXT");
-                         add_data(verb, options.data);
-                         add_server(verb, options.server);
-                         verb.add_flag("--json", options.json, "the answer as JSON");
+                       cancel_run, [](CLI::App& command, CancelOptions& options) {
+                         command.add_option("RUN", options.run, run_help)->required();
+                         command.add_option("--reason", options.reason, "why, for the journal")->type_name("TEXT");
+                         add_data(command, options.data);
+                         add_server(command, options.server);
+                         command.add_flag("--json", options.json, "the answer as JSON");
                        });
   }
 
   void add_retry() {
     add<RetryOptions>("retry", "Start a run anew that ended badly", "Examples:\n  pawl retry 7c5ezy", retry_run,
-                      [](CLI::App& verb, RetryOptions& options) {
-                        verb.add_option("RUN", options.run, run_help)->required();
-                        add_data(verb, options.data);
-                        add_server(verb, options.server);
-                        verb.add_flag("--json", options.json, "the answer as JSON");
+                      [](CLI::App& command, RetryOptions& options) {
+                        command.add_option("RUN", options.run, run_help)->required();
+                        add_data(command, options.data);
+                        add_server(command, options.server);
+                        command.add_flag("--json", options.json, "the answer as JSON");
                       });
   }
 
@@ -316,13 +322,13 @@ class VerbTable {
         "events", "Print a run's events, or follow those of the tenant as they happen",
         "Examples:\n  pawl events 7c5ezy\n  pawl events 7c5ezy --follow\n  pawl events --follow | jq .event.type\n"
         "Without RUN, and with --follow, this needs a server.",
-        print_events, [](CLI::App& verb, EventsOptions& options) {
-          verb.add_option("RUN", options.run, run_help);
-          verb.add_flag("--follow,-f", options.follow, "go on as they happen, until interrupted");
-          verb.add_option("--after", options.after, "go on after this position; 0 = all that is kept")
+        print_events, [](CLI::App& command, EventsOptions& options) {
+          command.add_option("RUN", options.run, run_help);
+          command.add_flag("--follow,-f", options.follow, "go on as they happen, until interrupted");
+          command.add_option("--after", options.after, "go on after this position; 0 = all that is kept")
               ->type_name("POSITION");
-          add_data(verb, options.data);
-          add_server(verb, options.server);
+          add_data(command, options.data);
+          add_server(command, options.server);
         });
   }
 
@@ -331,19 +337,19 @@ class VerbTable {
         "logs", "Print what the agents of a run or a task say",
         "Examples:\n  pawl logs 7c5ezy\n  pawl logs 7c5ezy --step review --follow\n  pawl logs 7c5ezy --stream stderr "
         "--tail 2000",
-        print_logs, [](CLI::App& verb, LogsOptions& options) {
-          verb.add_option("RUN", options.run, "a run, or a task: its id, its beginning or its last six characters")
+        print_logs, [](CLI::App& command, LogsOptions& options) {
+          command.add_option("RUN", options.run, "a run, or a task: its id, its beginning or its last six characters")
               ->required();
-          verb.add_option("--step", options.step, "of this step; needed when several have logs")->type_name("STEP");
-          add_word<LogStream>(verb, "--stream", "STREAM", "which",
+          command.add_option("--step", options.step, "of this step; needed when several have logs")->type_name("STEP");
+          add_word<LogStream>(command, "--stream", "STREAM", "which",
                               [&options](LogStream stream) { options.stream = stream; });
-          verb.add_option("--attempt", options.attempt, "of this attempt, not the last")
+          command.add_option("--attempt", options.attempt, "of this attempt, not the last")
               ->type_name("N")
               ->check(CLI::Range(1, INT32_MAX));
-          verb.add_option("--tail", options.tail, "at most the last so many bytes")->type_name("N");
-          verb.add_flag("--follow,-f", options.follow, "go on while the step does");
-          add_data(verb, options.data);
-          add_server(verb, options.server);
+          command.add_option("--tail", options.tail, "at most the last so many bytes")->type_name("N");
+          command.add_flag("--follow,-f", options.follow, "go on while the step does");
+          add_data(command, options.data);
+          add_server(command, options.server);
         });
   }
 
@@ -353,9 +359,9 @@ class VerbTable {
         "Examples:\n  pawl mcp --server https://pawl.example:7295\n"
         "In an agent's configuration:\n  {\"mcpServers\": {\"pawl\": {\"command\": \"pawl\", \"args\": [\"mcp\"]}}}\n"
         "The key is $PAWL_KEY, else $PAWL_LEASE_KEY, else the data folder's.",
-        speak_mcp, [](CLI::App& verb, McpOptions& options) {
-          add_data(verb, options.data);
-          add_server(verb, options.server);
+        speak_mcp, [](CLI::App& command, McpOptions& options) {
+          add_data(command, options.data);
+          add_server(command, options.server);
         });
   }
 
@@ -363,18 +369,18 @@ class VerbTable {
     add<WorkflowsOptions>(
         "workflows", "List the published workflows, print one, or publish one",
         "Examples:\n  pawl workflows\n  pawl workflows order --version 3\n  pawl workflows --publish order.yaml",
-        show_workflows, [](CLI::App& verb, WorkflowsOptions& options) {
-          auto* name = verb.add_option("WORKFLOW", options.name, "print this one's definition");
-          verb.add_option("--version", options.version, "this version of it, not the latest")
+        show_workflows, [](CLI::App& command, WorkflowsOptions& options) {
+          auto* name = command.add_option("WORKFLOW", options.name, "print this one's definition");
+          command.add_option("--version", options.version, "this version of it, not the latest")
               ->type_name("N")
               ->check(CLI::Range(1, INT32_MAX))
               ->needs(name);
-          verb.add_option("--publish", options.publish, "a new version, from this file")
+          command.add_option("--publish", options.publish, "a new version, from this file")
               ->type_name("FILE")
               ->excludes(name);
-          add_data(verb, options.data);
-          add_server(verb, options.server);
-          verb.add_flag("--json", options.json, "as JSON");
+          add_data(command, options.data);
+          add_server(command, options.server);
+          command.add_flag("--json", options.json, "as JSON");
         });
   }
 
@@ -385,8 +391,9 @@ class VerbTable {
         "  pawl policy test production.yaml          what it would change, tried on actions that runs recorded\n"
         "  pawl policy put production.yaml\n  pawl policy history\n  pawl policy show --version 3\n"
         "docs/policy.md says how one is written. Version 0 is the one that pawl brings along.",
-        manage_policy, [](CLI::App& verb, PolicyOptions& options) {
-          verb.add_option_function<std::string>(
+        manage_policy, [](CLI::App& command, PolicyOptions& options) {
+          command
+              .add_option_function<std::string>(
                   "ACTION",
                   [&options](const std::string& word) {
                     auto found = parse_enum<PolicyAction>(word);
@@ -397,17 +404,17 @@ class VerbTable {
                   },
                   "show (default), put, test, history or check")
               ->type_name("");
-          verb.add_option("FILE", options.file, "the policy (YAML or JSON; - is stdin), for put, test and check");
-          verb.add_option("--version", options.version, "show this version, not the one that holds")
+          command.add_option("FILE", options.file, "the policy (YAML or JSON; - is stdin), for put, test and check");
+          command.add_option("--version", options.version, "show this version, not the one that holds")
               ->type_name("N")
               ->check(CLI::Range(0, INT32_MAX));
-          verb.add_option("--limit", options.limit, "test on so many recorded actions at most")
+          command.add_option("--limit", options.limit, "test on so many recorded actions at most")
               ->type_name("N")
               ->check(CLI::Range(1, 1000))
               ->capture_default_str();
-          add_data(verb, options.data);
-          add_server(verb, options.server);
-          verb.add_flag("--json", options.json, "as JSON");
+          add_data(command, options.data);
+          add_server(command, options.server);
+          command.add_flag("--json", options.json, "as JSON");
         });
   }
 
@@ -419,8 +426,9 @@ class VerbTable {
         "  pawl keys revoke key_01kaw3v9m8f2hr4x6q0t7c5ezy\n"
         "  pawl keys signing                         public keys, for those who check bundles\n  pawl keys signing "
         "rotate",
-        manage_keys, [](CLI::App& verb, KeysOptions& options) {
-          verb.add_option_function<std::string>(
+        manage_keys, [](CLI::App& command, KeysOptions& options) {
+          command
+              .add_option_function<std::string>(
                   "ACTION",
                   [&options](const std::string& word) {
                     using enum KeysOptions::What;
@@ -437,28 +445,29 @@ class VerbTable {
                   },
                   "list (default), create, revoke or rotate; signing, for the key that signs evidence")
               ->type_name("");
-          verb.add_option("KEY", options.id,
-                          "the key's id, for revoke and rotate; show (default) or rotate, for signing");
-          verb.add_option("--role", options.role, "admin, operator, approver, worker or viewer")->type_name("ROLE");
-          verb.add_option("--name", options.name, "what it is for")->type_name("NAME");
-          verb.add_option("--tenant", options.tenant, "for another tenant")->type_name("NAME");
-          verb.add_option("--expires-in", options.expires_in, "good for this long")->type_name("DURATION");
-          verb.add_option("--overlap", options.overlap, "how long the old one stays good [1h]")->type_name("DURATION");
-          add_data(verb, options.data);
-          add_server(verb, options.server);
-          verb.add_flag("--json", options.json, "as JSON");
+          command.add_option("KEY", options.id,
+                             "the key's id, for revoke and rotate; show (default) or rotate, for signing");
+          command.add_option("--role", options.role, "admin, operator, approver, worker or viewer")->type_name("ROLE");
+          command.add_option("--name", options.name, "what it is for")->type_name("NAME");
+          command.add_option("--tenant", options.tenant, "for another tenant")->type_name("NAME");
+          command.add_option("--expires-in", options.expires_in, "good for this long")->type_name("DURATION");
+          command.add_option("--overlap", options.overlap, "how long the old one stays good [1h]")
+              ->type_name("DURATION");
+          add_data(command, options.data);
+          add_server(command, options.server);
+          command.add_flag("--json", options.json, "as JSON");
         });
   }
 
   void add_tenants() {
-    add<TenantsOptions>("tenants", "List a server's tenants, or make one",
-                        "Examples:\n  pawl tenants\n  pawl tenants --create acme", manage_tenants,
-                        [](CLI::App& verb, TenantsOptions& options) {
-                          verb.add_option("--create", options.create, "make a tenant of this name")->type_name("NAME");
-                          add_data(verb, options.data);
-                          add_server(verb, options.server);
-                          verb.add_flag("--json", options.json, "as JSON");
-                        });
+    add<TenantsOptions>(
+        "tenants", "List a server's tenants, or make one", "Examples:\n  pawl tenants\n  pawl tenants --create acme",
+        manage_tenants, [](CLI::App& command, TenantsOptions& options) {
+          command.add_option("--create", options.create, "make a tenant of this name")->type_name("NAME");
+          add_data(command, options.data);
+          add_server(command, options.server);
+          command.add_flag("--json", options.json, "as JSON");
+        });
   }
 
   void add_caps() {
@@ -467,20 +476,20 @@ class VerbTable {
         "Examples:\n  pawl caps\n  pawl caps --max-concurrency 20 --max-runs-per-min 600\n"
         "  pawl caps --max-concurrency none\n  pawl caps --weight 3\n  pawl caps --workspace europe --weight 2\n"
         "What is not named stays as it is. Caps of one workflow stand in its definition.",
-        manage_caps, [](CLI::App& verb, CapsOptions& options) {
-          add_cap(verb, "--max-concurrency", 1, options, "steps that run at once");
-          add_cap(verb, "--max-runs-per-min", 1, options,
+        manage_caps, [](CLI::App& command, CapsOptions& options) {
+          add_cap(command, "--max-concurrency", 1, options, "steps that run at once");
+          add_cap(command, "--max-runs-per-min", 1, options,
                   "runs that start in any 60 seconds; others wait for their turn");
-          add_cap(verb, "--max-writes-per-run", 0, options, "writes of one run; one that wants more is denied");
-          verb.add_option("--weight", options.weight, "the tenant's share of the turns, or the workspace's")
+          add_cap(command, "--max-writes-per-run", 0, options, "writes of one run; one that wants more is denied");
+          command.add_option("--weight", options.weight, "the tenant's share of the turns, or the workspace's")
               ->type_name("N")
               ->check(CLI::Range(1, weight_max));
-          verb.add_option("--workspace", options.workspace, "give this workspace the weight")
+          command.add_option("--workspace", options.workspace, "give this workspace the weight")
               ->type_name("NAME")
               ->needs("--weight");
-          add_data(verb, options.data);
-          add_server(verb, options.server);
-          verb.add_flag("--json", options.json, "as one JSON object");
+          add_data(command, options.data);
+          add_server(command, options.server);
+          command.add_flag("--json", options.json, "as one JSON object");
         });
   }
 
@@ -493,13 +502,14 @@ class VerbTable {
         "anything\n"
         "but 0, the attempt failed; an object on stdout may say error_code, message, retryable and retry_after.\n"
         "SIGTERM stops in order and ends with 0; a second one ends at once with 130.",
-        work, [](CLI::App& verb, WorkerOptions& options) {
-          verb.add_option("--tool", options.tool, "the tool's name in workflows")->required()->type_name("NAME");
-          verb.add_option("--name", options.name, "the worker's own name [host-pid]")->type_name("NAME");
-          verb.add_option("--concurrency", options.concurrency, "how many at once")
+        work, [](CLI::App& command, WorkerOptions& options) {
+          command.add_option("--tool", options.tool, "the tool's name in workflows")->required()->type_name("NAME");
+          command.add_option("--name", options.name, "the worker's own name [host-pid]")->type_name("NAME");
+          command.add_option("--concurrency", options.concurrency, "how many at once")
               ->check(CLI::Range(1, 1000))
               ->capture_default_str();
-          verb.add_option_function<std::string>(
+          command
+              .add_option_function<std::string>(
                   "--grace",
                   [&options](const std::string& text) {
                     auto grace = parse_duration(text);
@@ -511,9 +521,9 @@ class VerbTable {
                   "their "
                   "steps given back [30s]")
               ->type_name("DURATION");
-          verb.add_option("COMMAND", options.command, "the program and its arguments, after --")->required();
-          add_data(verb, options.data);
-          add_server(verb, options.server);
+          command.add_option("PROGRAM", options.command, "the program and its arguments, after --")->required();
+          add_data(command, options.data);
+          add_server(command, options.server);
         });
   }
 
@@ -523,9 +533,9 @@ class VerbTable {
         "Examples:\n  pawl migrate --from sqlite:/var/lib/pawl --to postgres://pawl@db/pawl\n"
         "The folder is only read, and must not be served meanwhile. What was interrupted goes on when it is started "
         "again.",
-        migrate, [](CLI::App& verb, MigrateOptions& options) {
-          verb.add_option("--from", options.from, "sqlite: and a data folder")->required()->type_name("sqlite:DIR");
-          verb.add_option("--to", options.to, "the database")->required()->type_name("URL");
+        migrate, [](CLI::App& command, MigrateOptions& options) {
+          command.add_option("--from", options.from, "sqlite: and a data folder")->required()->type_name("sqlite:DIR");
+          command.add_option("--to", options.to, "the database")->required()->type_name("URL");
         });
   }
 
@@ -533,12 +543,12 @@ class VerbTable {
     add<EvidenceOptions>(
         "evidence", "Write a run's evidence bundle: what was done, by whom, who allowed it, signed",
         "Examples:\n  pawl evidence 7c5ezy -o run.zip\n  pawl verify run.zip --key ed25519:9f86d0...", make_evidence,
-        [](CLI::App& verb, EvidenceOptions& options) {
-          verb.add_option("RUN", options.run, run_help)->required();
-          verb.add_option("--output,-o", options.output, "where to; - is stdout [RUN.zip]")->type_name("FILE");
-          verb.add_flag("--partial", options.partial, "also of a run that has not ended");
-          add_data(verb, options.data);
-          add_server(verb, options.server);
+        [](CLI::App& command, EvidenceOptions& options) {
+          command.add_option("RUN", options.run, run_help)->required();
+          command.add_option("--output,-o", options.output, "where to; - is stdout [RUN.zip]")->type_name("FILE");
+          command.add_flag("--partial", options.partial, "also of a run that has not ended");
+          add_data(command, options.data);
+          add_server(command, options.server);
         });
   }
 
@@ -546,8 +556,9 @@ class VerbTable {
     add<CheckpointsOptions>(
         "checkpoints", "List the signed checkpoints, make one, or prove that one goes on from another",
         "Examples:\n  pawl checkpoints\n  pawl checkpoints make\n  pawl checkpoints prove --from 3 > proof.json",
-        manage_checkpoints, [](CLI::App& verb, CheckpointsOptions& options) {
-          verb.add_option_function<std::string>(
+        manage_checkpoints, [](CLI::App& command, CheckpointsOptions& options) {
+          command
+              .add_option_function<std::string>(
                   "ACTION",
                   [&options](const std::string& word) {
                     auto found = parse_enum<CheckpointsOptions::What>(word);
@@ -557,12 +568,12 @@ class VerbTable {
                   },
                   "list (default), make or prove")
               ->type_name("");
-          verb.add_option("--from", options.from, "the number of the older one, for prove")->type_name("N");
-          verb.add_option("--to", options.to, "of the newer one [the latest]")->type_name("N");
-          verb.add_option("--limit", options.limit, "how many at most")->type_name("N")->check(CLI::Range(1, 500));
-          add_data(verb, options.data);
-          add_server(verb, options.server);
-          verb.add_flag("--json", options.json, "as JSON");
+          command.add_option("--from", options.from, "the number of the older one, for prove")->type_name("N");
+          command.add_option("--to", options.to, "of the newer one [the latest]")->type_name("N");
+          command.add_option("--limit", options.limit, "how many at most")->type_name("N")->check(CLI::Range(1, 500));
+          add_data(command, options.data);
+          add_server(command, options.server);
+          command.add_flag("--json", options.json, "as JSON");
         });
   }
 
@@ -576,22 +587,23 @@ class VerbTable {
         "Ends with 0 when clean, 1 when there are problems. Reads only.\n"
         "  pawl verify run.zip --key ed25519:9f86d0...        a bundle, with nothing but it and a key that you trust\n"
         "  pawl verify --data ./data --checkpoint held.json   and that the journal goes on from this checkpoint",
-        verify, [](CLI::App& verb, VerifyOptions& options) {
-          auto* file = verb.add_option("FILE", options.file, "an evidence bundle, or a consistency proof");
-          verb.add_option("--key", options.key,
+        verify, [](CLI::App& command, VerifyOptions& options) {
+          auto* file = command.add_option("FILE", options.file, "an evidence bundle, or a consistency proof");
+          command
+              .add_option("--key", options.key,
                           "a public key or its id, or a file with either: what FILE must be signed by")
               ->type_name("KEY")
               ->needs(file);
-          verb.add_option("--checkpoint", options.checkpoint, "one that you hold: the folder must go on from it")
+          command.add_option("--checkpoint", options.checkpoint, "one that you hold: the folder must go on from it")
               ->type_name("FILE")
               ->excludes(file);
-          add_data(verb, options.data);
-          add_server(verb, options.server);
-          last_wins(verb.add_option("--store", options.store, "a database: postgres://user@host/database"))
+          add_data(command, options.data);
+          add_server(command, options.server);
+          last_wins(command.add_option("--store", options.store, "a database: postgres://user@host/database"))
               ->type_name("URL")
               ->excludes("--server", "--data");
-          verb.add_flag("--json", options.json, "one JSON object a problem, then a summary");
-          verb.add_flag("--no-color,--no-colour", options.no_colour, "no colours");
+          command.add_flag("--json", options.json, "one JSON object a problem, then a summary");
+          command.add_flag("--no-color,--no-colour", options.no_colour, "no colours");
         });
   }
 
@@ -599,25 +611,26 @@ class VerbTable {
     add<GraphOptions>("graph", "Draw a lifecycle from its table, or a workflow's steps",
                       "Examples:\n  pawl graph run\n  pawl graph step --format dot | dot -Tsvg > step.svg\n"
                       "  pawl graph examples/first-run.yaml\n  pawl graph order --version 2",
-                      print_graph, [](CLI::App& verb, GraphOptions& options) {
-                        verb.add_option(
+                      print_graph, [](CLI::App& command, GraphOptions& options) {
+                        command
+                            .add_option(
                                 "WHAT", options.what,
                                 words_of<LifecycleName>() + ", a workflow's file, or the name of a published one")
                             ->required();
-                        verb.add_option("--version", options.version, "this version of it, not the latest")
+                        command.add_option("--version", options.version, "this version of it, not the latest")
                             ->type_name("N")
                             ->check(CLI::Range(1, INT32_MAX));
-                        add_word<DiagramFormat>(verb, "--format", "FORMAT", "the language",
+                        add_word<DiagramFormat>(command, "--format", "FORMAT", "the language",
                                                 [&options](DiagramFormat format) { options.format = format; });
-                        add_data(verb, options.data);
-                        add_server(verb, options.server);
+                        add_data(command, options.data);
+                        add_server(command, options.server);
                       });
   }
 
   void add_check() {
     add<CheckOptions>("check", "Validate workflow definitions", "Examples:\n  pawl check examples/*.yaml", check_files,
-                      [](CLI::App& verb, CheckOptions& options) {
-                        verb.add_option("FILE", options.files, "the definitions")->required();
+                      [](CLI::App& command, CheckOptions& options) {
+                        command.add_option("FILE", options.files, "the definitions")->required();
                       });
   }
 
@@ -626,38 +639,39 @@ class VerbTable {
         "bench", "Measure how fast pawl is on this machine and disk",
         "Examples:\n  pawl bench\n  pawl bench --data /var/lib/pawl --json\n"
         "Works in a new folder that lies where the data folder does, and is gone afterwards. Takes about ten seconds.",
-        measure, [](CLI::App& verb, BenchOptions& options) {
-          add_data(verb, options.data);
-          verb.add_flag("--json", options.json, "one JSON object a figure");
+        measure, [](CLI::App& command, BenchOptions& options) {
+          add_data(command, options.data);
+          command.add_flag("--json", options.json, "one JSON object a figure");
         });
   }
 
   void add_completion() {
     add<CompletionOptions>(
-        "completion", "Print what makes a shell complete pawl's verbs, flags and values",
+        "completion", "Print what makes a shell complete pawl's commands, flags and values",
         "Examples:\n  source <(pawl completion bash)                       # in ~/.bashrc\n"
         "  pawl completion zsh > ~/.zfunc/_pawl                  # a folder of $fpath, before compinit\n"
         "  pawl completion fish > ~/.config/fish/completions/pawl.fish",
-        print_completion, [](CLI::App& verb, CompletionOptions& options) {
-          add_word<Shell>(verb, "SHELL", "", "the shell", [&options](Shell shell) {
+        print_completion, [](CLI::App& command, CompletionOptions& options) {
+          add_word<Shell>(command, "SHELL", "", "the shell", [&options](Shell shell) {
             options.shell = shell;
           })->required();
         });
   }
 
   void add_version() {
-    add<VersionOptions>(
-        "version", "Print the version, and what pawl is made of",
-        "Examples:\n  pawl version\n  pawl version --json | jq -r .revision", print_version,
-        [](CLI::App& verb, VersionOptions& options) { verb.add_flag("--json", options.json, "as one JSON object"); });
+    add<VersionOptions>("version", "Print the version, and what pawl is made of",
+                        "Examples:\n  pawl version\n  pawl version --json | jq -r .revision", print_version,
+                        [](CLI::App& command, VersionOptions& options) {
+                          command.add_flag("--json", options.json, "as one JSON object");
+                        });
   }
 
   CLI::App& app_;
-  std::vector<DeclaredVerb> verbs_;
+  std::vector<DeclaredCommand> commands_;
 };
 
 }  // namespace
 
-std::vector<DeclaredVerb> declare_verbs(CLI::App& app) { return VerbTable(app).take(); }
+std::vector<DeclaredCommand> declare_commands(CLI::App& app) { return CommandTable(app).take(); }
 
 }  // namespace pawl

@@ -1,4 +1,4 @@
-// The command line, read: which verb, with which options. All flags and help texts are in arguments.cc; mistakes are
+// The command line, read: which command, with which options. All flags and help texts are in arguments.cc; mistakes are
 // explained in command_line.cc.
 #pragma once
 
@@ -12,15 +12,15 @@
 namespace pawl {
 
 struct ParsedLine {
-  std::function<ExitCode()> verb;
+  std::function<ExitCode()> command;
 };
 
 // Nothing to execute: what to print instead (help on stdout, a mistake on stderr) and how to end.
-struct NoVerb {
+struct NoCommand {
   std::string text;
   ExitCode code = exit_success;
 };
 
-std::expected<ParsedLine, NoVerb> parse_arguments(int argc, char** argv);
+std::expected<ParsedLine, NoCommand> parse_arguments(int argc, char** argv);
 
 }  // namespace pawl

@@ -9,11 +9,11 @@
 #include <filesystem>
 
 #include "bench/figures.h"
+#include "bench/fixture.h"
 #include "bench/latency.h"
-#include "bench/world.h"
+#include "cli/commands.h"
 #include "cli/folder.h"
 #include "cli/signals.h"
-#include "cli/verbs.h"
 
 namespace pawl {
 namespace {
@@ -74,13 +74,13 @@ class Bench {
   }
 
   void throughput() {
-    bench::World world({.folder = folder_ / "throughput"});
-    WorkflowName five = world.publish(bench::steps_workflow("five", 5));
-    world.run_many(five, runs_a_round, runs_in_flight);  // to warm up
+    bench::Fixture fixture({.folder = folder_ / "throughput"});
+    WorkflowName five = fixture.publish(bench::steps_workflow("five", 5));
+    fixture.run_many(five, runs_a_round, runs_in_flight);  // to warm up
     std::vector<double> rounds;
     for (double begin = bench::seconds_now(); bench::seconds_now() - begin < throughput_seconds;) {
       stop_if_interrupted();
-      rounds.push_back(static_cast<double>(runs_a_round * 5) / world.run_many(five, runs_a_round, runs_in_flight));
+      rounds.push_back(static_cast<double>(runs_a_round * 5) / fixture.run_many(five, runs_a_round, runs_in_flight));
     }
     report_.heading("many runs of five steps, as fast as they go");
     report_.add({"throughput", bench::percentile(rounds, 0.5), "steps/s", {}, "", ""});

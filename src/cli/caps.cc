@@ -5,10 +5,10 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "cli/commands.h"
 #include "cli/folder.h"
 #include "cli/remote.h"
 #include "cli/table.h"
-#include "cli/verbs.h"
 
 namespace pawl {
 namespace {

@@ -1,4 +1,4 @@
-// Who carries the runs that a verb stays with: an engine in this process (Session), or a server (ServedRun).
+// Who executes the runs that a command stays with: an engine in this process (Session), or a server (ServedRun).
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
 // pawl check: says everything that is wrong with definitions, each with its place.
 #include <fmt/format.h>
 
+#include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/session.h"
 #include "cli/text.h"
-#include "cli/verbs.h"
 
 namespace pawl {
 

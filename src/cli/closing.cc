@@ -35,7 +35,7 @@ void add_waiting(std::vector<Line>& out, const Run& run, const Ending& ending, I
                                                       question_text(run.steps[i].question))));
       if (const auto& doubt = run.steps[i].doubt)
         out.push_back(
-            labelled("settle it", command_line("receipts", doubt->str(), ending.location) + " --happened yes|no"));
+            labelled("resolve it", command_line("receipts", doubt->str(), ending.location) + " --happened yes|no"));
     }
 }
 

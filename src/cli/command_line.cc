@@ -4,7 +4,7 @@
 
 #include "cli/arguments.h"
 #include "cli/completion.h"
-#include "cli/declared_verbs.h"
+#include "cli/declared_commands.h"
 #include "cli/describe.h"
 #include "cli/text.h"
 #include "cli/version.h"
@@ -35,7 +35,7 @@ class HelpFormatter final : public CLI::Formatter {
   }
 };
 
-std::vector<CLI::App*> all_verbs(CLI::App& app) {
+std::vector<CLI::App*> all_commands(CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
@@ -46,16 +46,16 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& kn
 
 std::vector<std::string> names_of(CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* verb : all_verbs(app)) names.push_back(verb->get_name());
+  for (const CLI::App* command : all_commands(app)) names.push_back(command->get_name());
   return names;
 }
 
-NoVerb mistake(CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+NoCommand mistake(CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   std::string message = error.what();
   auto parsed = app.get_subcommands();
   std::string help = parsed.empty() ? "pawl --help" : fmt::format("pawl {} --help", parsed[0]->get_name());
   if (parsed.empty() && argc > 1 && argv[1][0] != '-') {
-    message = fmt::format("there is no verb {}{}", printable(argv[1]), suggestion(argv[1], names_of(app)));
+    message = fmt::format("there is no command {}{}", printable(argv[1]), suggestion(argv[1], names_of(app)));
   } else if (dynamic_cast<const CLI::ExtrasError*>(&error) && !parsed.empty()) {
     auto extras = parsed[0]->remaining();
     std::string word = extras.empty() ? "" : extras[0];
@@ -69,18 +69,19 @@ NoVerb mistake(CLI::App& app, const CLI::ParseError& error, int argc, char** arg
   return {fmt::format("pawl: {}\n(see {})\n", message, help), exit_usage};
 }
 
-NoVerb explain(CLI::App& app, const std::string& about) {
+NoCommand explain(CLI::App& app, const std::string& about) {
   if (about == exit_codes_topic) return {exit_code_help(), exit_success};
-  for (const CLI::App* verb : all_verbs(app))
-    if (verb->get_name() == about) return {verb->help("pawl"), exit_success};
+  for (const CLI::App* command : all_commands(app))
+    if (command->get_name() == about) return {command->help("pawl"), exit_success};
   auto known = names_of(app);
   known.emplace_back(exit_codes_topic);
-  return {fmt::format("pawl: there is no verb {}{}\n(see pawl --help)\n", printable(about), suggestion(about, known)),
-          exit_usage};
+  return {
+      fmt::format("pawl: there is no command {}{}\n(see pawl --help)\n", printable(about), suggestion(about, known)),
+      exit_usage};
 }
 
-VerbOutline outline_of(const CLI::App& app) {
-  VerbOutline out;
+CommandOutline outline_of(const CLI::App& app) {
+  CommandOutline out;
   out.name = app.get_name();
   out.help = app.get_description();
   for (const CLI::Option* option : app.get_options()) {
@@ -100,40 +101,40 @@ VerbOutline outline_of(const CLI::App& app) {
 
 }  // namespace
 
-std::expected<ParsedLine, NoVerb> parse_arguments(int argc, char** argv) {
+std::expected<ParsedLine, NoCommand> parse_arguments(int argc, char** argv) {
   CLI::App app("pawl runs workflows of steps durably: killed at any moment, it goes on where it was.", "pawl");
   app.formatter(std::make_shared<HelpFormatter>());
   app.set_version_flag("--version", [] { return version_text(); });
   app.require_subcommand(0, 1);
   app.footer("Begin with:\n  pawl run examples/first-run.yaml\n\n" + exit_code_help());
-  auto verbs = declare_verbs(app);
+  auto commands = declare_commands(app);
   std::string about;
-  CLI::App* help = app.add_subcommand("help", "Explain pawl, one verb, or the exit codes");
-  help->add_option("VERB", about, "the verb, or exit-codes");
+  CLI::App* help = app.add_subcommand("help", "Explain pawl, one command, or the exit codes");
+  help->add_option("COMMAND", about, "the command, or exit-codes");
   help->footer("Examples:\n  pawl help run\n  pawl help exit-codes");
 
-  if (argc > 1 && argv[1] == completing_verb) {
-    std::vector<VerbOutline> outline;
-    for (const CLI::App* verb : all_verbs(app)) outline.push_back(outline_of(*verb));
+  if (argc > 1 && argv[1] == completing_command) {
+    std::vector<CommandOutline> outline;
+    for (const CLI::App* command : all_commands(app)) outline.push_back(outline_of(*command));
     return ParsedLine{[outline = std::move(outline), words = std::vector<std::string>(argv + 2, argv + argc)] {
       return complete(outline, words);
     }};
   }
-  std::string overview = app.help();  // once a verb is parsed, this gives the verb's own
+  std::string overview = app.help();  // once a command is parsed, this gives the command's own
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     auto parsed = app.get_subcommands();
-    return std::unexpected(NoVerb{parsed.empty() ? overview : parsed[0]->help("pawl"), exit_success});
+    return std::unexpected(NoCommand{parsed.empty() ? overview : parsed[0]->help("pawl"), exit_success});
   } catch (const CLI::CallForVersion& version) {
-    return std::unexpected(NoVerb{version.what(), exit_success});
+    return std::unexpected(NoCommand{version.what(), exit_success});
   } catch (const CLI::ParseError& error) {
     return std::unexpected(mistake(app, error, argc, argv));
   }
-  for (const DeclaredVerb& verb : verbs)
-    if (verb.app->parsed()) return ParsedLine{verb.execute};
+  for (const DeclaredCommand& command : commands)
+    if (command.app->parsed()) return ParsedLine{command.execute};
   if (!about.empty()) return std::unexpected(explain(app, about));
-  return std::unexpected(NoVerb{overview, help->parsed() ? exit_success : exit_usage});
+  return std::unexpected(NoCommand{overview, help->parsed() ? exit_success : exit_usage});
 }
 
 }  // namespace pawl

@@ -14,12 +14,12 @@
 #include <set>
 #include <span>
 
+#include "cli/commands.h"
 #include "cli/folder.h"
 #include "cli/recorded_run.h"
 #include "cli/remote.h"
 #include "cli/run_rows.h"
 #include "cli/text.h"
-#include "cli/verbs.h"
 #include "core/event_names.h"
 #include "core/task.h"
 #include "core/tenant.h"
@@ -30,7 +30,7 @@ namespace {
 
 // Whoever pressed Tab waits.
 constexpr auto time_max = std::chrono::milliseconds(90);
-constexpr std::size_t runs_max = 50;
+constexpr std::size_t offered_runs_max = 50;
 
 void stop_in_time() {
   std::signal(SIGALRM, [](int) { std::_Exit(exit_success); });
@@ -41,8 +41,8 @@ void stop_in_time() {
 
 class Completion {
  public:
-  Completion(const std::vector<VerbOutline>& verbs, std::vector<std::string> words)
-      : verbs_(verbs), words_(std::move(words)) {
+  Completion(const std::vector<CommandOutline>& commands, std::vector<std::string> words)
+      : commands_(commands), words_(std::move(words)) {
     if (words_.empty()) words_.emplace_back();
     current_ = words_.back();
     words_.pop_back();
@@ -51,17 +51,17 @@ class Completion {
   void complete() {
     std::size_t i = 0;
     while (i < words_.size() && words_[i].starts_with("-")) ++i;
-    if (i == words_.size()) return offer_verbs();
-    auto verb = std::ranges::find(verbs_, words_[i], &VerbOutline::name);
-    if (verb == verbs_.end()) return;
-    verb_ = &*verb;
+    if (i == words_.size()) return offer_commands();
+    auto command = std::ranges::find(commands_, words_[i], &CommandOutline::name);
+    if (command == commands_.end()) return;
+    command_ = &*command;
     for (++i; i < words_.size(); ++i) take(words_[i]);
     offer_here();
   }
 
  private:
   const FlagOutline* find_flag(std::string_view name) const {
-    for (const FlagOutline& flag : verb_->flags)
+    for (const FlagOutline& flag : command_->flags)
       if (std::ranges::find(flag.names, name) != flag.names.end()) return &flag;
     return nullptr;
   }
@@ -97,12 +97,12 @@ class Completion {
       before_ = current_.substr(0, equals + 1);
       if (flag) offer_values(flag->placeholder);
     } else if (!only_positionals_ && current_.starts_with("-")) {
-      for (const FlagOutline& flag : verb_->flags)
+      for (const FlagOutline& flag : command_->flags)
         if (!given_.contains(&flag)) offer(flag.names[0], flag.help);
-    } else if (positional_values_.size() < verb_->positionals.size()) {
-      offer_values(verb_->positionals[positional_values_.size()]);
-    } else if (verb_->last_repeats) {
-      offer_values(verb_->positionals.back());
+    } else if (positional_values_.size() < command_->positionals.size()) {
+      offer_values(command_->positionals[positional_values_.size()]);
+    } else if (command_->last_repeats) {
+      offer_values(command_->positionals.back());
     }
   }
 
@@ -110,12 +110,12 @@ class Completion {
     std::string whole = before_ + std::string(candidate);
     if (whole.starts_with(current_)) fmt::print("{}\t{}\n", whole, help.substr(0, help.find('\n')));
   }
-  void offer_verbs() const {
+  void offer_commands() const {
     if (current_.starts_with("-")) {
       offer("--help", "explain pawl");
       offer("--version", "print the version");
     }
-    for (const VerbOutline& verb : verbs_) offer(verb.name, verb.help);
+    for (const CommandOutline& command : commands_) offer(command.name, command.help);
   }
   template <class Enum>
   void offer_words() const {
@@ -130,7 +130,7 @@ class Completion {
     };
     static constexpr std::array rows{
         Row{"FILE", &Completion::offer_files},
-        Row{"COMMAND", &Completion::offer_files},
+        Row{"PROGRAM", &Completion::offer_files},
         Row{"DIR", &Completion::offer_folders},
         Row{"RUN", &Completion::offer_runs},
         Row{"WORKFLOW", &Completion::offer_workflows},
@@ -152,7 +152,7 @@ class Completion {
         Row{"ROLE", &Completion::offer_words<Role>},
         Row{"SHELL", &Completion::offer_words<Shell>},
         Row{"STREAM", &Completion::offer_words<LogStream>},
-        Row{"VERB", &Completion::offer_topics},
+        Row{"COMMAND", &Completion::offer_topics},
     };
     auto row = std::ranges::find(rows, placeholder, &Row::placeholder);
     if (row != rows.end()) (this->*row->offer)();
@@ -161,15 +161,15 @@ class Completion {
   void offer_files() const { fmt::print(":files\n"); }
   void offer_folders() const { fmt::print(":folders\n"); }
   void offer_topics() const {
-    offer_verbs();
+    offer_commands();
     offer("exit-codes", "what each exit code means");
   }
   void offer_actions() const {
-    if (verb_->name == "task") return offer_words<TaskAction>();
-    if (verb_->name == "policy") return offer_words<PolicyAction>();
-    if (verb_->name == "people") return offer_words<PeopleAction>();
-    if (verb_->name == "webhooks") return offer_words<WebhooksAction>();
-    if (verb_->name == "slack") return offer_words<SlackAction>();
+    if (command_->name == "task") return offer_words<TaskAction>();
+    if (command_->name == "policy") return offer_words<PolicyAction>();
+    if (command_->name == "people") return offer_words<PeopleAction>();
+    if (command_->name == "webhooks") return offer_words<WebhooksAction>();
+    if (command_->name == "slack") return offer_words<SlackAction>();
     for (std::string_view word : {"list", "create", "revoke", "rotate"}) offer(word);
   }
   void offer_graphs() const {
@@ -188,18 +188,18 @@ class Completion {
     return data_folder(value("--data"));
   }
 
-  // Those that the verb can do something with.
+  // Those that the command can do something with.
   bool is_fitting(RunStatus status) const {
-    if (verb_->name == "approve" || verb_->name == "reject") return status == RunStatus::waiting;
-    if (verb_->name == "cancel" || verb_->name == "resume") return !is_terminal(status);
-    if (verb_->name == "retry") return is_terminal(status) && status != RunStatus::success;
+    if (command_->name == "approve" || command_->name == "reject") return status == RunStatus::waiting;
+    if (command_->name == "cancel" || command_->name == "resume") return !is_terminal(status);
+    if (command_->name == "retry") return is_terminal(status) && status != RunStatus::success;
     return true;
   }
 
   void offer_runs() const {
     RunRows rows(value("--server"), folder());
     rows.answer_within(time_max);
-    for (const ListedRun& row : rows.newest({}, runs_max))
+    for (const ListedRun& row : rows.newest({}, offered_runs_max))
       if (is_fitting(row.status)) offer(row.id.str(), fmt::format("{} {}", to_string(row.status), row.workflow.text));
   }
 
@@ -207,7 +207,7 @@ class Completion {
     auto remote = Remote::find(value("--server"), folder());
     if (!remote) return;
     remote->answer_within(time_max);
-    Json page = remote->get(fmt::format("/tasks?limit={}", std::min<std::size_t>(runs_max, 200)));
+    Json page = remote->get(fmt::format("/tasks?limit={}", std::min<std::size_t>(offered_runs_max, 200)));
     for (const Json& task : page.at("items").as_array())
       offer(task.at("id").as_string(), fmt::format("{} {}", std::string_view(task.at("state").as_string()),
                                                    printable(task.at("title").as_string())));
@@ -236,11 +236,11 @@ class Completion {
   }
   // An effect is undone once, and only when it happened.
   void offer_receipts() const {
-    const bool undoes = verb_->name == "undo";
+    const bool undoes = command_->name == "undo";
     if (Remote::find(value("--server"), folder()))
       return offer_listed(undoes ? "/receipts?status=succeeded" : "/receipts", "id", {"status", "idempotency_key"});
     auto store = open_to_read(folder());
-    ReceiptFilter filter{.limit = runs_max};
+    ReceiptFilter filter{.limit = offered_runs_max};
     if (undoes) filter.status = ReceiptStatus::succeeded;
     for (const Tenant& tenant : store->tenants())
       for (const ReceiptRow& row : store->list_receipts(tenant.id, filter))
@@ -269,10 +269,10 @@ class Completion {
                                                   std::string_view(key.at("name").as_string())));
   }
 
-  const std::vector<VerbOutline>& verbs_;
+  const std::vector<CommandOutline>& commands_;
   std::vector<std::string> words_;
   std::string current_;
-  const VerbOutline* verb_ = nullptr;
+  const CommandOutline* command_ = nullptr;
   std::string before_;  // of the value, in the same word
   const FlagOutline* awaiting_ = nullptr;
   std::set<const FlagOutline*> given_;
@@ -283,9 +283,9 @@ class Completion {
 
 }  // namespace
 
-ExitCode complete(const std::vector<VerbOutline>& verbs, std::vector<std::string> words) try {
+ExitCode complete(const std::vector<CommandOutline>& commands, std::vector<std::string> words) try {
   stop_in_time();
-  Completion(verbs, std::move(words)).complete();
+  Completion(commands, std::move(words)).complete();
   std::fflush(stdout);
   return exit_success;
 } catch (const std::exception&) {

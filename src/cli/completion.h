@@ -1,5 +1,5 @@
-// What a shell offers when Tab is pressed: verbs, flags and values, out of the same declarations that read the command
-// line.
+// What a shell offers when Tab is pressed: commands, flags and values, out of the same declarations that read the
+// command line.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace pawl {
 
 // `pawl __complete WORDS...`: the words after pawl, the last one as far as it is typed. What the scripts of `pawl
 // completion` call.
-inline constexpr std::string_view completing_verb = "__complete";
+inline constexpr std::string_view completing_command = "__complete";
 
 struct FlagOutline {
   std::vector<std::string> names;  // --data, -f
@@ -20,7 +20,7 @@ struct FlagOutline {
   std::string help;
 };
 
-struct VerbOutline {
+struct CommandOutline {
   std::string name;
   std::string help;
   std::vector<FlagOutline> flags;
@@ -30,6 +30,6 @@ struct VerbOutline {
 
 // Prints a line a candidate, with what it is after a tab; `:files` or `:folders` when the shell knows better. Always
 // quick, and silent whatever goes wrong.
-ExitCode complete(const std::vector<VerbOutline>& verbs, std::vector<std::string> words);
+ExitCode complete(const std::vector<CommandOutline>& commands, std::vector<std::string> words);
 
 }  // namespace pawl

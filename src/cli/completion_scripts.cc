@@ -1,7 +1,7 @@
 // pawl completion: what a shell needs to ask pawl itself what can stand where.
 #include <fmt/format.h>
 
-#include "cli/verbs.h"
+#include "cli/commands.h"
 
 namespace pawl {
 namespace {
@@ -13,8 +13,12 @@ _pawl() {
   [ "$current" != "=" ] || current=
   while IFS= read -r line; do
     case $line in
-      :files) while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "$current"); compopt -o filenames 2>/dev/null ;;
-      :folders) while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -d -- "$current"); compopt -o filenames 2>/dev/null ;;
+      :files)
+        while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "$current")
+        compopt -o filenames 2>/dev/null ;;
+      :folders)
+        while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -d -- "$current")
+        compopt -o filenames 2>/dev/null ;;
       *) COMPREPLY+=("${line%%$'\t'*}") ;;
     esac
   done < <("${COMP_WORDS[0]}" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)

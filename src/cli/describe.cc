@@ -382,8 +382,8 @@ std::string prompt_of(const Run& run, const Approval& approval) {
     const Action& action = approval.proposal->action;
     std::string out = fmt::format("{} {} on {}: {}", action.connector, action.operation, action.target, action.fields);
     if (!approval.proposal->before.empty()) out += fmt::format("; before: {}", approval.proposal->before);
-    out += fmt::format(" (rule {} of policy {}", approval.grounds.rule, approval.grounds.policy_version);
-    return printable(out + (approval.grounds.reason.empty() ? ")" : ": " + approval.grounds.reason + ")"));
+    out += fmt::format(" (rule {} of policy {}", approval.policy_reason.rule, approval.policy_reason.policy_version);
+    return printable(out + (approval.policy_reason.reason.empty() ? ")" : ": " + approval.policy_reason.reason + ")"));
   }
   auto rendered = render_prompt(run, approval);
   return printable(rendered ? *rendered : approval.terms.prompt);

@@ -1,4 +1,4 @@
-// Runs, steps and events in words: what every verb that shows something shares.
+// Runs, steps and events in words: what every command that shows something shares.
 #pragma once
 
 #include <cstddef>

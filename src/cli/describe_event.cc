@@ -102,7 +102,8 @@ class EventReader {
   }
   EventWords operator()(const ReceiptIntended& event) const {
     std::string more = action_words(event.proposal->action);
-    if (!event.grounds.rule.empty()) more = joined(std::move(more), "rule " + printable(event.grounds.rule));
+    if (!event.policy_reason.rule.empty())
+      more = joined(std::move(more), "rule " + printable(event.policy_reason.rule));
     return receipt(event.receipt, "effect intended", std::move(more), Ink::blue);
   }
   EventWords operator()(const ReceiptRepeated& event) const {
@@ -119,7 +120,7 @@ class EventReader {
   }
   EventWords operator()(const ActionDenied& event) const {
     return {event.step.text, "action denied",
-            joined(action_words(event.proposal->action), printable(event.grounds.reason)), Ink::red};
+            joined(action_words(event.proposal->action), printable(event.policy_reason.reason)), Ink::red};
   }
   EventWords operator()(const ActionFound& event) const {
     return {event.step.text, "effect found",

@@ -5,22 +5,22 @@
 #include <boost/json/object.hpp>
 #include <cstdio>
 
+#include "cli/commands.h"
 #include "cli/folder.h"
 #include "cli/remote.h"
 #include "cli/served_run.h"
-#include "cli/verbs.h"
 #include "store/stream.h"
 
 namespace pawl {
 namespace {
 
-void put(std::string_view line) {
+void print_line(std::string_view line) {
   fmt::print("{}\n", line);
   std::fflush(stdout);
 }
 
 void put_lines(const WholeStream& stream) {
-  for (const StreamLine& line : stream.lines) put(line.text);
+  for (const StreamLine& line : stream.lines) print_line(line.text);
 }
 
 void say(std::string_view notice) { fmt::print(stderr, "pawl: {}\n", notice); }
@@ -54,7 +54,7 @@ void say(std::string_view notice) { fmt::print(stderr, "pawl: {}\n", notice); }
       auto message = parse_json(data);
       if (!message || !message->is_object()) return;
       after = message->at("position").as_string();
-      put(run.empty() ? std::string(data) : canonical(message->at("event")));
+      print_line(run.empty() ? std::string(data) : canonical(message->at("event")));
     };
     try {
       remote.follow(path, {opened, take}, {});

@@ -6,11 +6,11 @@
 #include <cstdio>
 #include <fstream>
 
+#include "cli/commands.h"
 #include "cli/remote.h"
 #include "cli/session.h"
 #include "cli/table.h"
 #include "cli/text.h"
-#include "cli/verbs.h"
 #include "evidence/notary.h"
 
 namespace pawl {

@@ -1,8 +1,8 @@
 // A store that shows the engine the unfinished work of some runs only.
 //
-// One verb is about one run, but the engine goes on with everything it finds. Were others taken up on the side, they
-// would be cut off in the middle of a step as soon as the verb is done. So their queues, leases and timers are hidden:
-// they stay exactly as they were. Runs made meanwhile are not hidden, since they come from the engine itself.
+// One command is about one run, but the engine goes on with everything it finds. Were others taken up on the side, they
+// would be cut off in the middle of a step as soon as the command is done. So their queues, leases and timers are
+// hidden: they stay exactly as they were. Runs made meanwhile are not hidden, since they come from the engine itself.
 #pragma once
 
 #include <optional>

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "cli/settings.h"
 #include "cli/text.h"
 
 namespace pawl {
@@ -19,11 +20,6 @@ namespace {
 constexpr std::size_t suffix_chars_min = 6;
 constexpr std::size_t page_rows = 1000;
 constexpr std::size_t near_runs_max = 5;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 // Newest first. Stops when `visit` returns false.
 template <class Visit>
@@ -63,9 +59,10 @@ std::string list(const std::vector<std::string>& ids) {
 
 std::filesystem::path data_folder(const std::string& flag) {
   if (!flag.empty()) return flag;
-  if (auto folder = environment("PAWL_DATA"); !folder.empty()) return folder;
-  if (auto folder = environment("XDG_DATA_HOME"); !folder.empty()) return std::filesystem::path(folder) / "pawl";
-  std::string home = environment("HOME");
+  if (auto folder = environment_variable("PAWL_DATA").value_or(""); !folder.empty()) return folder;
+  if (auto folder = environment_variable("XDG_DATA_HOME").value_or(""); !folder.empty())
+    return std::filesystem::path(folder) / "pawl";
+  std::string home = environment_variable("HOME").value_or("");
   if (home.empty())
     if (const passwd* user = ::getpwuid(::getuid())) home = user->pw_dir;
   if (home.empty()) throw Stop(exit_usage, "there is no home folder to keep the data in: name one with --data");
@@ -89,8 +86,8 @@ Location location_of(const std::filesystem::path& folder) {
   return {.flags = "--data " + shell_word(folder.string()), .is_served = false, .server = {}, .folder = folder};
 }
 
-std::string command_line(std::string_view verb, std::string_view what, const Location& location) {
-  return fmt::format("{} {} {} {}", this_program(), verb, what, location.flags);
+std::string command_line(std::string_view command, std::string_view what, const Location& location) {
+  return fmt::format("{} {} {} {}", this_program(), command, what, location.flags);
 }
 
 bool is_locked_by_another(const std::filesystem::path& folder) {

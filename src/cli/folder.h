@@ -16,7 +16,7 @@
 
 namespace pawl {
 
-// What ends a verb early: said on stderr as it stands, with this exit code.
+// What ends a command early: said on stderr as it stands, with this exit code.
 class Stop : public std::runtime_error {
  public:
   Stop(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -43,17 +43,17 @@ struct Location {
 };
 Location location_of(const std::filesystem::path& folder);
 // "pawl resume RUN --data DIR", to be copied.
-std::string command_line(std::string_view verb, std::string_view what, const Location& location);
-inline std::string command_line(std::string_view verb, RunId run, const Location& location) {
-  return command_line(verb, run.str(), location);
+std::string command_line(std::string_view command, std::string_view what, const Location& location);
+inline std::string command_line(std::string_view command, RunId run, const Location& location) {
+  return command_line(command, run.str(), location);
 }
 
 // Whether a process is writing this folder just now.
 bool is_locked_by_another(const std::filesystem::path& folder);
 std::filesystem::path journal_in(const std::filesystem::path& folder);
 
-// Both stop the verb with the right exit code and a hint when the folder cannot be opened. What is read is the folder
-// at one moment, also beside a process that writes it.
+// Both stop the command with the right exit code and a hint when the folder cannot be opened. What is read is the
+// folder at one moment, also beside a process that writes it.
 std::unique_ptr<SqliteStore> open_to_write(const std::filesystem::path& folder);
 std::unique_ptr<SqliteStore> open_to_read(const std::filesystem::path& folder);
 
@@ -66,8 +66,8 @@ struct FoundRun {
   RunId id;
 };
 
-// `text` is a whole id, the beginning of one, or at least its last six characters. Stops the verb, naming what is near,
-// when no run or more than one is meant. Finds runs that lie in unfolded frames only, too.
+// `text` is a whole id, the beginning of one, or at least its last six characters. Stops the command, naming what is
+// near, when no run or more than one is meant. Finds runs that lie in unfolded frames only, too.
 FoundRun find_run(Store& store, std::string_view text);
 
 // The name this process acts under: person:<user name>.

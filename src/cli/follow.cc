@@ -55,9 +55,9 @@ bool waits_for_people(const Run& run) {
 
 bool has_ready_step(const Run& run) { return std::ranges::count(run.steps, StepStatus::ready, &Step::status) > 0; }
 
-class Follower {
+class RunFollower {
  public:
-  Follower(Carrier& carrier, std::vector<Run> runs, const FollowOptions& options)
+  RunFollower(Carrier& carrier, std::vector<Run> runs, const FollowOptions& options)
       : carrier_(carrier),
         options_(options),
         traits_(terminal_traits(options.no_colour)),
@@ -330,7 +330,7 @@ FollowOptions follow_options(Location location, const ProgressFlags& flags) {
 }
 
 ExitCode follow(Carrier& carrier, std::vector<Run> runs, const FollowOptions& options) {
-  return Follower(carrier, std::move(runs), options).follow();
+  return RunFollower(carrier, std::move(runs), options).follow();
 }
 
 }  // namespace pawl

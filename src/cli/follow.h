@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "cli/carrier.h"
+#include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/folder.h"
-#include "cli/verbs.h"
 
 namespace pawl {
 

@@ -4,11 +4,11 @@
 #include <boost/json/serialize.hpp>
 #include <filesystem>
 
+#include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/recorded_run.h"
 #include "cli/session.h"
 #include "cli/text.h"
-#include "cli/verbs.h"
 
 namespace pawl {
 namespace {

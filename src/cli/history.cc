@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/decide.h"
-#include "store/standings.h"
+#include "store/run_summaries.h"
 
 namespace pawl {
 
@@ -39,7 +39,7 @@ constexpr std::size_t searched_page = 500;
 bool fits(const ListedRun& run, const RunsWanted& wanted) {
   return (!wanted.status || run.status == *wanted.status) &&
          (!wanted.sub_state || run.sub_state() == to_string(*wanted.sub_state)) &&
-         (!wanted.provider || run.standing.provider == *wanted.provider) && run.standing.retries >= wanted.retries_min;
+         (!wanted.provider || run.summary.provider == *wanted.provider) && run.summary.retries >= wanted.retries_min;
 }
 
 // The row that folding the unfolded events will write, as far as a list shows it.
@@ -65,7 +65,7 @@ std::optional<ListedRun> row_from_stream(StreamReader& streams, const PublishedW
   row.workspace = run.workspace;
   row.status = run.status;
   row.phase = phase_of(run);
-  row.standing = {run.provider, std::string(provider_state(run)), retries_of(run)};
+  row.summary = {run.provider, std::string(provider_state(run)), retries_of(run)};
   if (run.diagnostic) row.error_code = run.diagnostic->error_code;
   row.created_at = run.created_at;
   row.seq = run.seq;
@@ -91,10 +91,10 @@ std::vector<ListedRun> newest_runs(Store& store, const RunsWanted& wanted, std::
     filter.limit = std::max(limit + fresh.size(), wanted.is_by_status() ? std::size_t{0} : searched_page);
     for (std::size_t found = 0; found < limit;) {
       auto rows = store.list_runs(tenant.id, filter);
-      auto standings = standings_of(store, tenant.id, rows);
+      auto summaries = summaries_of(store, tenant.id, rows);
       for (const RunRow& row : rows) {
         ListedRun listed{row, {}};
-        if (auto standing = standings.find(row.id); standing != standings.end()) listed.standing = standing->second;
+        if (auto summary = summaries.find(row.id); summary != summaries.end()) listed.summary = summary->second;
         if (fresh.contains(row.id) || !fits(listed, wanted)) continue;
         out.push_back(std::move(listed));
         ++found;

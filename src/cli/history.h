@@ -40,7 +40,7 @@ class PublishedWorkflows {
 std::expected<RunCreated, std::string> creation_of(const WholeStream& stream);
 
 struct ListedRun : RunRow {
-  RunStanding standing;
+  RunSummary summary;
 
   std::string_view sub_state() const { return pawl::sub_state(status, phase.value_or(RunPhase::plain)); }
 };

@@ -4,11 +4,11 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
+#include "cli/commands.h"
 #include "cli/describe.h"
 #include "cli/remote.h"
 #include "cli/table.h"
 #include "cli/text.h"
-#include "cli/verbs.h"
 
 namespace pawl {
 namespace {
@@ -17,7 +17,7 @@ using boost::json::array;
 using boost::json::object;
 
 // Of runs that wait, so many are looked into for a question.
-constexpr std::size_t runs_max = 100;
+constexpr std::size_t inbox_runs_max = 100;
 
 void add(array& items, std::string_view kind, const std::string& id, const std::string& what, const std::string& since,
          const std::string& command) {
@@ -51,7 +51,7 @@ void add_approvals(const Remote& remote, array& items) {
 
 // Questions of runs that are no task's: an effect in doubt, a callback that is awaited.
 void add_runs(const Remote& remote, array& items) {
-  Json page = remote.get(fmt::format("/runs?status=waiting&limit={}", runs_max));
+  Json page = remote.get(fmt::format("/runs?status=waiting&limit={}", inbox_runs_max));
   for (const Json& row : page.at("items").as_array()) {
     Json run = remote.get("/runs/" + text_of(row, "id"));
     if (text_of(run, "trigger_type") == "task") continue;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/terminal.h"
 #include "cli/view.h"
 #include "core/run_object.h"
 
@@ -12,8 +13,6 @@ namespace {
 
 constexpr std::string_view clear_to_end_of_line = "\x1b[K";
 constexpr std::string_view clear_below = "\x1b[J";
-constexpr std::string_view hide_cursor = "\x1b[?25l";
-constexpr std::string_view show_cursor = "\x1b[?25h";
 constexpr Duration beat = std::chrono::milliseconds(100);
 
 bool is_moving(const Run& run) {

@@ -9,10 +9,10 @@
 #include <functional>
 #include <thread>
 
+#include "cli/commands.h"
 #include "cli/folder.h"
 #include "cli/remote.h"
 #include "cli/text.h"
-#include "cli/verbs.h"
 #include "core/step_lifecycle.h"
 #include "core/task_lifecycle.h"
 #include "tools/run_logs.h"
@@ -21,7 +21,7 @@ namespace pawl {
 namespace {
 
 // A program must not be able to drive somebody's terminal.
-void put(std::string_view text) {
+void print_safely(std::string_view text) {
   static const bool is_terminal_out = ::isatty(STDOUT_FILENO) == 1;
   if (!is_terminal_out) {
     std::fwrite(text.data(), 1, text.size(), stdout);
@@ -58,7 +58,7 @@ ExitCode print_here(const LogsOptions& options, const std::filesystem::path& fol
   auto part = step.empty() ? std::nullopt : logs.read(run, step, query);
   if (!part) nothing_here();
   for (query.tail.reset(); part && part->next > part->from; part = logs.read(run, step, query)) {
-    put(part->text);
+    print_safely(part->text);
     query.after = part->next;
     query.attempt = part->attempt;
   }
@@ -80,7 +80,7 @@ class ServedLog {
       path += from_end ? "&tail=" + std::to_string(options_.tail.value_or(0)) : "&after=" + std::to_string(after);
       const Json part = options_.follow ? insist([&] { return remote_.get(path); }) : remote_.get(path);
       const auto number = part.at("attempt").to_number<int>();
-      put(std::string_view(part.at("text").as_string()));
+      print_safely(std::string_view(part.at("text").as_string()));
       const auto next = part.at("next").to_number<std::uint64_t>();
       const bool is_all = part.at("ended").as_bool() || (!options_.follow && next == after);
       if (number > 0 && (!part.at("text").as_string().empty() || part.at("ended").as_bool())) {

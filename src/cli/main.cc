@@ -20,7 +20,7 @@ int fail(const std::string& what, pawl::ExitCode code) {
 
 int main(int argc, char** argv) {
   // The transform tool runs this same program as its helper.
-  if (argc > 1 && argv[1] == pawl::jq_child_verb) return pawl::jq_child_main();
+  if (argc > 1 && argv[1] == pawl::jq_child_argument) return pawl::jq_child_main();
   std::setlocale(LC_CTYPE, "C.UTF-8");  // for the width of characters, whatever the user's language
 
   auto line = pawl::parse_arguments(argc, argv);
@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
     return line.error().code;
   }
   try {
-    return line->verb();
+    return line->command();
   } catch (const pawl::Stop& stop) {
     return fail(stop.what(), stop.code());
   } catch (const pawl::StoreFailure& failure) {

@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "cli/commands.h"
 #include "cli/folder.h"
 #include "cli/remote.h"
-#include "cli/verbs.h"
 
 namespace pawl {
 namespace {
@@ -19,7 +19,7 @@ using boost::json::object;
 
 constexpr int server_away = -32000;
 
-void put(const Json& message) {
+void print_message(const Json& message) {
   fmt::print("{}\n", boost::json::serialize(message));
   std::fflush(stdout);
 }
@@ -56,7 +56,8 @@ void hand_over(const Remote& remote, const std::string& line) {
   const Json* id = message ? message->if_contains("id") : nullptr;
   const auto refuse = [&](std::string_view why) {
     if (id)
-      put(object{{"jsonrpc", "2.0"}, {"id", *id}, {"error", object{{"code", server_away}, {"message", why}}}});
+      print_message(
+          object{{"jsonrpc", "2.0"}, {"id", *id}, {"error", object{{"code", server_away}, {"message", why}}}});
     else
       fmt::print(stderr, "pawl: {}\n", why);
   };
@@ -64,7 +65,7 @@ void hand_over(const Remote& remote, const std::string& line) {
     const auto answer = remote.exchange("POST", "/mcp", line, headers_for(message));
     if (answer.body.empty()) return;
     const auto body = parse_json(answer.body);
-    if (body && body->is_object() && body->get_object().contains("jsonrpc")) return put(*body);
+    if (body && body->is_object() && body->get_object().contains("jsonrpc")) return print_message(*body);
     // The server refused before it came to that: the key, as a rule.
     const std::string detail = body ? text_in(body->if_object(), "detail") : "";
     refuse(detail.empty() ? fmt::format("the server answered {}", answer.status) : detail);

@@ -6,10 +6,10 @@
 
 #include <chrono>
 
+#include "cli/commands.h"
 #include "cli/history.h"
 #include "cli/session.h"
 #include "cli/terminal.h"
-#include "cli/verbs.h"
 #include "core/decide.h"
 #include "core/snapshot.h"
 #include "engine/resident.h"
@@ -172,6 +172,7 @@ ExitCode migrate(const MigrateOptions& options) {
   Move move(*from, to);
   move.tenants();
   move.runs();
+  to.analyze();
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const auto& counts = move.counts;
   fmt::print("moved {} tenants, {} workflows and {} runs with {} events in {:.1f} s", counts.tenants, counts.workflows,

@@ -5,11 +5,11 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "cli/commands.h"
 #include "cli/folder.h"
 #include "cli/remote.h"
 #include "cli/table.h"
 #include "cli/text.h"
-#include "cli/verbs.h"
 
 namespace pawl {
 namespace {

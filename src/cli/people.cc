@@ -5,10 +5,10 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "cli/commands.h"
 #include "cli/remote.h"
 #include "cli/table.h"
 #include "cli/text.h"
-#include "cli/verbs.h"
 
 namespace pawl {
 namespace {
@@ -17,12 +17,6 @@ using boost::json::array;
 using boost::json::object;
 
 // A list as one cell of a table.
-std::string joined(const Json& list) {
-  std::string out;
-  for (const Json& item : list.as_array()) (out += out.empty() ? "" : " ") += std::string_view(item.as_string());
-  return out;
-}
-
 }  // namespace
 
 ExitCode manage_people(const PeopleOptions& options) {
@@ -34,7 +28,7 @@ ExitCode manage_people(const PeopleOptions& options) {
     Json people = remote.get("/people");
     if (!options.json)
       for (Json& person : people.at("items").as_array())
-        for (const char* key : {"keys", "accounts"}) person.as_object()[key] = joined(person.at(key));
+        for (const char* key : {"keys", "accounts"}) person.as_object()[key] = joined_texts(person.at(key));
     print_table(people, options.json, {"name", "keys", "accounts"},
                 "nobody is known here; say who decides with: pawl people set NAME --key KEY");
     return exit_success;
@@ -50,7 +44,7 @@ ExitCode manage_people(const PeopleOptions& options) {
   if (options.json)
     print_json(person);
   else if (options.what == set)
-    fmt::print("{} is {}\n", options.name, joined(person.at("keys")) + " " + joined(person.at("accounts")));
+    fmt::print("{} is {}\n", options.name, joined_texts(person.at("keys")) + " " + joined_texts(person.at("accounts")));
   else
     fmt::print("{} is forgotten; their keys stay\n", options.name);
   return exit_success;

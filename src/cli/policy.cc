@@ -5,12 +5,12 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/remote.h"
 #include "cli/session.h"
 #include "cli/table.h"
 #include "cli/text.h"
-#include "cli/verbs.h"
 #include "engine/policy_records.h"
 
 namespace pawl {

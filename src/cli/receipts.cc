@@ -5,11 +5,11 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "cli/commands.h"
 #include "cli/remote.h"
 #include "cli/session.h"
 #include "cli/table.h"
 #include "cli/text.h"
-#include "cli/verbs.h"
 #include "core/run_object.h"
 
 namespace pawl {
@@ -34,7 +34,7 @@ void print_receipt(const Json& receipt) {
   if (!receipt.at("error_code").is_null())
     line("error", text_of(receipt, "error_code") + ": " + text_of(receipt, "message"));
   if (receipt.at("status").as_string() == "in_doubt")
-    line("settle it", fmt::format("pawl receipts {} --happened yes|no", text_of(receipt, "id")));
+    line("resolve it", fmt::format("pawl receipts {} --happened yes|no", text_of(receipt, "id")));
   else if (receipt.at("reversible").as_bool() && receipt.at("reversed_by").is_null())
     line("undo it", fmt::format("pawl undo --receipt {}", text_of(receipt, "id")));
   if (!receipt.at("reversed_by").is_null()) line("undone by", text_of(receipt, "reversed_by"));

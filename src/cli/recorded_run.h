@@ -24,7 +24,7 @@ struct RecordedRun {
 RecordedRun read_run(const std::string& server_flag, const std::filesystem::path& folder, const std::string& text);
 RecordedRun read_run(const Remote& remote, const std::string& text);
 
-// A version of a published workflow; the latest without `version`. Stops the verb when there is none.
+// A version of a published workflow; the latest without `version`. Stops the command when there is none.
 struct WorkflowSource {
   std::string name;
   int version = 0;

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <mutex>
 
+#include "cli/settings.h"
 #include "cli/text.h"
 
 namespace pawl {
@@ -20,11 +21,6 @@ constexpr long connect_timeout_s = 10;
 constexpr long silence_max_s = 45;
 constexpr int poll_ms_max = 1000;
 constexpr std::size_t events_page = 10'000;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 std::string first_line(const std::filesystem::path& path) {
   std::ifstream in(path);
@@ -74,7 +70,7 @@ class Transfer {
       set(CURLOPT_SSL_VERIFYPEER, 0L);
       set(CURLOPT_SSL_VERIFYHOST, 0L);
       set(CURLOPT_PINNEDPUBLICKEY, public_key.c_str());
-    } else if (std::string ca = environment("PAWL_CA"); !ca.empty()) {
+    } else if (std::string ca = environment_variable("PAWL_CA").value_or(""); !ca.empty()) {
       set(CURLOPT_CAINFO, ca.c_str());
     }
     set(
@@ -136,7 +132,8 @@ class Transfer {
                       "nobody who is known here; PAWL_CA names a file with those to trust",
                       server));
     if (code == CURLE_SSL_CACERT_BADFILE)
-      throw Stop(exit_usage, fmt::format("PAWL_CA: {} holds no certificates", printable(environment("PAWL_CA"))));
+      throw Stop(exit_usage, fmt::format("PAWL_CA: {} holds no certificates",
+                                         printable(environment_variable("PAWL_CA").value_or(""))));
     if (code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_URL_MALFORMAT)
       throw Stop(exit_usage,
                  fmt::format("{} is not a server's address like https://pawl.example:7295", printable(server)));
@@ -226,12 +223,12 @@ std::string percent_encode(std::string_view text) {
 std::optional<Remote> Remote::find(const std::string& server_flag, const std::filesystem::path& folder) {
   Remote out;
   out.folder_ = folder;
-  out.url_ = server_flag.empty() ? environment("PAWL_SERVER") : server_flag;
+  out.url_ = server_flag.empty() ? environment_variable("PAWL_SERVER").value_or("") : server_flag;
   out.by_folder_ = out.url_.empty();
   if (out.by_folder_) out.look_again();
   if (out.url_.empty()) return std::nullopt;
   while (out.url_.ends_with('/')) out.url_.pop_back();
-  out.key_ = environment("PAWL_KEY");
+  out.key_ = environment_variable("PAWL_KEY").value_or("");
   out.key_by_folder_ = out.key_.empty();
   if (out.key_by_folder_) out.key_ = first_line(folder / "admin.key");
   if (out.key_.empty())
@@ -258,7 +255,7 @@ Location Remote::location() const {
 }
 
 std::optional<Remote> Remote::find_named(const std::string& server_flag, const std::filesystem::path& folder) {
-  bool is_named = !server_flag.empty() || !environment("PAWL_SERVER").empty();
+  bool is_named = !server_flag.empty() || !environment_variable("PAWL_SERVER").value_or("").empty();
   return is_named || address_of_server_in(folder).keeps_elsewhere ? find(server_flag, folder) : std::nullopt;
 }
 

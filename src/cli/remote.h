@@ -1,4 +1,4 @@
-// A server that the verbs talk to, where there is one: named by --server or $PAWL_SERVER, or the one that serves the
+// A server that the commands talk to, where there is one: named by --server or $PAWL_SERVER, or the one that serves the
 // data folder.
 #pragma once
 
@@ -25,8 +25,8 @@ class Remote {
  public:
   // Key: $PAWL_KEY, else admin.key in the data folder.
   static std::optional<Remote> find(const std::string& server_flag, const std::filesystem::path& folder);
-  // Only when one is named, or the folder's own server keeps its runs elsewhere: for verbs that can otherwise just as
-  // well look into the folder.
+  // Only when one is named, or the folder's own server keeps its runs elsewhere: for commands that can otherwise just
+  // as well look into the folder.
   static std::optional<Remote> find_named(const std::string& server_flag, const std::filesystem::path& folder);
   // The same, and a Stop that says what to do when there is none.
   static Remote require(const std::string& server_flag, const std::filesystem::path& folder);

@@ -3,25 +3,29 @@
 
 #include <algorithm>
 
+#include "cli/commands.h"
 #include "cli/follow.h"
 #include "cli/recorded_run.h"
 #include "cli/served_run.h"
 #include "cli/session.h"
 #include "cli/signals.h"
-#include "cli/verbs.h"
 #include "core/decide.h"
 
 namespace pawl {
 namespace {
 
 // What one process goes on with at once; the rest waits for the next call.
-constexpr std::size_t runs_max = 10'000;
+constexpr std::size_t resumed_runs_max = 10'000;
 
 std::vector<FoundRun> unfinished(Store& store, TenantId tenant) {
   std::vector<FoundRun> out;
   for (RunStatus status : {RunStatus::running, RunStatus::created, RunStatus::waiting}) {
-    RunFilter filter{
-        .status = status, .workflow = {}, .workspace = {}, .since = {}, .before = {}, .limit = runs_max - out.size()};
+    RunFilter filter{.status = status,
+                     .workflow = {},
+                     .workspace = {},
+                     .since = {},
+                     .before = {},
+                     .limit = resumed_runs_max - out.size()};
     if (filter.limit == 0) break;
     for (const RunRow& row : store.list_runs(tenant, filter)) out.push_back({tenant, row.id});
   }

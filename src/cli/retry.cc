@@ -4,9 +4,9 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "cli/commands.h"
 #include "cli/remote.h"
 #include "cli/session.h"
-#include "cli/verbs.h"
 
 namespace pawl {
 

@@ -3,12 +3,12 @@
 
 #include <boost/json/object.hpp>
 
+#include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/follow.h"
 #include "cli/served_run.h"
 #include "cli/session.h"
 #include "cli/signals.h"
-#include "cli/verbs.h"
 #include "core/json.h"
 #include "crypto/hmac.h"
 
@@ -38,7 +38,7 @@ T or_stop(std::expected<T, Refusal> answer) {
   throw Stop(answer.error().code == RefusalCode::not_found ? exit_not_found : exit_usage, answer.error().message);
 }
 
-struct Request {
+struct RunRequest {
   std::string source;
   JsonText input;
 };
@@ -62,7 +62,7 @@ std::string in_hex(std::string_view bytes) {
 }
 
 // What the server finds wrong with a definition, with the name that its author knows it by.
-Json publish_or_stop(const Remote& remote, const Workflow& workflow, const Request& request,
+Json publish_or_stop(const Remote& remote, const Workflow& workflow, const RunRequest& request,
                      const std::string& file) try {
   return remote.put("/workflows/" + percent_encode(workflow.name.text), request.source);
 } catch (const Stop& stop) {
@@ -76,7 +76,7 @@ Json publish_or_stop(const Remote& remote, const Workflow& workflow, const Reque
   throw Stop(stop.code(), out);
 }
 
-ExitCode run_on_server(const Remote& remote, const Request& request, const RunOptions& options) {
+ExitCode run_on_server(const Remote& remote, const RunRequest& request, const RunOptions& options) {
   refuse_settings_of_runs(options.progress);
   // Its name and its shape; which tools there are, the server knows.
   auto workflow = compile_workflow(request.source, options.file, nullptr);
@@ -97,7 +97,7 @@ ExitCode run_on_server(const Remote& remote, const Request& request, const RunOp
   return follow_new(run, {}, id, *workflow, follow_options(remote.location(), options.progress));
 }
 
-ExitCode run_here(const std::filesystem::path& folder, const Request& request, const RunOptions& options) {
+ExitCode run_here(const std::filesystem::path& folder, const RunRequest& request, const RunOptions& options) {
   Toolbox toolbox = toolbox_for(options.progress);
   // Before the folder is touched: a definition that does not validate leaves no trace.
   if (auto workflow = compile_workflow(request.source, options.file, &toolbox.catalog); !workflow)
@@ -132,7 +132,7 @@ ExitCode run_here(const std::filesystem::path& folder, const Request& request, c
 ExitCode run_workflow(const RunOptions& options) {
   if (options.file == "-" && options.input == "-")
     throw Stop(exit_usage, "stdin cannot be both the workflow and its input");
-  Request request{read_whole_file(options.file), read_input(options.input)};
+  RunRequest request{read_whole_file(options.file), read_input(options.input)};
   if (!is_valid_name(options.workspace))
     throw Stop(exit_usage, "--workspace: a name is letters, digits, . _ and -, at most 64 of them");
   auto folder = data_folder(options.progress.data);

@@ -52,9 +52,9 @@ std::vector<ListedRun> RunRows::from_server(const RunsWanted& wanted, std::size_
       row.workspace.text = item.at("workspace").as_string();
       row.status = parse_enum<RunStatus>(item.at("status").as_string()).value_or(RunStatus::created);
       row.phase = phase_of_word(item.at("sub_state"));
-      row.standing.provider = parse_enum<Provider>(item.at("provider").as_string()).value_or(Provider::native);
-      if (item.at("provider_state").is_string()) row.standing.provider_state = item.at("provider_state").as_string();
-      row.standing.retries = static_cast<int>(item.at("retry_count").as_int64());
+      row.summary.provider = parse_enum<Provider>(item.at("provider").as_string()).value_or(Provider::native);
+      if (item.at("provider_state").is_string()) row.summary.provider_state = item.at("provider_state").as_string();
+      row.summary.retries = static_cast<int>(item.at("retry_count").as_int64());
       if (item.at("error_code").is_string()) row.error_code = item.at("error_code").as_string();
       row.created_at = parse_time(item.at("created_at").as_string()).value_or(Instant{});
       row.updated_at = parse_time(item.at("updated_at").as_string()).value_or(Instant{});
@@ -68,16 +68,16 @@ std::vector<ListedRun> RunRows::from_server(const RunsWanted& wanted, std::size_
 
 boost::json::object row_object(const ListedRun& row) {
   const std::string_view sub = row.sub_state();
-  const std::string& state = row.standing.provider_state;
+  const std::string& state = row.summary.provider_state;
   return {{"id", row.id.str()},
           {"workflow", row.workflow.text},
           {"version", row.version},
           {"workspace", row.workspace.text},
-          {"provider", to_string(row.standing.provider)},
+          {"provider", to_string(row.summary.provider)},
           {"status", to_string(row.status)},
           {"sub_state", sub.empty() ? Json(nullptr) : Json(sub)},
           {"provider_state", state.empty() ? Json(nullptr) : Json(state)},
-          {"retry_count", row.standing.retries},
+          {"retry_count", row.summary.retries},
           {"error_code", row.error_code.empty() ? Json(nullptr) : Json(row.error_code)},
           {"created_at", print_time(row.created_at)},
           {"updated_at", print_time(row.updated_at)},
@@ -92,9 +92,9 @@ Line row_line(const ListedRun& row, Instant now, const Look& look) {
   line.add(fmt::format("{} v{}", shorten(row.workflow.text, 24, look), row.version)).to_column(column += 30);
   line.add_right(Ink::dim, print_elapsed(now - row.created_at), 7).add(Ink::dim, " ago");
   if (is_terminal(row.status)) line.add_right(Ink::plain, print_elapsed(row.updated_at - row.created_at), 8);
-  if (row.standing.provider != Provider::native) line.add("  ").add(Ink::dim, to_string(row.standing.provider));
+  if (row.summary.provider != Provider::native) line.add("  ").add(Ink::dim, to_string(row.summary.provider));
   if (!is_terminal(row.status) && row.phase != RunPhase::plain)
-    line.add("  ").add(Ink::yellow, fmt::format("{}, retries: {}", row.sub_state(), row.standing.retries));
+    line.add("  ").add(Ink::yellow, fmt::format("{}, retries: {}", row.sub_state(), row.summary.retries));
   if (!row.error_code.empty()) line.add("  ").add(Ink::red, row.error_code);
   return line;
 }

@@ -1,12 +1,12 @@
-// pawl runs: the newest runs, once, or again and again.
+// pawl runs: the newest runs, once, or polled.
 #include <fmt/format.h>
 
 #include <boost/json/serialize.hpp>
 
+#include "cli/commands.h"
 #include "cli/run_rows.h"
 #include "cli/runs_watch.h"
 #include "cli/terminal.h"
-#include "cli/verbs.h"
 #include "engine/clock.h"
 
 namespace pawl {

@@ -1,8 +1,8 @@
 // pawl runs --watch.
 #pragma once
 
+#include "cli/commands.h"
 #include "cli/run_rows.h"
-#include "cli/verbs.h"
 
 namespace pawl {
 

@@ -19,12 +19,12 @@
 #include <thread>
 
 #include "api/api.h"
+#include "cli/commands.h"
 #include "cli/service_manager.h"
 #include "cli/session.h"
 #include "cli/settings.h"
 #include "cli/stop_signals.h"
 #include "cli/terminal.h"
-#include "cli/verbs.h"
 #include "crypto/certificate.h"
 #include "crypto/hmac.h"
 #include "engine/server.h"
@@ -131,10 +131,11 @@ std::unique_ptr<Store> open_store(const EffectiveSettings& settings, Log& log, H
 bool is_loopback(std::string_view host) { return host.starts_with("127.") || host == "::1" || host == "localhost"; }
 
 // The tools that workflows may name, and those of pawl's own.
-Toolbox toolbox_with(const notify::Reach& reach, const EffectiveSettings& settings, SecretVariables secrets) {
+Toolbox toolbox_with(const notify::NotifyContext& notify_context, const EffectiveSettings& settings,
+                     SecretVariables secrets) {
   Toolbox out(settings.values, std::move(secrets), settings.folder);
   for (auto make : {notify::make_webhook_tool, notify::make_slack_tool}) {
-    out.tools.push_back(make(reach));
+    out.tools.push_back(make(notify_context));
     out.catalog.add(out.tools.back()->spec());
   }
   return out;
@@ -145,7 +146,7 @@ class Service {
  public:
   Service(const EffectiveSettings& settings, SecretVariables secrets, Log& log)
       : log_(log),
-        toolbox_(toolbox_with(reach_, settings, std::move(secrets))),
+        toolbox_(toolbox_with(notify_context_, settings, std::move(secrets))),
         store_(open_store(settings, log, held_folder_)),
         clock_(*store_),
         keys_(installation_secret(settings.folder)),
@@ -213,16 +214,16 @@ class Service {
     tenant_ = default_tenant();
     make_admin_key(settings.folder);
     end_leftovers();
-    api_.emplace(api::Api::Parts{runtime_, *store_, keys_, directory_, feed_, metrics_, clock_, log_, notary_, reach_,
-                                 toolbox_.house->logs},
+    api_.emplace(api::Api::Parts{runtime_, *store_, keys_, directory_, feed_, metrics_, clock_, log_, notary_,
+                                 notify_context_, toolbox_.agents->logs},
                  api::ApiOptions{.in_flight_max = static_cast<std::size_t>(settings.values.requests_max),
                                  .access_log = settings.values.access_log});
     listen(settings.values);
     // Only now: agents are told where to find this server.
-    toolbox_.house->access = [this](const Lease& lease, const std::string& task) {
+    toolbox_.agents->access = [this](const Lease& lease, const std::string& task) {
       return AgentAccess{url_ + "/mcp", keys_.lease_key(lease.tenant, {lease.run, lease.step, lease.token, task})};
     };
-    toolbox_.house->charge = charge_through(runtime_);
+    toolbox_.agents->charge = charge_through(runtime_);
     if (settings.values.workers) start_workers();
     boost::json::object found_by{{"url", url_}, {"pid", ::getpid()}};
     // Its certificate is for other names than this address, as a rule; who can read the folder knows it by its key.
@@ -289,19 +290,19 @@ class Service {
 
   // What the parts that tell others of events work with.
   void reach_out(const ServeSettings& settings) {
-    reach_.find_tenant = [this](TenantId id) { return directory_.find(id); };
-    reach_.runtime = &runtime_;
-    reach_.store = store_.get();
-    reach_.count = [this](std::string_view channel, notify::Delivery outcome) {
+    notify_context_.find_tenant = [this](TenantId id) { return directory_.find(id); };
+    notify_context_.runtime = &runtime_;
+    notify_context_.store = store_.get();
+    notify_context_.count = [this](std::string_view channel, notify::Delivery outcome) {
       metrics_.sent(channel, to_string(outcome));
     };
-    reach_.report = [this](const std::string& what) { log_.warning(what); };
-    reach_.find_secret = [this](const std::string& tenant, const std::string& name) {
+    notify_context_.report = [this](const std::string& what) { log_.warning(what); };
+    notify_context_.find_secret = [this](const std::string& tenant, const std::string& name) {
       return toolbox_.secrets->find(tenant, name);
     };
-    reach_.rules.body_bytes_max = notify::answer_bytes_max;
+    notify_context_.rules.body_bytes_max = notify::answer_bytes_max;
     for (const std::string& text : settings.http_allow)
-      if (auto allow = parse_http_allow(text)) reach_.rules.allow.push_back(*allow);
+      if (auto allow = parse_http_allow(text)) notify_context_.rules.allow.push_back(*allow);
   }
 
   void learn(const Tenant& tenant) {
@@ -449,7 +450,7 @@ class Service {
 
   // Programs that a server on this folder had started, and that its sudden death left behind; logs that nobody wants.
   void end_leftovers() {
-    if (const int ended = toolbox_.house->ledger.end_leftovers(); ended > 0)
+    if (const int ended = toolbox_.agents->ledger.end_leftovers(); ended > 0)
       log_.warning("ended processes that an earlier server had left behind", {{"processes", ended}});
     log_sweeper_ = std::jthread([this](std::stop_token stop) {
       std::mutex mutex;
@@ -457,7 +458,7 @@ class Service {
       std::unique_lock lock(mutex);
       do {
         try {
-          if (const int swept = toolbox_.house->logs.sweep(clock_.now()); swept > 0)
+          if (const int swept = toolbox_.agents->logs.sweep(clock_.now()); swept > 0)
             log_.info("deleted old logs of agents", {{"runs", swept}});
         } catch (const std::exception& error) {
           log_.warning("the logs of agents cannot be looked through", {{"reason", error.what()}});
@@ -475,7 +476,7 @@ class Service {
 
   Log& log_;
   LogThrottle lost_leases_;
-  notify::Reach reach_;
+  notify::NotifyContext notify_context_;
   Toolbox toolbox_;
   HeldFolder held_folder_;
   std::unique_ptr<Store> store_;
@@ -490,8 +491,8 @@ class Service {
   std::unique_ptr<Artifacts> artifacts_;
   EvidenceFollower keeper_;
   Following keeping_;
-  notify::WebhookFollower webhooks_{reach_};
-  notify::SlackFollower slack_{reach_};
+  notify::WebhookFollower webhooks_{notify_context_};
+  notify::SlackFollower slack_{notify_context_};
   Following webhook_following_{*store_, webhooks_, following_options()};
   Following slack_following_{*store_, slack_, following_options()};
   TaskFollower tasks_{runtime_, *store_};

@@ -32,25 +32,25 @@ bool has_unfolded_runs(Store& store) {
   return found;
 }
 
-std::shared_ptr<AgentHouse> house_of(const ServeSettings& settings, const std::filesystem::path& folder) {
+std::shared_ptr<AgentContext> agent_context_of(const ServeSettings& settings, const std::filesystem::path& folder) {
   if (folder.empty()) return nullptr;
   LogLimits logs{.stream_bytes_max = settings.log_max, .all_bytes_max = settings.logs_max, .keep = settings.logs_keep};
   logs.piece_bytes_max = std::min(logs.piece_bytes_max, settings.log_max / 4);
-  auto house = std::make_shared<AgentHouse>(std::filesystem::absolute(folder), logs);
-  house->claude = settings.claude;
-  house->sandbox = std::make_unique<Sandbox>(settings.bwrap);
-  house->sandbox_use = settings.sandbox;
-  house->sandbox_limits.memory_bytes_max = settings.sandbox_memory;
-  house->sandbox_limits.processes_max = settings.sandbox_processes;
-  house->sandbox_limits.files_max = settings.sandbox_files;
-  house->sandbox_readable = settings.sandbox_readable;
-  house->sandbox_writable = settings.sandbox_writable;
-  return house;
+  auto agents = std::make_shared<AgentContext>(std::filesystem::absolute(folder), logs);
+  agents->claude = settings.claude;
+  agents->sandbox = std::make_unique<Sandbox>(settings.bwrap);
+  agents->sandbox_use = settings.sandbox;
+  agents->sandbox_limits.memory_bytes_max = settings.sandbox_memory;
+  agents->sandbox_limits.processes_max = settings.sandbox_processes;
+  agents->sandbox_limits.files_max = settings.sandbox_files;
+  agents->sandbox_readable = settings.sandbox_readable;
+  agents->sandbox_writable = settings.sandbox_writable;
+  return agents;
 }
 
-ToolLimits limits_of(const ServeSettings& settings, std::shared_ptr<const AgentHouse> house) {
+ToolLimits limits_of(const ServeSettings& settings, std::shared_ptr<const AgentContext> agents) {
   ToolLimits limits;
-  limits.house = std::move(house);
+  limits.agents = std::move(agents);
   for (const std::string& text : settings.http_allow)
     if (auto allow = parse_http_allow(text)) limits.http_allow.push_back(*allow);
   if (!settings.prices.empty()) {
@@ -71,10 +71,10 @@ TenantId default_tenant(Runtime& runtime) {
 }  // namespace
 
 Toolbox::Toolbox(const ServeSettings& settings, SecretVariables variables, const std::filesystem::path& folder)
-    : house(house_of(settings, folder)),
+    : agents(agent_context_of(settings, folder)),
       secrets(std::make_unique<Secrets>(SecretSources{
           .command = settings.secrets_command, .folder = settings.secrets_folder, .variables = std::move(variables)})),
-      tools(built_in_tools(limits_of(settings, house))),
+      tools(built_in_tools(limits_of(settings, agents))),
       catalog(catalog_of(tools)) {}
 
 Toolbox toolbox_for(const ProgressFlags& flags) {
@@ -126,9 +126,9 @@ Session::Session(Store& store, const Toolbox& toolbox, std::optional<std::set<Ru
 Session::~Session() { stop(); }
 
 void Session::start() {
-  if (toolbox_.house) {
-    toolbox_.house->ledger.end_leftovers();
-    toolbox_.house->charge = charge_through(runtime_);
+  if (toolbox_.agents) {
+    toolbox_.agents->ledger.end_leftovers();
+    toolbox_.agents->charge = charge_through(runtime_);
   }
   std::vector<ToolName> names;
   for (const auto& tool : toolbox_.tools) names.push_back(tool->spec().name);

@@ -1,4 +1,4 @@
-// An engine on a data folder for as long as one verb needs it: store, tools, workers and runtime, wired by hand.
+// An engine on a data folder for as long as one command needs it: store, tools, workers and runtime, wired by hand.
 #pragma once
 
 #include <map>
@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "cli/carrier.h"
+#include "cli/commands.h"
 #include "cli/focus.h"
 #include "cli/folder.h"
 #include "cli/settings.h"
-#include "cli/verbs.h"
 #include "engine/runtime.h"
 #include "process/descriptor.h"
 #include "secrets/secrets.h"
@@ -28,12 +28,12 @@ struct Toolbox {
   explicit Toolbox(const ServeSettings& settings = {}, SecretVariables variables = {},
                    const std::filesystem::path& folder = {});
 
-  std::shared_ptr<AgentHouse> house;  // null without a folder
+  std::shared_ptr<AgentContext> agents;  // null without a folder
   std::unique_ptr<Secrets> secrets;
   std::vector<std::unique_ptr<Tool>> tools;
   ToolCatalog catalog;
 };
-// For a verb that carries steps out itself. Takes the secrets out of the environment, so: once, and before threads.
+// For a command that carries steps out itself. Takes the secrets out of the environment, so: once, and before threads.
 Toolbox toolbox_for(const ProgressFlags& flags);
 // A server has settings of its own.
 void refuse_settings_of_runs(const ProgressFlags& flags);

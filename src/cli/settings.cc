@@ -111,7 +111,7 @@ const std::array table = std::to_array<Setting>({
     {"stepfunctions", setting::Text{&S::stepfunctions}, "aws or URL",
      "carry workflows with `provider: stepfunctions` in Amazon's own service, or in what speaks its protocol there"},
     {"provider_interval", setting::Span{&S::provider_interval, 10ms, 1h}, "DURATION",
-     "how often the runs that others carry are looked at, at most"},
+     "how often runs executed by other engines are polled, at most"},
     {"provider_lost_after", setting::Span{&S::provider_lost_after, 1s, 24h * 365}, "DURATION",
      "how long a run may be unknown to who carries it before it has failed"},
 });

@@ -1,6 +1,5 @@
 // What `pawl serve` can be told, in one table. A setting has one name: --like-this as a flag, PAWL_LIKE_THIS in the
-// environment, like_this in the file. A flag goes before the environment, that before the file, that before the
-// default.
+// environment, like_this in the file. Precedence: flag, environment variable, file, default.
 #pragma once
 
 #include <cstdint>
@@ -160,7 +159,7 @@ struct EffectiveSettings {
 // A variable of this process that is set to something.
 std::optional<std::string> environment_variable(const std::string& name);
 
-// Stops the verb, with everything that is wrong and where, when something is.
+// Stops the command, with everything that is wrong and where, when something is.
 EffectiveSettings read_settings(const SettingSources& sources);
 
 // A configuration file that says the same, with where each value comes from beside it.

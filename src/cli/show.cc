@@ -5,10 +5,10 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "cli/commands.h"
 #include "cli/describe.h"
 #include "cli/recorded_run.h"
 #include "cli/terminal.h"
-#include "cli/verbs.h"
 #include "core/decide.h"
 #include "core/run_object.h"
 #include "engine/clock.h"
@@ -106,8 +106,8 @@ class Page {
   }
   void foreign(const Run& run, const Foreign& foreign) {
     const std::string state = foreign.state.empty() ? "not seen yet" : printable(foreign.state);
-    fact("carried by", fmt::format("{}, as {}: {}", to_string(run.provider),
-                                   foreign.id.empty() ? "not accepted yet" : printable(foreign.id), state));
+    fact("executed by", fmt::format("{}, as {}: {}", to_string(run.provider),
+                                    foreign.id.empty() ? "not accepted yet" : printable(foreign.id), state));
     if (foreign.retries > 0) fact("retries", std::to_string(foreign.retries));
     if (foreign.next_retry_at.ms != 0) fact("next retry", print_time(foreign.next_retry_at));
     if (!foreign.last_failure.empty()) fact("failure", printable(foreign.last_failure));

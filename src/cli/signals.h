@@ -1,4 +1,4 @@
-// Signals arrive where a verb looks for them, not in the middle of something.
+// Signals arrive where a command looks for them, not in the middle of something.
 #pragma once
 
 #include "process/descriptor.h"

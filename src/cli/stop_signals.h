@@ -1,4 +1,4 @@
-// SIGTERM, SIGINT and SIGHUP for verbs that stay: the first asks for an orderly end, the second ends the process.
+// SIGTERM, SIGINT and SIGHUP for commands that stay: the first asks for an orderly end, the second ends the process.
 #pragma once
 
 #include <signal.h>

@@ -40,4 +40,10 @@ void print_table(const Json& list, bool json, const std::vector<std::string>& co
   for (const Json& item : items) row([&](const std::string& column) { return text_of(item, column); });
 }
 
+std::string joined_texts(const Json& list) {
+  std::string out;
+  for (const Json& item : list.as_array()) (out += out.empty() ? "" : " ") += std::string_view(item.as_string());
+  return out;
+}
+
 }  // namespace pawl

@@ -11,6 +11,8 @@ namespace pawl {
 
 // A value of an object as it stands in a table; "-" for null.
 std::string text_of(const Json& item, std::string_view key);
+// The texts of a list, with spaces between them.
+std::string joined_texts(const Json& list);
 // On a line of its own.
 void print_json(const Json& value);
 // Of list's `items`. Columns as wide as their widest, one JSON object a line when that is asked for.

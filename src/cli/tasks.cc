@@ -6,12 +6,12 @@
 #include <iostream>
 #include <iterator>
 
+#include "cli/commands.h"
 #include "cli/describe.h"
 #include "cli/files.h"
 #include "cli/remote.h"
 #include "cli/table.h"
 #include "cli/text.h"
-#include "cli/verbs.h"
 #include "core/task.h"
 
 namespace pawl {
@@ -65,12 +65,6 @@ object new_task(const Remote& remote, const TaskOptions& options) {
   return out;
 }
 
-std::string joined(const Json& list) {
-  std::string out;
-  for (const Json& item : list.as_array()) (out += out.empty() ? "" : " ") += std::string_view(item.as_string());
-  return out;
-}
-
 void print_executions(const Json& task) {
   for (const Json& each : task.at("executions").as_array()) {
     std::string outcome = each.at("outcome").is_null() ? "under way" : text_of(each, "outcome");
@@ -87,9 +81,9 @@ void print_task(const Json& task) {
   line("agent", text_of(task, "agent"));
   line("workflow", text_of(task, "workflow"));
   line("parent", text_of(task, "parent_task_id"));
-  line("depends on", joined(task.at("depends_on")));
-  line("subtasks", joined(task.at("subtasks")));
-  line("tags", printable(joined(task.at("tags"))));
+  line("depends on", joined_texts(task.at("depends_on")));
+  line("subtasks", joined_texts(task.at("subtasks")));
+  line("tags", printable(joined_texts(task.at("tags"))));
   line("budget", text_of(task, "max_budget_usd"));
   line("timeout", text_of(task, "timeout"));
   line("cost", text_of(task, "cost_usd") + " USD");
@@ -99,13 +93,13 @@ void print_task(const Json& task) {
   if (const Json& why = task.at("diagnostic"); !why.is_null())
     line("failed", fmt::format("{}: {}", text_of(why, "error_code"), printable(text_of(why, "message"))));
   print_executions(task);
-  line("possible", joined(task.at("possible")));
+  line("possible", joined_texts(task.at("possible")));
 }
 
 // Tables have one word a cell.
 Json with_cells(Json page) {
   for (Json& task : page.at("items").as_array())
-    for (const char* key : {"tags", "depends_on", "subtasks"}) task.as_object()[key] = joined(task.at(key));
+    for (const char* key : {"tags", "depends_on", "subtasks"}) task.as_object()[key] = joined_texts(task.at(key));
   return page;
 }
 
@@ -215,8 +209,8 @@ ExitCode manage_tasks(const TaskOptions& options) {
     case answer:
       break;
   }
-  std::string verb(to_string(options.what));
-  Json task = remote.post("/tasks/" + remote.find_task(options.task) + "/" + verb, body_of(options));
+  std::string command(to_string(options.what));
+  Json task = remote.post("/tasks/" + remote.find_task(options.task) + "/" + command, body_of(options));
   say(options, task, options.what == cancel && text_of(task, "state") == "RUNNING" ? "is being cancelled" : "is now");
   return exit_success;
 }

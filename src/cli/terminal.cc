@@ -13,8 +13,6 @@
 namespace pawl {
 namespace {
 
-constexpr std::string_view hide_cursor = "\x1b[?25l";
-constexpr std::string_view show_cursor = "\x1b[?25h";
 constexpr std::string_view alternate_screen = "\x1b[?1049h\x1b[?25l\x1b[H";
 constexpr std::string_view usual_screen = "\x1b[?25h\x1b[?1049l";
 
@@ -23,16 +21,16 @@ termios original;
 std::atomic<bool> changed = false;
 std::atomic<bool> alternate = false;
 
-std::string_view environment(const char* name) {
+std::string_view terminal_variable(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
 }
 
 // A locale that is not set says nothing; nearly every terminal speaks UTF-8 now. One that names another set means it.
 bool speaks_unicode() {
-  if (environment("TERM") == "linux") return false;  // the console's font has few of our signs
+  if (terminal_variable("TERM") == "linux") return false;  // the console's font has few of our signs
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    std::string value(environment(name));
+    std::string value(terminal_variable(name));
     if (value.empty()) continue;
     std::ranges::transform(value, value.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c + 32) : c; });
     return value.find("utf-8") != value.npos || value.find("utf8") != value.npos;
@@ -46,12 +44,12 @@ bool in_foreground() { return ::isatty(STDIN_FILENO) == 1 && ::tcgetpgrp(STDIN_F
 }  // namespace
 
 TerminalTraits terminal_traits(bool no_colour) {
-  std::string_view term = environment("TERM");
+  std::string_view term = terminal_variable("TERM");
   bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
   TerminalTraits out;
   out.can_move = is_terminal && !term.empty() && term != "dumb";
   out.can_ask = is_terminal && in_foreground();
-  out.look.colour = out.can_move && !no_colour && environment("NO_COLOR").empty();
+  out.look.colour = out.can_move && !no_colour && terminal_variable("NO_COLOR").empty();
   out.look.unicode = speaks_unicode();
   return out;
 }

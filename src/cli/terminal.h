@@ -11,6 +11,9 @@
 
 namespace pawl {
 
+inline constexpr std::string_view hide_cursor = "\x1b[?25l";
+inline constexpr std::string_view show_cursor = "\x1b[?25h";
+
 struct TerminalTraits {
   Look look;
   bool can_move = false;  // stdout is a terminal that takes cursor movements

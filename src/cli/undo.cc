@@ -4,11 +4,11 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
+#include "cli/commands.h"
 #include "cli/remote.h"
 #include "cli/session.h"
 #include "cli/table.h"
 #include "cli/text.h"
-#include "cli/verbs.h"
 #include "engine/undoing.h"
 
 namespace pawl {

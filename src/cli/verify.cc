@@ -6,10 +6,10 @@
 #include <fstream>
 #include <iterator>
 
+#include "cli/commands.h"
 #include "cli/describe.h"
 #include "cli/served_verification.h"
 #include "cli/terminal.h"
-#include "cli/verbs.h"
 #include "cli/verification.h"
 #include "engine/clock.h"
 #include "evidence/bundle_check.h"
@@ -167,7 +167,7 @@ VerifyCounts check_all(Store& store, const std::string& where, const VerifyOptio
   if (!options.checkpoint.empty()) verification.expect(read_held(options.checkpoint));
   return verification.check();
 } catch (const StoreFailure& failure) {
-  // What cannot be read is a finding, not an accident of this verb.
+  // What cannot be read is a finding, not an accident of this command.
   report.problem({where, 0, failure.what()});
   return {};
 }

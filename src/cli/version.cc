@@ -9,7 +9,7 @@
 #include <boost/json/serialize.hpp>
 #include <boost/version.hpp>
 
-#include "cli/verbs.h"
+#include "cli/commands.h"
 #include "core/event.h"
 #include "revision.h"
 #include "store/sqlite/schema.h"

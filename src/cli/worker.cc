@@ -13,10 +13,10 @@
 #include <thread>
 #include <vector>
 
+#include "cli/commands.h"
 #include "cli/folder.h"
 #include "cli/remote.h"
 #include "cli/stop_signals.h"
-#include "cli/verbs.h"
 #include "core/characters.h"
 #include "core/diagnostic.h"
 #include "engine/clock.h"

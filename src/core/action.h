@@ -58,14 +58,16 @@ struct Verdict {
 };
 
 // What an allow, a denial or a request for approval stands on: kept beside each of them.
-struct Grounds {
+struct PolicyReason {
   int policy_version = 0;
   std::string rule;
   std::string reason;
 
-  friend bool operator==(const Grounds&, const Grounds&) = default;
+  friend bool operator==(const PolicyReason&, const PolicyReason&) = default;
 };
-inline Grounds grounds_of(const Verdict& verdict) { return {verdict.policy_version, verdict.rule, verdict.reason}; }
+inline PolicyReason policy_reason_of(const Verdict& verdict) {
+  return {verdict.policy_version, verdict.rule, verdict.reason};
+}
 
 // An action as a worker proposes it, with what its connector knows about it.
 struct Proposal {

@@ -53,4 +53,11 @@ std::string_view first_characters(std::string_view text, std::size_t bytes_max) 
   return text.substr(0, bytes_max);
 }
 
+std::string lower_case(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
+}
+
 }  // namespace pawl

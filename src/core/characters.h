@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace pawl {
@@ -15,5 +16,8 @@ std::size_t count_characters(std::string_view text);
 
 // The longest beginning of at most `bytes_max` bytes that does not cut a character in two.
 std::string_view first_characters(std::string_view text, std::size_t bytes_max);
+
+// With A to Z in lower case; other characters stay as they are.
+std::string lower_case(std::string_view text);
 
 }  // namespace pawl

@@ -165,7 +165,7 @@ struct ObserveRun {
   std::string reason;                            // of a cancel
 };
 
-// Somebody in the engine that carries the run waits for a decision of people here.
+// Somebody in the engine that executes the run waits for a decision of people here.
 struct RequestApproval {
   StepId gate;  // of the workflow's `approvals`
   Callback callback;

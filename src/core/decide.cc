@@ -172,7 +172,7 @@ Decision decide_command(const Run& run, const AnswerQuestion& command, Instant n
     auto happened = says_happened(command.answer);
     if (!happened)
       return refuse(RefusalCode::invalid, R"(say whether it happened: {"happened": true} or {"happened": false})");
-    // Several steps may have asked about one effect: the first answer settles it.
+    // Several steps may have asked about one effect: the first answer resolves it.
     const Receipt& receipt = *find_receipt(run, *doubt);
     if (receipt.status == ReceiptStatus::in_doubt) settle_doubt(draft, receipt, *happened, command.by);
   }
@@ -241,10 +241,10 @@ Decision decide_command(const Run& run, const TimePasses&, Instant now, Draws dr
   return std::move(draft).done();
 }
 
-// Seed 002's rule for implementations: an undefined transition is rejected, audited, and fails the run.
+// Contract v1's rule for implementations: an undefined transition is rejected, audited, and fails the run.
 Decision decide_command(const Run& run, const ReportRun& command, Instant now, Draws) {
   if (run.provider == Provider::native)
-    return refuse(RefusalCode::not_external, "this run is carried by pawl itself; nobody else may report its status");
+    return refuse(RefusalCode::not_external, "this run is executed by pawl itself; nobody else may report its status");
   if (is_foreign(run.provider))
     return refuse(RefusalCode::not_external, "pawl looks at this run itself, at " +
                                                  std::string(to_string(run.provider)) +

@@ -63,6 +63,9 @@ struct Refusal {
   std::string message;
 };
 
+// A report about a lease whose token is not, or no longer, the live one.
+Refusal lease_lost_refusal();
+
 struct Decision {
   std::vector<RunEvent> events;
   // A refusal may come with events: its own audit, and the failure of a run that was reported wrongly.

@@ -8,17 +8,17 @@
 namespace pawl {
 namespace {
 
-// The worker of the present attempt was allowed to call, and has not said what came of it.
+// The worker of the present attempt was allowed to call, and has not reported the outcome.
 bool has_open_call(const Run& run, const Receipt& receipt) {
   const Step& step = run.steps[receipt.step];
   bool unsettled = receipt.status == ReceiptStatus::intended || receipt.status == ReceiptStatus::in_doubt;
   return unsettled && step.status == StepStatus::running && receipt.token == step.lease_token;
 }
 
-void deny(Draft& draft, const ProposeAction& command, std::string_view code, Grounds grounds) {
+void deny(Draft& draft, const ProposeAction& command, std::string_view code, PolicyReason policy_reason) {
   std::string message = command.proposal->action.connector + " " + command.proposal->action.operation + " on " +
-                        command.proposal->action.target + ": " + grounds.reason;
-  draft.emit(ActionDenied{draft.run().definition(command.step).id, command.proposal, std::move(grounds)});
+                        command.proposal->action.target + ": " + policy_reason.reason;
+  draft.emit(ActionDenied{draft.run().definition(command.step).id, command.proposal, std::move(policy_reason)});
   Diagnostic diagnostic = diagnose(code, std::move(message), draft.now());
   diagnostic.retryable = false;
   fail_for_good(draft, command.step, std::move(diagnostic), {});
@@ -26,7 +26,7 @@ void deny(Draft& draft, const ProposeAction& command, std::string_view code, Gro
 
 void intend(Draft& draft, const ProposeAction& command, std::optional<ApprovalId> approval) {
   draft.emit(ReceiptIntended{ReceiptId{draft.next_id()}, draft.run().definition(command.step).id, command.proposal,
-                             grounds_of(command.verdict), approval});
+                             policy_reason_of(command.verdict), approval});
 }
 
 // A person is asked whether an effect happened that nobody can repeat safely.
@@ -49,7 +49,7 @@ const Approval* approval_of(const Run& run, const ProposeAction& command) {
     if (!approval.proposal || !same_step || approval.status != ApprovalStatus::approved) continue;
     bool same_digest = approval.proposal->digest == command.proposal->digest || planted(Bug::skip_digest);
     bool same_policy =
-        approval.grounds.policy_version == command.verdict.policy_version || planted(Bug::skip_policy_version);
+        approval.policy_reason.policy_version == command.verdict.policy_version || planted(Bug::skip_policy_version);
     if (same_digest && same_policy) return &approval;
   }
   return nullptr;
@@ -78,7 +78,7 @@ Decision judge(Draft draft, const ProposeAction& command, const Receipt* doubted
   const Run& run = draft.run();
   auto allow = [&](std::optional<ApprovalId> approval) {
     if (doubted)
-      draft.emit(ReceiptRepeated{doubted->id, grounds_of(command.verdict), approval});
+      draft.emit(ReceiptRepeated{doubted->id, policy_reason_of(command.verdict), approval});
     else
       intend(draft, command, approval);
   };
@@ -98,7 +98,7 @@ Decision judge(Draft draft, const ProposeAction& command, const Receipt* doubted
       if (planted(Bug::allow_denied))
         allow({});
       else
-        deny(draft, command, "POLICY_DENIED", grounds_of(command.verdict));
+        deny(draft, command, "POLICY_DENIED", policy_reason_of(command.verdict));
       break;
     case Effect::allow:
       allow({});
@@ -110,7 +110,7 @@ Decision judge(Draft draft, const ProposeAction& command, const Receipt* doubted
       }
       draft.move_step(command.step, StepTrigger::gate);
       draft.request_approval(run.definition(command.step), command.verdict.terms, command.proposal,
-                             grounds_of(command.verdict));
+                             policy_reason_of(command.verdict));
       settle(draft);
       break;
   }
@@ -148,7 +148,7 @@ Decision decide_command(const Run& run, const ProposeAction& command, Instant no
   if (auto problem = lease_problem(run, command.step, command.token)) return {{}, problem};
   // A report is good until another worker takes the step. An effect is not: that worker may be about to have it too.
   if (run.steps[command.step].lease_expires_at <= now && !planted(Bug::allow_on_expired_lease))
-    return refuse(RefusalCode::lease_lost, "this lease has run out; drop the work");
+    return refuse(RefusalCode::lease_lost, "Lease expired; stop working on this step.");
   Draft draft(run, now);
   const std::string& key = command.proposal->action.idempotency_key;
   const Receipt* earlier = find_effect(run, key);

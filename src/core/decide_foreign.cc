@@ -11,7 +11,7 @@ constexpr std::size_t failure_chars_max = 1000;
 
 Refusal not_foreign(const Run& run) {
   return {RefusalCode::not_external,
-          "this run is carried by " + std::string(to_string(run.provider)) + ", which pawl does not look at"};
+          "this run is executed by " + std::string(to_string(run.provider)) + ", which pawl does not look at"};
 }
 
 // What is known after this look.

@@ -48,13 +48,12 @@ class TaskDraft {
 
 std::string join(const std::vector<std::string_view>& words) {
   std::string out;
-  for (std::size_t i = 0; i < words.size(); ++i)
-    out += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + std::string(words[i]);
+  for (std::string_view word : words) out += (out.empty() ? "" : ", ") + std::string(word);
   return out;
 }
 
-Decision refuse_audited(const Run& run, Instant now, std::string_view requested, RefusalCode code, const Actor& by,
-                        std::string message) {
+Decision refuse_task_request(const Run& run, Instant now, std::string_view requested, RefusalCode code, const Actor& by,
+                             std::string message) {
   std::string state(to_string(run.task->state));
   return {{{now, TransitionRefused{std::string(requested), state, std::string(to_string(code)), by, true}}},
           Refusal{code, std::move(message)}};
@@ -65,8 +64,8 @@ Decision refuse_move(const Run& run, Instant now, std::string_view requested, co
   TaskState state = run.task->state;
   auto possible = possible_requests(state);
   std::string message = "the task is " + std::string(to_string(state)) + ": it cannot " + std::string(requested) +
-                        "; " + (possible.empty() ? "nothing can be asked of it now" : "possible is " + join(possible));
-  return refuse_audited(run, now, requested, RefusalCode::task_transition, by, std::move(message));
+                        (possible.empty() ? ". Nothing is allowed now." : ". Allowed: " + join(possible) + ".");
+  return refuse_task_request(run, now, requested, RefusalCode::task_transition, by, std::move(message));
 }
 
 // An execution of its own, in a new session.
@@ -132,8 +131,8 @@ Decision decide_subtask(const Run& run, const AnswerTask& command, Instant now) 
   TaskAsked closed{{}, subtask, command.by, command.answer};
   if (command.answer == "\"retry\"") {
     if (!command.subtask || !can_run_again(*command.subtask))
-      return refuse_audited(run, now, "answer", RefusalCode::invalid, command.by,
-                            "the subtask cannot be tried again; answer drop or cancel");
+      return refuse_task_request(run, now, "answer", RefusalCode::invalid, command.by,
+                                 "the subtask cannot be tried again; answer drop or cancel");
     draft.emit(std::move(closed));
   } else if (command.answer == "\"drop\"") {
     draft.emit(TaskSubtask{subtask, true, command.by});
@@ -142,8 +141,8 @@ Decision decide_subtask(const Run& run, const AnswerTask& command, Instant now) 
     draft.move(TaskTrigger::answer, command.by, command.answer);
     draft.move(TaskTrigger::cancel, command.by);
   } else {
-    return refuse_audited(run, now, "answer", RefusalCode::invalid, command.by,
-                          "this question is answered with retry, drop or cancel");
+    return refuse_task_request(run, now, "answer", RefusalCode::invalid, command.by,
+                               "this question is answered with retry, drop or cancel");
   }
   return std::move(draft).done();
 }
@@ -152,8 +151,8 @@ Decision decide_task(const Run& run, const AnswerTask& command, Instant now, con
   const Task& task = *run.task;
   if (task.state != TaskState::blocked) return refuse_move(run, now, "answer", command.by);
   if (task.question.empty())
-    return refuse_audited(run, now, "answer", RefusalCode::nothing_waiting, command.by,
-                          "the task waits for its subtasks and has no question");
+    return refuse_task_request(run, now, "answer", RefusalCode::nothing_waiting, command.by,
+                               "the task waits for its subtasks and has no question");
   if (task.asked_about) return decide_subtask(run, command, now);
   TaskDraft draft(run, now);
   RunId goes_on = command.run_waits ? task.latest()->run : draws.run;
@@ -164,8 +163,8 @@ Decision decide_task(const Run& run, const AnswerTask& command, Instant now, con
 Decision decide_task(const Run& run, const DeleteTask& command, Instant now, const TaskDraws&) {
   TaskDraft draft(run, now);
   if (is_active(draft.state()))
-    return refuse_audited(run, now, "delete", RefusalCode::task_active, command.by,
-                          "the task is " + std::string(to_string(draft.state())) + "; cancel it first");
+    return refuse_task_request(run, now, "delete", RefusalCode::task_active, command.by,
+                               "the task is " + std::string(to_string(draft.state())) + "; cancel it first");
   draft.emit(TaskDeleted{command.by});
   return std::move(draft).done();
 }
@@ -364,12 +363,6 @@ Decision decide_task(const Run& run, const FollowTask& around, Instant now, cons
   return std::move(draft).done();
 }
 
-Json value_of(const JsonText& text) {
-  if (text.empty()) return nullptr;
-  auto value = parse_json(text);
-  return value ? std::move(*value) : Json(nullptr);
-}
-
 }  // namespace
 
 bool still_asks(const Task& task, const Run& run) { return asks_still(task, run); }
@@ -379,16 +372,16 @@ Decision decide(const Run& run, const TaskCommand& command, Instant now, const T
   return std::visit([&](const auto& concrete) { return decide_task(run, concrete, now, draws); }, command);
 }
 
-TaskErrand errand_of(const Run& run, const FollowTask& around) {
+NextTaskAction next_action_of(const Run& run, const FollowTask& around) {
   const Task& task = *run.task;
   bool run_lives = around.run && !is_terminal(around.run->status);
-  if (task.deleted || has_failed(task.state)) return run_lives ? TaskErrand::cancel_run : TaskErrand::none;
-  if (task.state != TaskState::queued) return TaskErrand::none;
+  if (task.deleted || has_failed(task.state)) return run_lives ? NextTaskAction::cancel_run : NextTaskAction::none;
+  if (task.state != TaskState::queued) return NextTaskAction::none;
   if (around.run)
-    return continues_run(task) && still_asks(task, *around.run) ? TaskErrand::deliver_answer : TaskErrand::none;
+    return continues_run(task) && still_asks(task, *around.run) ? NextTaskAction::deliver_answer : NextTaskAction::none;
   auto is_done = [](const Relative& each) { return each.state == TaskState::completed; };
   bool may_begin = std::ranges::all_of(around.dependencies, is_done) || planted(Bug::forget_dependencies);
-  return may_begin ? TaskErrand::make_run : TaskErrand::none;
+  return may_begin ? NextTaskAction::make_run : NextTaskAction::none;
 }
 
 JsonText carrying_input(const Run& run) {

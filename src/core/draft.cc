@@ -2,6 +2,10 @@
 
 namespace pawl {
 
+Refusal lease_lost_refusal() {
+  return {RefusalCode::lease_lost, "Lease expired or was reassigned; stop working on this step."};
+}
+
 Decision refuse(RefusalCode code, std::string message) { return {{}, Refusal{code, std::move(message)}}; }
 
 Decision refuse_audited(const Run& run, Instant now, std::string_view requested, RefusalCode code, const Actor& by,
@@ -96,7 +100,7 @@ std::optional<Refusal> lease_problem(const Run& run, StepIndex index, std::uint6
   if (index < run.steps.size() && run.steps[index].status == StepStatus::running &&
       (run.steps[index].lease_token == token || planted(Bug::drop_token_check)))
     return std::nullopt;
-  return Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"};
+  return lease_lost_refusal();
 }
 
 }  // namespace pawl

@@ -60,10 +60,10 @@ class Draft {
   }
 
   void request_approval(const StepDefinition& step, const ApprovalTerms& terms,
-                        std::shared_ptr<const Proposal> proposal = {}, Grounds grounds = {}) {
+                        std::shared_ptr<const Proposal> proposal = {}, PolicyReason policy_reason = {}) {
     ApprovalId id{next_id()};
     open_.push_back(id);
-    emit(ApprovalRequested{id, step.id, terms, now_ + terms.expires, std::move(proposal), std::move(grounds)});
+    emit(ApprovalRequested{id, step.id, terms, now_ + terms.expires, std::move(proposal), std::move(policy_reason)});
   }
   void request_approval(const StepDefinition& gate, Callback callback, Actor by) {
     request_approval(gate, gate.approval);
@@ -141,7 +141,7 @@ void deny_approval(Draft& draft, const Approval& approval, ApprovalTrigger trigg
 // Nothing for a worker to complain about when its token is the live one.
 std::optional<Refusal> lease_problem(const Run& run, StepIndex index, std::uint64_t token);
 
-// A worker that was allowed to call must say what came of it before it completes the step.
+// A worker that was allowed to call must report the outcome before it completes the step.
 std::optional<Refusal> outcome_problem(const Run& run, StepIndex step);
 // A person said whether the effect that is in doubt happened.
 void settle_doubt(Draft& draft, const Receipt& receipt, bool happened, const Actor& by);

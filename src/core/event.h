@@ -48,7 +48,7 @@ struct RunMoved {
   Actor by;                                      // who canceled or reported; empty for the engine itself
   std::string reason;                            // of a cancel
   std::shared_ptr<const Diagnostic> diagnostic;  // fail, deny, time_out: always
-  std::optional<Provider> tells = {};            // who carries the run and has to be told that it is over
+  std::optional<Provider> tells = {};            // who executes the run and has to be told that it is over
 };
 
 // What was seen of a run that another engine carries, when it differs from what was known.
@@ -116,7 +116,7 @@ struct ApprovalRequested {
   ApprovalTerms terms;
   Instant expires_at;
   std::shared_ptr<const Proposal> proposal = {};  // null for a gate of the workflow
-  Grounds grounds = {};
+  PolicyReason policy_reason = {};
   std::optional<Callback> callback = {};  // who waits for it in another engine
   Actor by = {};                          // and asked
 };
@@ -148,21 +148,21 @@ struct ReceiptIntended {
   ReceiptId receipt;
   StepId step;
   std::shared_ptr<const Proposal> proposal;
-  Grounds grounds;
+  PolicyReason policy_reason;
   std::optional<ApprovalId> approval;
 };
 
 // In doubt, and called again under its key: its connector is idempotent. Moves nothing.
 struct ReceiptRepeated {
   ReceiptId receipt;
-  Grounds grounds;
+  PolicyReason policy_reason;
   std::optional<ApprovalId> approval;
 };
 
 struct ReceiptMoved {
   ReceiptId receipt;
   ReceiptTrigger trigger;
-  Actor by;  // the person who settled a doubt
+  Actor by;  // the person who resolved the doubt
   std::string error_code;
   std::string message;
   JsonText response;
@@ -174,7 +174,7 @@ struct ReceiptMoved {
 struct ActionDenied {
   StepId step;
   std::shared_ptr<const Proposal> proposal;
-  Grounds grounds;
+  PolicyReason policy_reason;
 };
 
 // No effect, because it has happened already: that receipt answers for it.

@@ -146,7 +146,7 @@ std::shared_ptr<const Proposal> read_proposal(const ObjectReader& in) {
   return std::make_shared<const Proposal>(std::move(out));
 }
 
-Grounds read_grounds(const ObjectReader& in) {
+PolicyReason read_policy_reason(const ObjectReader& in) {
   return {in.small_number("policy_version"), in.text_or_empty("rule"), in.text_or_empty("reason")};
 }
 
@@ -257,7 +257,7 @@ RunPayload read_payload(const ObjectReader& in) {
     ApprovalRequested out{in.id<ApprovalId>("approval"), in.step(), std::move(terms), expires_at};
     if (in.has("action")) {
       out.proposal = read_proposal(in);
-      out.grounds = read_grounds(in);
+      out.policy_reason = read_policy_reason(in);
     }
     out.by = Actor{in.text_or_empty("by")};
     if (in.has("callback")) {
@@ -269,11 +269,11 @@ RunPayload read_payload(const ObjectReader& in) {
   if (type == "approval.voted")
     return ApprovalVoted{in.id<ApprovalId>("approval"), Actor{in.text("by")}, Actor{in.text_or_empty("via")}};
   if (type == "receipt.intended")
-    return ReceiptIntended{in.id<ReceiptId>("receipt"), in.step(), read_proposal(in), read_grounds(in),
+    return ReceiptIntended{in.id<ReceiptId>("receipt"), in.step(), read_proposal(in), read_policy_reason(in),
                            in.optional_id<ApprovalId>("approval")};
   if (type == "receipt.repeated")
-    return ReceiptRepeated{in.id<ReceiptId>("receipt"), read_grounds(in), in.optional_id<ApprovalId>("approval")};
-  if (type == "action.denied") return ActionDenied{in.step(), read_proposal(in), read_grounds(in)};
+    return ReceiptRepeated{in.id<ReceiptId>("receipt"), read_policy_reason(in), in.optional_id<ApprovalId>("approval")};
+  if (type == "action.denied") return ActionDenied{in.step(), read_proposal(in), read_policy_reason(in)};
   if (type == "action.found")
     return ActionFound{in.step(), read_proposal(in), in.id<ReceiptId>("receipt"), in.id<RunId>("run")};
   if (type == "transition.refused" || type == "task.refused")

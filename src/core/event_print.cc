@@ -278,13 +278,13 @@ class EventWriter {
       proposal_up_to_expires(*event.proposal);
       object_.number("expires_at", event.expires_at.ms);
       object_.flag("idempotent", event.proposal->idempotent);
-      object_.number("policy_version", event.grounds.policy_version);
+      object_.number("policy_version", event.policy_reason.policy_version);
     } else {
       object_.number("expires_at", event.expires_at.ms);
     }
     object_.text_unless_empty("prompt", event.terms.prompt);
     object_.number("quorum", event.terms.quorum);
-    if (event.proposal) grounds_after_quorum(*event.proposal, event.grounds);
+    if (event.proposal) policy_reason_after_quorum(*event.proposal, event.policy_reason);
     object_.word("step", event.step.text);
     object_.word("tier", to_string(event.terms.tier));
     if (event.terms.two_person) object_.flag("two_person", true);
@@ -311,7 +311,7 @@ class EventWriter {
     action(event.proposal->action);
     if (event.approval) object_.word("approval", event.approval->str());
     object_.number("at", at_.ms);
-    judged(*event.proposal, event.grounds, &event.receipt, nullptr);
+    judged(*event.proposal, event.policy_reason, &event.receipt, nullptr);
     object_.word("step", event.step.text);
     end();
   }
@@ -319,10 +319,10 @@ class EventWriter {
   void operator()(const ReceiptRepeated& event) {
     if (event.approval) object_.word("approval", event.approval->str());
     object_.number("at", at_.ms);
-    object_.number("policy_version", event.grounds.policy_version);
-    object_.text_unless_empty("reason", event.grounds.reason);
+    object_.number("policy_version", event.policy_reason.policy_version);
+    object_.text_unless_empty("reason", event.policy_reason.reason);
     object_.word("receipt", event.receipt.str());
-    object_.text_unless_empty("rule", event.grounds.rule);
+    object_.text_unless_empty("rule", event.policy_reason.rule);
     end();
   }
 
@@ -343,7 +343,7 @@ class EventWriter {
   void operator()(const ActionDenied& event) {
     action(event.proposal->action);
     object_.number("at", at_.ms);
-    judged(*event.proposal, event.grounds, nullptr, nullptr);
+    judged(*event.proposal, event.policy_reason, nullptr, nullptr);
     object_.word("step", event.step.text);
     end();
   }
@@ -419,19 +419,19 @@ class EventWriter {
     if (!proposal.before.empty()) object_.json("before", proposal.before);
     object_.word("digest", proposal.digest.hex());
   }
-  void grounds_after_quorum(const Proposal& proposal, const Grounds& grounds) {
-    object_.text_unless_empty("reason", grounds.reason);
+  void policy_reason_after_quorum(const Proposal& proposal, const PolicyReason& policy_reason) {
+    object_.text_unless_empty("reason", policy_reason.reason);
     if (proposal.reverses) object_.word("reverses", proposal.reverses->str());
-    object_.text_unless_empty("rule", grounds.rule);
+    object_.text_unless_empty("rule", policy_reason.rule);
   }
-  void judged(const Proposal& proposal, const Grounds& grounds, const ReceiptId* receipt, const RunId* run) {
+  void judged(const Proposal& proposal, const PolicyReason& policy_reason, const ReceiptId* receipt, const RunId* run) {
     proposal_up_to_expires(proposal);
     object_.flag("idempotent", proposal.idempotent);
-    object_.number("policy_version", grounds.policy_version);
-    object_.text_unless_empty("reason", grounds.reason);
+    object_.number("policy_version", policy_reason.policy_version);
+    object_.text_unless_empty("reason", policy_reason.reason);
     if (receipt) object_.word("receipt", receipt->str());
     if (proposal.reverses) object_.word("reverses", proposal.reverses->str());
-    object_.text_unless_empty("rule", grounds.rule);
+    object_.text_unless_empty("rule", policy_reason.rule);
     if (run) object_.word("run", run->str());
   }
 

@@ -9,15 +9,13 @@ namespace {
 
 using Checked = std::expected<void, std::string>;
 
-std::unexpected<std::string> wrong(std::string reason) { return std::unexpected(std::move(reason)); }
-
 // Finds what an event names and moves it by its table; everything that can be wrong with an event is said here.
-class Fold {
+class RunFold {
  public:
-  Fold(Run& run, Instant at) : run_(run), at_(at) {}
+  RunFold(Run& run, Instant at) : run_(run), at_(at) {}
 
   Checked operator()(const RunCreated& event) {
-    if (run_.seq != 0) return wrong("a run is created once, first");
+    if (run_.seq != 0) return invalid_event("a run is created once, first");
     run_.workspace = event.workspace;
     run_.provider = event.provider;
     run_.input = event.input;
@@ -38,10 +36,10 @@ class Fold {
   Checked operator()(const RunMoved& event) {
     auto to = next(run_table, run_.status, event.trigger);
     if (!to)
-      return wrong("a run that is " + std::string(to_string(run_.status)) + " cannot " +
-                   std::string(to_string(event.trigger)));
+      return invalid_event("a run that is " + std::string(to_string(run_.status)) + " cannot " +
+                           std::string(to_string(event.trigger)));
     if (ended_badly(*to) && !event.diagnostic)
-      return wrong("a run became " + std::string(to_string(*to)) + " without a diagnostic");
+      return invalid_event("a run became " + std::string(to_string(*to)) + " without a diagnostic");
     run_.status = *to;
     if (event.trigger == RunTrigger::start) run_.started_at = at_;
     if (is_terminal(*to)) run_.finished_at = at_;
@@ -69,11 +67,11 @@ class Fold {
       case StepTrigger::refuse:
       case StepTrigger::answer:
       case StepTrigger::give_up:
-        return wrong("this step event lacks what it must carry");
+        return invalid_event("this step event lacks what it must carry");
     }
     return move(event.step, event.trigger, [&](Step& step, const StepDefinition&) -> Checked {
       if (event.trigger == StepTrigger::due) {
-        if (step.next_eligible_at > at_) return wrong("a retry before its time");
+        if (step.next_eligible_at > at_) return invalid_event("a retry before its time");
         step.next_eligible_at = {};
       }
       if (event.trigger == StepTrigger::gate || event.trigger == StepTrigger::release) suspend(step);
@@ -85,13 +83,13 @@ class Fold {
 
   Checked operator()(const StepClaimed& event) {
     if (event.trigger != StepTrigger::claim && event.trigger != StepTrigger::reclaim)
-      return wrong("a claim cannot " + std::string(to_string(event.trigger)));
+      return invalid_event("a claim cannot " + std::string(to_string(event.trigger)));
     return move(event.step, event.trigger, [&](Step& step, const StepDefinition& definition) -> Checked {
-      if (definition.is_gate()) return wrong("a worker claimed an approval");
-      if (event.token <= step.lease_token) return wrong("a lease token did not grow");
-      if (step.attempts >= definition.retry.max_attempts) return wrong("more attempts than allowed");
+      if (definition.is_gate()) return invalid_event("a worker claimed an approval");
+      if (event.token <= step.lease_token) return invalid_event("a lease token did not grow");
+      if (step.attempts >= definition.retry.max_attempts) return invalid_event("more attempts than allowed");
       for (StepIndex need : definition.needs)
-        if (run_.steps[need].status != StepStatus::succeeded) return wrong("a step ran before what it needs");
+        if (run_.steps[need].status != StepStatus::succeeded) return invalid_event("a step ran before what it needs");
       step.lease_token = event.token;
       step.attempts += 1;
       step.lease_owner = event.worker;
@@ -116,10 +114,10 @@ class Fold {
   }
 
   Checked operator()(const StepFailed& event) {
-    if (!event.diagnostic) return wrong("a step failed without a diagnostic");
+    if (!event.diagnostic) return invalid_event("a step failed without a diagnostic");
     if (event.trigger != StepTrigger::fail_retryable && event.trigger != StepTrigger::fail_terminal &&
         event.trigger != StepTrigger::refuse && event.trigger != StepTrigger::give_up)
-      return wrong("a failure cannot " + std::string(to_string(event.trigger)));
+      return invalid_event("a failure cannot " + std::string(to_string(event.trigger)));
     return move(event.step, event.trigger, [&](Step& step, const StepDefinition&) {
       step.last_error = event.diagnostic;
       step.next_eligible_at = event.next_eligible_at;
@@ -129,7 +127,7 @@ class Fold {
   }
 
   Checked operator()(const StepAsked& event) {
-    if (event.doubt && !find_receipt(run_, *event.doubt)) return wrong("a question about no receipt");
+    if (event.doubt && !find_receipt(run_, *event.doubt)) return invalid_event("a question about no receipt");
     return move(event.step, StepTrigger::ask, [&](Step& step, const StepDefinition&) {
       suspend(step);
       step.doubt = event.doubt;
@@ -141,8 +139,8 @@ class Fold {
 
   Checked operator()(const StepCharged& event) {
     Step* step = step_of(event.step);
-    if (!step) return wrong("no step " + event.step.text);
-    if (step->status != StepStatus::running) return wrong("a step was charged that is not running");
+    if (!step) return invalid_event("no step " + event.step.text);
+    if (step->status != StepStatus::running) return invalid_event("a step was charged that is not running");
     charge(*step, event.cost);
     return {};
   }
@@ -150,19 +148,19 @@ class Fold {
   Checked operator()(const StepAnswered& event) {
     if (event.early) {
       Step* found = step_of(event.step);
-      if (!found) return wrong("no step " + event.step.text);
+      if (!found) return invalid_event("no step " + event.step.text);
       Step& step = *found;
       // With a question open it would be the answer, not an early one.
       if (step.status == StepStatus::waiting_input || is_terminal(step.status))
-        return wrong("step " + event.step.text + " is " + std::string(to_string(step.status)) +
-                     " and takes no early answer");
+        return invalid_event("step " + event.step.text + " is " + std::string(to_string(step.status)) +
+                             " and takes no early answer");
       step.answer = event.answer;
       step.question.clear();
       return {};
     }
     return move(event.step, StepTrigger::answer, [&](Step& step, const StepDefinition&) -> Checked {
       if (step.doubt && find_receipt(run_, *step.doubt)->status == ReceiptStatus::in_doubt)
-        return wrong("a doubt was answered and the receipt is still in doubt");
+        return invalid_event("a doubt was answered and the receipt is still in doubt");
       step.doubt.reset();
       step.answer = event.answer;
       return {};
@@ -171,9 +169,10 @@ class Fold {
 
   Checked operator()(const ApprovalRequested& event) {
     auto index = run_.workflow->find(event.step);
-    if (!index || (!run_.foreign && *index >= run_.steps.size())) return wrong("no step " + event.step.text);
+    if (!index || (!run_.foreign && *index >= run_.steps.size())) return invalid_event("no step " + event.step.text);
     if (event.callback.has_value() != (run_.foreign != nullptr))
-      return wrong("somebody waits for an approval in an engine that does not carry the run, or nobody where one does");
+      return invalid_event(
+          "somebody waits for an approval in an engine that does not carry the run, or nobody where one does");
     if (event.callback)
       change_foreign([&](Foreign& foreign) { foreign.bound.push_back({event.approval, *event.callback, false, {}}); });
     run_.approvals.push_back({.id = event.approval,
@@ -181,7 +180,7 @@ class Fold {
                               .status = ApprovalStatus::requested,
                               .terms = event.terms,
                               .proposal = event.proposal,
-                              .grounds = event.grounds,
+                              .policy_reason = event.policy_reason,
                               .requested_at = at_,
                               .expires_at = event.expires_at,
                               .resolved_at = {},
@@ -194,21 +193,21 @@ class Fold {
   Checked operator()(const ApprovalVoted& event) {
     Approval* approval = find(event.approval);
     if (!approval || approval->status != ApprovalStatus::requested)
-      return wrong("a vote on an approval that is not open");
+      return invalid_event("a vote on an approval that is not open");
     return vote(*approval, event.by, event.via);
   }
 
   Checked operator()(const ApprovalMoved& event) {
     Approval* approval = find(event.approval);
-    if (!approval) return wrong("no such approval");
+    if (!approval) return invalid_event("no such approval");
     auto to = next(approval_table, approval->status, event.trigger);
     if (!to)
-      return wrong("an approval that is " + std::string(to_string(approval->status)) + " cannot " +
-                   std::string(to_string(event.trigger)));
+      return invalid_event("an approval that is " + std::string(to_string(approval->status)) + " cannot " +
+                           std::string(to_string(event.trigger)));
     if (*to == ApprovalStatus::approved) {
-      if (approval->expires_at <= at_) return wrong("an expired approval was approved");
+      if (approval->expires_at <= at_) return invalid_event("an expired approval was approved");
       if (static_cast<int>(approval->votes.size()) + 1 < approval->terms.quorum)
-        return wrong("approved without its quorum");
+        return invalid_event("approved without its quorum");
       if (auto voted = vote(*approval, event.by, event.via); !voted) return voted;
     }
     approval->status = *to;
@@ -220,14 +219,16 @@ class Fold {
 
   Checked operator()(const ReceiptIntended& event) {
     auto index = running_step(event.step);
-    if (!index) return wrong(index.error());
-    if (find_effect(run_, event.proposal->action.idempotency_key)) return wrong("a second effect under one key");
-    if (auto allowed = check_approval(event.approval, *index, *event.proposal, event.grounds); !allowed) return allowed;
+    if (!index) return invalid_event(index.error());
+    if (find_effect(run_, event.proposal->action.idempotency_key))
+      return invalid_event("a second effect under one key");
+    if (auto allowed = check_approval(event.approval, *index, *event.proposal, event.policy_reason); !allowed)
+      return allowed;
     int before = writes_of(run_, *index);
     run_.receipts.push_back({.id = event.receipt,
                              .step = *index,
                              .proposal = event.proposal,
-                             .grounds = event.grounds,
+                             .policy_reason = event.policy_reason,
                              .approval = event.approval,
                              .token = run_.steps[*index].lease_token,
                              .intended_at = at_});
@@ -238,13 +239,13 @@ class Fold {
   Checked operator()(const ReceiptRepeated& event) {
     Receipt* receipt = receipt_of(event.receipt);
     if (!receipt || receipt->status != ReceiptStatus::in_doubt)
-      return wrong("a call was repeated that is not in doubt");
-    if (!receipt->proposal->idempotent) return wrong("a call in doubt was repeated that is not idempotent");
+      return invalid_event("a call was repeated that is not in doubt");
+    if (!receipt->proposal->idempotent) return invalid_event("a call in doubt was repeated that is not idempotent");
     const Step& step = run_.steps[receipt->step];
-    if (step.status != StepStatus::running) return wrong("a call was repeated for a step that is not running");
-    if (auto allowed = check_approval(event.approval, receipt->step, *receipt->proposal, event.grounds); !allowed)
+    if (step.status != StepStatus::running) return invalid_event("a call was repeated for a step that is not running");
+    if (auto allowed = check_approval(event.approval, receipt->step, *receipt->proposal, event.policy_reason); !allowed)
       return allowed;
-    receipt->grounds = event.grounds;
+    receipt->policy_reason = event.policy_reason;
     receipt->approval = event.approval;
     receipt->token = step.lease_token;
     receipt->calls += 1;
@@ -253,12 +254,12 @@ class Fold {
 
   Checked operator()(const ReceiptMoved& event) {
     Receipt* receipt = receipt_of(event.receipt);
-    if (!receipt) return wrong("no such receipt");
+    if (!receipt) return invalid_event("no such receipt");
     auto to = next(receipt_table, receipt->status, event.trigger);
     if (!to)
-      return wrong("a receipt that is " + std::string(to_string(receipt->status)) + " cannot " +
-                   std::string(to_string(event.trigger)));
-    if (event.trigger == ReceiptTrigger::reverse && !event.reversed_by) return wrong("undone by nothing");
+      return invalid_event("a receipt that is " + std::string(to_string(receipt->status)) + " cannot " +
+                           std::string(to_string(event.trigger)));
+    if (event.trigger == ReceiptTrigger::reverse && !event.reversed_by) return invalid_event("undone by nothing");
     receipt->status = *to;
     receipt->resolved_at = at_;
     receipt->resolved_by = event.by;
@@ -282,9 +283,9 @@ class Fold {
   Checked operator()(const TransitionRefused&) { return {}; }
 
   Checked operator()(const RunObserved& event) {
-    if (!run_.foreign) return wrong("a run was seen elsewhere that nobody carries there");
-    if (is_terminal(run_.status)) return wrong("a run that has ended was seen again");
-    if (event.retries < run_.foreign->retries) return wrong("retries were forgotten");
+    if (!run_.foreign) return invalid_event("a run was seen elsewhere that nobody carries there");
+    if (is_terminal(run_.status)) return invalid_event("a run that has ended was seen again");
+    if (event.retries < run_.foreign->retries) return invalid_event("retries were forgotten");
     change_foreign([&](Foreign& foreign) {
       foreign.id = event.id;
       foreign.state = event.state;
@@ -298,10 +299,10 @@ class Fold {
   }
 
   Checked operator()(const ApprovalTold& event) {
-    if (!run_.foreign) return wrong("somebody was told of an approval who does not carry the run");
+    if (!run_.foreign) return invalid_event("somebody was told of an approval who does not carry the run");
     const Approval* approval = find(event.approval);
     if (!approval || !is_terminal(approval->status))
-      return wrong("somebody was told of an approval that is not decided");
+      return invalid_event("somebody was told of an approval that is not decided");
     bool found = false;
     change_foreign([&](Foreign& foreign) {
       for (Foreign::Bound& each : foreign.bound) {
@@ -310,7 +311,7 @@ class Fold {
         each.problem = event.problem;
       }
     });
-    return found ? Checked{} : wrong("nobody there waits for this approval");
+    return found ? Checked{} : invalid_event("nobody there waits for this approval");
   }
 
  private:
@@ -318,12 +319,12 @@ class Fold {
   template <class Change>
   Checked move(const StepId& id, StepTrigger trigger, Change change) {
     auto index = run_.workflow->find(id);
-    if (!index || *index >= run_.steps.size()) return wrong("no step " + id.text);
+    if (!index || *index >= run_.steps.size()) return invalid_event("no step " + id.text);
     Step& step = run_.steps[*index];
     auto to = next(step_table, step.status, trigger);
     if (!to)
-      return wrong("step " + id.text + " is " + std::string(to_string(step.status)) + " and cannot " +
-                   std::string(to_string(trigger)));
+      return invalid_event("step " + id.text + " is " + std::string(to_string(step.status)) + " and cannot " +
+                           std::string(to_string(trigger)));
     if (auto changed = change(step, run_.workflow->steps[*index]); !changed) return changed;
     step.status = *to;
     if (is_terminal(*to)) step.finished_at = at_;
@@ -332,24 +333,26 @@ class Fold {
 
   std::expected<StepIndex, std::string> running_step(const StepId& id) const {
     auto index = run_.workflow->find(id);
-    if (!index || *index >= run_.steps.size()) return wrong("no step " + id.text);
-    if (run_.steps[*index].status != StepStatus::running) return wrong("step " + id.text + " acts and is not running");
+    if (!index || *index >= run_.steps.size()) return invalid_event("no step " + id.text);
+    if (run_.steps[*index].status != StepStatus::running)
+      return invalid_event("step " + id.text + " acts and is not running");
     return *index;
   }
   static Checked checked(const std::expected<StepIndex, std::string>& index) {
-    return index ? Checked{} : wrong(index.error());
+    return index ? Checked{} : invalid_event(index.error());
   }
 
   // No effect without an approval of exactly this action, under exactly this policy, where one is claimed.
   Checked check_approval(std::optional<ApprovalId> id, StepIndex step, const Proposal& proposal,
-                         const Grounds& grounds) {
+                         const PolicyReason& policy_reason) {
     if (!id) return {};
     const Approval* approval = find(*id);
     if (!approval || approval->step != step || approval->status != ApprovalStatus::approved || !approval->proposal)
-      return wrong("an effect without the approval that it names");
-    if (approval->proposal->digest != proposal.digest) return wrong("an effect that is not the one that was approved");
-    if (approval->grounds.policy_version != grounds.policy_version)
-      return wrong("an effect under another policy than it was approved under");
+      return invalid_event("an effect without the approval that it names");
+    if (approval->proposal->digest != proposal.digest)
+      return invalid_event("an effect that is not the one that was approved");
+    if (approval->policy_reason.policy_version != policy_reason.policy_version)
+      return invalid_event("an effect under another policy than it was approved under");
     return {};
   }
 
@@ -383,8 +386,8 @@ class Fold {
 
   Checked vote(Approval& approval, const Actor& by, const Actor& via) {
     for (const Vote& earlier : approval.votes)
-      if (earlier.by == by) return wrong("one person voted twice");
-    if (approval.terms.two_person && by == run_.created_by) return wrong("the one who asked approved it");
+      if (earlier.by == by) return invalid_event("one person voted twice");
+    if (approval.terms.two_person && by == run_.created_by) return invalid_event("the one who asked approved it");
     approval.votes.push_back({by, via, at_});
     return {};
   }
@@ -397,12 +400,12 @@ class Fold {
 
 Checked evolve_checked(Run& run, const RunEvent& event) {
   if (run.seq == 0 && !std::holds_alternative<RunCreated>(event.payload))
-    return wrong("the first event must create the run");
-  if (run.task && !concerns_task(event.payload)) return wrong("an event of a run in the stream of a task");
+    return invalid_event("the first event must create the run");
+  if (run.task && !concerns_task(event.payload)) return invalid_event("an event of a run in the stream of a task");
   // What an effect came to may turn out, or be undone, after the run that had it is over. Nothing else may follow.
   if (!run.task && is_terminal(run.status) && !std::holds_alternative<ReceiptMoved>(event.payload))
-    return wrong("an event after the run ended");
-  auto folded = std::visit(Fold(run, event.at), event.payload);
+    return invalid_event("an event after the run ended");
+  auto folded = std::visit(RunFold(run, event.at), event.payload);
   if (folded) run.seq += 1;
   return folded;
 }
@@ -417,8 +420,8 @@ std::expected<RunEvent, std::string> fold_line(Run& run, std::string_view line) 
   auto event = parse_run_event(line);
   auto folded = event ? evolve_checked(run, *event) : std::unexpected(event.error());
   if (!folded)
-    return wrong("the journal of " + run.id.str() + " is damaged at event " + std::to_string(run.seq + 1) + ": " +
-                 folded.error());
+    return invalid_event("the journal of " + run.id.str() + " is damaged at event " + std::to_string(run.seq + 1) +
+                         ": " + folded.error());
   return event;
 }
 
@@ -430,8 +433,8 @@ std::expected<Run, std::string> fold_lines(TenantId tenant, RunId id, const Work
   run.id = id;
   while (!lines.empty()) {
     std::size_t end = lines.find('\n');
-    if (end == lines.npos) return wrong("the journal of " + id.str() + " ends in mid-line");
-    if (auto folded = fold_line(run, lines.substr(0, end)); !folded) return wrong(folded.error());
+    if (end == lines.npos) return invalid_event("the journal of " + id.str() + " ends in mid-line");
+    if (auto folded = fold_line(run, lines.substr(0, end)); !folded) return invalid_event(folded.error());
     lines.remove_prefix(end + 1);
   }
   return run;

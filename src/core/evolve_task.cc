@@ -7,12 +7,10 @@ namespace {
 
 using Checked = std::expected<void, std::string>;
 
-std::unexpected<std::string> wrong(std::string reason) { return std::unexpected(std::move(reason)); }
-
 // Copies of a run share its task, so each change makes a new one.
 std::expected<Task, std::string> changing(const Run& run, Instant at) {
-  if (!run.task) return wrong("an event of a task in the stream of a run");
-  if (run.task->deleted) return wrong("an event after the task was deleted");
+  if (!run.task) return invalid_event("an event of a task in the stream of a run");
+  if (run.task->deleted) return invalid_event("an event after the task was deleted");
   Task task = *run.task;
   task.updated_at = at;
   return task;
@@ -61,17 +59,18 @@ void end_execution(Run& run, Task& task, const TaskMoved& event, TaskState outco
 // What must hold of a move beyond the table.
 Checked check_move(const Task& task, const TaskMoved& event, TaskState to) {
   if (needs_diagnostic(to) && !event.diagnostic)
-    return wrong("a task became " + std::string(to_string(to)) + " without a diagnostic");
-  if (to == TaskState::ready && task.is_subtask()) return wrong("a subtask has no review");
+    return invalid_event("a task became " + std::string(to_string(to)) + " without a diagnostic");
+  if (to == TaskState::ready && task.is_subtask()) return invalid_event("a subtask has no review");
   if (event.trigger == TaskTrigger::complete && !task.is_subtask())
-    return wrong("a task that is no subtask was completed without a review");
+    return invalid_event("a task that is no subtask was completed without a review");
   if (event.trigger == TaskTrigger::await_subtasks && task.subtasks.empty())
-    return wrong("a task without subtasks awaits some");
+    return invalid_event("a task without subtasks awaits some");
   if (event.trigger == TaskTrigger::block && (task.executions.empty() || task.executions.back().session.empty()))
-    return wrong("a task was blocked without a session");
+    return invalid_event("a task was blocked without a session");
   bool executes = begins_execution(event.trigger) && event.trigger != TaskTrigger::answer;
-  if (executes && (!event.run || event.session.empty())) return wrong("a task was queued without a run and a session");
-  if (event.trigger == TaskTrigger::answer && task.question.empty()) return wrong("an answer to no question");
+  if (executes && (!event.run || event.session.empty()))
+    return invalid_event("a task was queued without a run and a session");
+  if (event.trigger == TaskTrigger::answer && task.question.empty()) return invalid_event("an answer to no question");
   return {};
 }
 
@@ -85,7 +84,7 @@ bool concerns_task(const RunPayload& payload) {
 
 Checked begin_task(Run& run, Instant at) {
   auto spec = parse_task_spec(run.input);
-  if (!spec) return wrong("a task cannot be read: " + spec.error());
+  if (!spec) return invalid_event("a task cannot be read: " + spec.error());
   Task task;
   task.spec = std::move(*spec);
   task.updated_at = at;
@@ -95,11 +94,11 @@ Checked begin_task(Run& run, Instant at) {
 
 Checked evolve_task(Run& run, const TaskMoved& event, Instant at) {
   auto task = changing(run, at);
-  if (!task) return wrong(task.error());
+  if (!task) return invalid_event(task.error());
   auto to = next(task_table, task->state, event.trigger);
   if (!to)
-    return wrong("a task that is " + std::string(to_string(task->state)) + " cannot " +
-                 std::string(to_string(event.trigger)));
+    return invalid_event("a task that is " + std::string(to_string(task->state)) + " cannot " +
+                         std::string(to_string(event.trigger)));
   if (auto checked = check_move(*task, event, *to); !checked) return checked;
   bool was_active = is_active(task->state);
   task->state = *to;
@@ -119,10 +118,10 @@ Checked evolve_task(Run& run, const TaskMoved& event, Instant at) {
 
 Checked evolve_task(Run& run, const TaskAsked& event, Instant at) {
   auto task = changing(run, at);
-  if (!task) return wrong(task.error());
-  if (task->state != TaskState::blocked) return wrong("a task that is not blocked has a question");
+  if (!task) return invalid_event(task.error());
+  if (task->state != TaskState::blocked) return invalid_event("a task that is not blocked has a question");
   if (event.question.empty()) {
-    if (task->question.empty()) return wrong("a question was closed that nobody asked");
+    if (task->question.empty()) return invalid_event("a question was closed that nobody asked");
     close_question(*task);
     if (!event.answer.empty()) task->answer = event.answer;
   } else {
@@ -134,17 +133,18 @@ Checked evolve_task(Run& run, const TaskAsked& event, Instant at) {
 
 Checked evolve_task(Run& run, const TaskSubtask& event, Instant at) {
   auto task = changing(run, at);
-  if (!task) return wrong(task.error());
+  if (!task) return invalid_event(task.error());
   bool is_known = std::ranges::find(task->subtasks, event.subtask) != task->subtasks.end();
-  if (event.dropped != is_known) return wrong(is_known ? "a subtask was added twice" : "no such subtask to drop");
+  if (event.dropped != is_known)
+    return invalid_event(is_known ? "a subtask was added twice" : "no such subtask to drop");
   (event.dropped ? task->dropped : task->subtasks).push_back(event.subtask);
   return put(run, std::move(*task));
 }
 
 Checked evolve_task(Run& run, const TaskDeleted&, Instant at) {
   auto task = changing(run, at);
-  if (!task) return wrong(task.error());
-  if (is_active(task->state)) return wrong("a task was deleted that is queued or running");
+  if (!task) return invalid_event(task.error());
+  if (is_active(task->state)) return invalid_event("a task was deleted that is queued or running");
   task->deleted = true;
   return put(run, std::move(*task));
 }

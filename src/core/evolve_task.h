@@ -1,12 +1,15 @@
-// The part of evolve() that folds a task's events. For evolve.cc only.
+// The part of evolve() that applies a task's events. For evolve.cc only.
 #pragma once
 
 #include <expected>
 #include <string>
+#include <utility>
 
 #include "core/event.h"
 
 namespace pawl {
+
+inline std::unexpected<std::string> invalid_event(std::string reason) { return std::unexpected(std::move(reason)); }
 
 // Whether this kind of event may stand in the stream of a task.
 bool concerns_task(const RunPayload& payload);

@@ -4,7 +4,7 @@ namespace pawl {
 namespace {
 
 constexpr std::string_view alphabet = "0123456789abcdefghjkmnpqrstvwxyz";
-constexpr std::size_t digits = 26;
+constexpr std::size_t id_digits = 26;
 
 // What each character is worth as a digit; no_digit for those that are none.
 constexpr std::uint8_t no_digit = 255;
@@ -29,11 +29,11 @@ std::uint64_t mix(std::uint64_t x) {
 
 std::string print_id(std::string_view prefix, IdBits bits) {
   std::string out;
-  out.resize(prefix.size() + 1 + digits);
+  out.resize(prefix.size() + 1 + id_digits);
   prefix.copy(out.data(), prefix.size());
   out[prefix.size()] = '_';
   Wide rest = (static_cast<Wide>(bits.high) << 64) | bits.low;
-  for (std::size_t i = 0; i < digits; ++i) {
+  for (std::size_t i = 0; i < id_digits; ++i) {
     out[out.size() - 1 - i] = alphabet[static_cast<std::size_t>(rest & 31)];
     rest >>= 5;
   }
@@ -41,7 +41,7 @@ std::string print_id(std::string_view prefix, IdBits bits) {
 }
 
 std::optional<IdBits> parse_id(std::string_view prefix, std::string_view text) {
-  if (text.size() != prefix.size() + 1 + digits || !text.starts_with(prefix) || text[prefix.size()] != '_')
+  if (text.size() != prefix.size() + 1 + id_digits || !text.starts_with(prefix) || text[prefix.size()] != '_')
     return std::nullopt;
   text.remove_prefix(prefix.size() + 1);
   // 26 digits hold 130 bits; a first digit over 7 would overflow and give one id two spellings.

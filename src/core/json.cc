@@ -301,4 +301,15 @@ void append_json_double(std::string& out, double number) {
   }
 }
 
+Json value_of(const JsonText& text) {
+  if (text.empty()) return nullptr;
+  auto value = parse_json(text);
+  return value ? std::move(*value) : Json(text);
+}
+
+std::string text_in(const boost::json::object& in, std::string_view key) {
+  const Json* value = in.if_contains(key);
+  return value && value->is_string() ? std::string(value->get_string()) : std::string();
+}
+
 }  // namespace pawl

@@ -18,6 +18,12 @@ inline constexpr std::size_t json_depth_max = 64;
 
 std::string canonical(const Json& value);
 
+// The stored text as a value; null when it is empty.
+Json value_of(const JsonText& text);
+
+// The member's text; empty when the member is missing or not a string.
+std::string text_in(const boost::json::object& in, std::string_view key);
+
 // The reason comes with a byte offset: "unexpected character at offset 17".
 std::expected<Json, std::string> parse_json(std::string_view text);
 

@@ -77,7 +77,7 @@ bool matches_event(std::string_view pattern, std::string_view type);
 bool is_event_pattern(std::string_view pattern);
 
 // What pawl itself publishes and runs, and nobody else may: workflows and tools whose names begin so.
-inline constexpr std::string_view house_prefix = "pawl.";
-inline bool is_house_name(std::string_view name) { return name.starts_with(house_prefix); }
+inline constexpr std::string_view reserved_prefix = "pawl.";
+inline bool is_reserved_name(std::string_view name) { return name.starts_with(reserved_prefix); }
 
 }  // namespace pawl

@@ -1,4 +1,4 @@
-// Who carries a run, and what the states of those who do are called here. The table below is all there is to it: the
+// Who executes a run, and what the states of those who do are called here. The table below is all there is to it: the
 // code maps by it, the tests walk it, docs/providers.md prints it.
 #pragma once
 

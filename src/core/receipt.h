@@ -18,13 +18,13 @@ struct Receipt {
   StepIndex step = 0;
   ReceiptStatus status = ReceiptStatus::intended;
   std::shared_ptr<const Proposal> proposal;
-  Grounds grounds;                     // of the allow
+  PolicyReason policy_reason;          // of the allow
   std::optional<ApprovalId> approval;  // when a person allowed it
   std::uint64_t token = 0;             // of the attempt that may call, or last could
   int calls = 1;                       // how often it was, or may have been, called under its key
   Instant intended_at;
   Instant resolved_at;     // when its outcome, or the doubt, was recorded
-  Actor resolved_by;       // the person who settled a doubt; empty for the worker itself
+  Actor resolved_by;       // the person who resolved the doubt; empty for the worker itself
   std::string error_code;  // of a failure
   std::string message;
   JsonText response;                   // what the other side said; empty until it did

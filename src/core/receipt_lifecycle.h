@@ -1,5 +1,5 @@
 // The receipt of one side effect: intended is durable before the call, the outcome after it.
-// An intent whose worker died is in doubt until a repeat under the same key, or a person, settles it.
+// An intent whose worker died is in doubt until a repeat under the same key, or a person, resolves it.
 #pragma once
 
 #include "core/lifecycle.h"

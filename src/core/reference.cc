@@ -125,8 +125,8 @@ struct RefusalAdvice {
 constexpr std::array refusal_advice{
     RefusalAdvice{RefusalCode::lease_lost,
                   "The worker's lease is over: it expired, the step was given to another, or the run has ended.",
-                  "Drop the work and report nothing more under this token. A worker that hears this often needs more "
-                  "frequent heartbeats, or the step a longer `lease`."},
+                  "Stop working on this step and report nothing more under this token. A worker that hears this often "
+                  "needs more frequent heartbeats, or the step a longer `lease`."},
     RefusalAdvice{
         RefusalCode::not_claimable,
         "The step is not there to be taken: it is not ready, it is an approval, or someone else's lease on it "
@@ -185,7 +185,7 @@ constexpr std::array refusal_advice{
         RefusalCode::outcome_missing,
         "The worker was allowed an effect and wants to complete the step without saying what became of it.",
         "Record the outcome first: `POST /leases/{id}/actions/{receipt}/outcome`. After a repeat of a call in "
-        "doubt only a success settles it: report that, or fail the attempt."},
+        "doubt only a success resolves it: report that, or fail the attempt."},
     RefusalAdvice{
         RefusalCode::effect_in_progress,
         "The same effect, under the same idempotency key, is under way or in doubt elsewhere: in another run, or in "
@@ -196,15 +196,15 @@ constexpr std::array refusal_advice{
         RefusalCode::effect_in_doubt,
         "An earlier attempt began this effect and was lost before it could say what became of it. It cannot be "
         "repeated safely, so a person is asked; the lease is over.",
-        "Drop the work. The step is offered again once the person has answered."},
+        "Stop working on this step. It is offered again once the person has answered."},
     RefusalAdvice{RefusalCode::policy_changed,
                   "The policy was replaced between the evaluation of an action and its turn.",
                   "Nothing: it is evaluated again. Seen only when policies change all the time."},
-    RefusalAdvice{
-        RefusalCode::not_reversible,
-        "Nothing of what was to be undone can be: it did not happen, is undone already, is in doubt, or its "
-        "connector knows no way back.",
-        "Read the receipt: `pawl receipts ID`. Settle a doubt first; what has no undo must be set right by hand."},
+    RefusalAdvice{RefusalCode::not_reversible,
+                  "Nothing of what was to be undone can be: it did not happen, is undone already, is in doubt, or its "
+                  "connector knows no way back.",
+                  "Read the receipt: `pawl receipts ID`. Resolve a receipt that is in doubt first; what has no undo "
+                  "must be set right by hand."},
     RefusalAdvice{
         RefusalCode::task_transition, "The task is in a state that this request does not lead out of.",
         "The message says what is possible instead. `pawl task show ID` shows the task as it is now: somebody else "

@@ -197,7 +197,7 @@ bool same_step(const Step& a, const Step& b) {
 
 bool operator==(const Receipt& a, const Receipt& b) {
   return a.id == b.id && a.step == b.step && a.status == b.status && same_pointee(a.proposal, b.proposal) &&
-         a.grounds == b.grounds && a.approval == b.approval && a.token == b.token && a.calls == b.calls &&
+         a.policy_reason == b.policy_reason && a.approval == b.approval && a.token == b.token && a.calls == b.calls &&
          a.intended_at == b.intended_at && a.resolved_at == b.resolved_at && a.resolved_by == b.resolved_by &&
          a.error_code == b.error_code && a.message == b.message && a.response == b.response &&
          same_pointee(a.undo, b.undo) && a.reversed_by == b.reversed_by;
@@ -205,9 +205,9 @@ bool operator==(const Receipt& a, const Receipt& b) {
 
 bool operator==(const Approval& a, const Approval& b) {
   return a.id == b.id && a.step == b.step && a.status == b.status && a.terms == b.terms &&
-         same_pointee(a.proposal, b.proposal) && a.grounds == b.grounds && a.requested_at == b.requested_at &&
-         a.expires_at == b.expires_at && a.resolved_at == b.resolved_at && a.votes == b.votes &&
-         a.resolved_by == b.resolved_by && a.reason == b.reason;
+         same_pointee(a.proposal, b.proposal) && a.policy_reason == b.policy_reason &&
+         a.requested_at == b.requested_at && a.expires_at == b.expires_at && a.resolved_at == b.resolved_at &&
+         a.votes == b.votes && a.resolved_by == b.resolved_by && a.reason == b.reason;
 }
 
 bool same_fold(const Run& a, const Run& b) {

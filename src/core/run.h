@@ -67,7 +67,7 @@ struct Approval {
   ApprovalTerms terms;
   // What is approved: an action, for the policy in force then; null for a gate of the workflow.
   std::shared_ptr<const Proposal> proposal;
-  Grounds grounds;
+  PolicyReason policy_reason;
   Instant requested_at;
   Instant expires_at;
   Instant resolved_at;
@@ -123,7 +123,7 @@ struct Run {
   Instant finished_at;
   Money cost;
   int writes = 0;           // against max_writes_per_run: see writes_of()
-  std::vector<Step> steps;  // one a definition; none when another engine carries the run
+  std::vector<Step> steps;  // one a definition; none when another engine executes the run
   std::vector<Approval> approvals;
   std::vector<Receipt> receipts;  // oldest first
   std::shared_ptr<const Diagnostic> diagnostic;

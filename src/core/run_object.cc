@@ -5,12 +5,6 @@
 
 namespace pawl {
 
-Json value_of(const JsonText& text) {
-  if (text.empty()) return nullptr;
-  auto value = parse_json(text);
-  return value ? std::move(*value) : Json(text);
-}
-
 Json time_of(Instant at) { return at.ms == 0 ? Json(nullptr) : Json(print_time(at)); }
 
 namespace {
@@ -81,9 +75,9 @@ object receipt_object(const Run& run, const Receipt& receipt) {
           {"digest", receipt.proposal->digest.hex()},
           {"idempotent", receipt.proposal->idempotent},
           {"before", value_of(receipt.proposal->before)},
-          {"policy_version", receipt.grounds.policy_version},
-          {"rule", receipt.grounds.rule},
-          {"reason", receipt.grounds.reason},
+          {"policy_version", receipt.policy_reason.policy_version},
+          {"rule", receipt.policy_reason.rule},
+          {"reason", receipt.policy_reason.reason},
           {"approval", id_of(receipt.approval)},
           {"calls", receipt.calls},
           {"intended_at", time_of(receipt.intended_at)},
@@ -123,9 +117,9 @@ object approval_object(const Run& run, const Approval& approval) {
     out["action"] = value_of_action(approval.proposal->action);
     out["digest"] = approval.proposal->digest.hex();
     out["before"] = value_of(approval.proposal->before);
-    out["policy_version"] = approval.grounds.policy_version;
-    out["rule"] = approval.grounds.rule;
-    out["rationale"] = approval.grounds.reason;
+    out["policy_version"] = approval.policy_reason.policy_version;
+    out["rule"] = approval.policy_reason.rule;
+    out["rationale"] = approval.policy_reason.reason;
   }
   return out;
 }

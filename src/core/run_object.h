@@ -8,8 +8,6 @@
 
 namespace pawl {
 
-// What is kept as text, as what it says; null when there is none.
-Json value_of(const JsonText& text);
 Json time_of(Instant at);
 
 // False when a call was made whose price nobody knows, as the output's `usage` says (model.chat): what is told as cost

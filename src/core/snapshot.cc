@@ -167,7 +167,7 @@ class Writer : ByteWriter {
     optional_id(value.reverses);
   }
 
-  void grounds(const Grounds& value) {
+  void policy_reason(const PolicyReason& value) {
     i64(value.policy_version);
     text(value.rule);
     text(value.reason);
@@ -178,7 +178,7 @@ class Writer : ByteWriter {
     u64(receipt.step);
     word(receipt.status);
     proposal(*receipt.proposal);
-    grounds(receipt.grounds);
+    policy_reason(receipt.policy_reason);
     optional_id(receipt.approval);
     u64(receipt.token);
     u64(static_cast<std::uint64_t>(receipt.calls));
@@ -205,7 +205,7 @@ class Writer : ByteWriter {
     u64(approval.proposal != nullptr);
     if (approval.proposal) {
       proposal(*approval.proposal);
-      grounds(approval.grounds);
+      policy_reason(approval.policy_reason);
     }
     i64(approval.requested_at.ms);
     i64(approval.expires_at.ms);
@@ -443,8 +443,8 @@ class Reader : public ByteReader {
     return std::make_shared<const Proposal>(std::move(out));
   }
 
-  Grounds grounds() {
-    Grounds out;
+  PolicyReason policy_reason() {
+    PolicyReason out;
     out.policy_version = i32();
     out.rule = text();
     out.reason = text();
@@ -458,7 +458,7 @@ class Reader : public ByteReader {
     receipt.proposal = proposal();
     if (step >= run.steps.size()) return fail();
     receipt.step = static_cast<StepIndex>(step);
-    receipt.grounds = grounds();
+    receipt.policy_reason = policy_reason();
     receipt.approval = optional_id<ApprovalId>();
     receipt.token = u64();
     receipt.calls = count(u64());
@@ -486,7 +486,7 @@ class Reader : public ByteReader {
     approval.terms.prompt = text();
     if (flag()) {
       approval.proposal = proposal();
-      approval.grounds = grounds();
+      approval.policy_reason = policy_reason();
     }
     approval.requested_at = moment();
     approval.expires_at = moment();
@@ -526,7 +526,7 @@ std::optional<Run> read_snapshot(std::string_view bytes, const Workflow& workflo
   return run;
 }
 
-std::optional<RunStanding> read_standing(std::string_view bytes) {
+std::optional<RunSummary> read_summary(std::string_view bytes) {
   static const Workflow unknown;
   if (bytes.empty() || bytes[0] != format) return std::nullopt;
   Run run;
@@ -534,7 +534,7 @@ std::optional<RunStanding> read_standing(std::string_view bytes) {
   Reader in(bytes.substr(1), false);
   in.run(run);
   if (in.failed() || !in.at_end()) return std::nullopt;
-  return RunStanding{run.provider, std::string(provider_state(run)), retries_of(run)};
+  return RunSummary{run.provider, std::string(provider_state(run)), retries_of(run)};
 }
 
 }  // namespace pawl

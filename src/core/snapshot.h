@@ -18,11 +18,11 @@ std::string write_snapshot(const Run& run);
 std::optional<Run> read_snapshot(std::string_view bytes, const Workflow& workflow);
 
 // What lists show of a run beside its row, without knowing its workflow. Nothing when the bytes are no run's.
-struct RunStanding {
+struct RunSummary {
   Provider provider = Provider::native;
   std::string provider_state;
   int retries = 0;
 };
-std::optional<RunStanding> read_standing(std::string_view bytes);
+std::optional<RunSummary> read_summary(std::string_view bytes);
 
 }  // namespace pawl

@@ -66,11 +66,6 @@ TaskSpec read_spec(const object& in) {
   return out;
 }
 
-Json value_of(const JsonText& text) {
-  auto value = parse_json(text);
-  return value ? std::move(*value) : Json(nullptr);
-}
-
 }  // namespace
 
 JsonText print_task_spec(const TaskSpec& spec) {

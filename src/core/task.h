@@ -1,4 +1,4 @@
-// A task: what a person asks for. Runs carry it out; people answer its questions and review what came of it.
+// A task: what a person asks for. Runs carry it out; people answer its questions and review the result.
 //
 // A task has a stream of its own. To the store, and in the engine's memory, that stream is one of a run of the workflow
 // pawl.task that has no steps: it begins with the same event, whose input is what was asked for, and is folded,

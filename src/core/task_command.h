@@ -78,8 +78,8 @@ struct TaskDraws {
 Decision decide(const Run& run, const TaskCommand& command, Instant now, const TaskDraws& draws);
 
 // What the engine has to do for a task as it is, given the world around it.
-enum class TaskErrand { none, make_run, deliver_answer, cancel_run };
-TaskErrand errand_of(const Run& run, const FollowTask& around);
+enum class NextTaskAction { none, make_run, deliver_answer, cancel_run };
+NextTaskAction next_action_of(const Run& run, const FollowTask& around);
 
 // Whether the very question that blocks the task is still open in its run.
 bool still_asks(const Task& task, const Run& run);

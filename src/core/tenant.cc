@@ -246,7 +246,7 @@ TenantPayload read_payload(const Object& in) {
 
 using Checked = std::expected<void, std::string>;
 
-struct Fold {
+struct TenantFold {
   Tenant& tenant;
   const TenantEvent& whole;
 
@@ -438,7 +438,7 @@ std::expected<TenantEvent, std::string> parse_tenant_event(std::string_view line
 Checked evolve_checked(Tenant& tenant, const TenantEvent& event) {
   if (tenant.seq == 0 && !std::holds_alternative<TenantCreated>(event.payload))
     return std::unexpected("the first event must create the tenant");
-  auto folded = std::visit(Fold{tenant, event}, event.payload);
+  auto folded = std::visit(TenantFold{tenant, event}, event.payload);
   if (folded) tenant.seq += 1;
   return folded;
 }

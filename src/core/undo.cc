@@ -21,7 +21,7 @@ std::optional<std::string> obstacle(const Receipt& receipt) {
     case ReceiptStatus::succeeded:
       return receipt.undo ? std::nullopt : std::optional<std::string>("nothing is known that would undo it");
     case ReceiptStatus::in_doubt:
-      return "nobody knows whether it happened: settle that first";
+      return "nobody knows whether it happened: resolve that first";
     case ReceiptStatus::intended:
       return "it is under way";
     case ReceiptStatus::failed:

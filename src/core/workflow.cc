@@ -130,7 +130,7 @@ class WorkflowReader {
     };
     read("max_concurrency", 1, out_.caps.max_concurrency);
     read("max_runs_per_min", 1, out_.caps.max_runs_per_min);
-    // None at all is a sound wish: a workflow that only reads.
+    // None at all is valid: a workflow that only reads.
     read("max_writes_per_run", 0, out_.caps.max_writes_per_run);
   }
 

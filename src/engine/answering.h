@@ -14,9 +14,7 @@ inline std::unexpected<Refusal> no_such(std::string_view what) {
   return std::unexpected(Refusal{RefusalCode::not_found, "there is no such " + std::string(what)});
 }
 
-inline std::unexpected<Refusal> lease_over() {
-  return std::unexpected(Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"});
-}
+inline std::unexpected<Refusal> lease_over() { return std::unexpected(lease_lost_refusal()); }
 
 template <class T>
 void Engine::answer_with(Reply<T>& reply, std::expected<T, Refusal> answer) {

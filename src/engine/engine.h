@@ -41,7 +41,7 @@
 #include "core/tenant.h"
 #include "engine/clock.h"
 #include "engine/lease.h"
-#include "engine/policy_shelf.h"
+#include "engine/policy_cache.h"
 #include "engine/scheduler.h"
 #include "engine/workflows.h"
 #include "govern/policies.h"
@@ -87,7 +87,7 @@ struct NewRun {
   std::shared_ptr<const Idempotency> idempotency;
   std::optional<Money> budget;
   std::optional<Duration> timeout;
-  bool is_house = false;         // pawl's own doing: of a workflow that nobody else may start (core/notices.h)
+  bool is_internal = false;      // pawl's own doing: of a workflow that nobody else may start (core/notices.h)
   std::optional<RunId> id = {};  // chosen beforehand: nobody else has it
   std::optional<RunId> retry_of = {};
 };
@@ -102,7 +102,7 @@ struct NewTask {
 };
 
 // Where a task stands once it has followed the world around it.
-struct TaskStanding {
+struct TaskView {
   bool exists = false;  // and is not deleted
   // Something around it is being written at this moment, or it has to be looked at once more: ask again.
   bool is_unsettled = false;
@@ -115,10 +115,10 @@ struct TaskStanding {
 // What the gate says to a worker that proposes an action.
 struct GateAnswer {
   Effect effect = Effect::deny;
-  bool is_done = false;  // allowed once before, and done: `response` says what came of it
+  bool is_done = false;  // allowed once before, and done: `response` is the outcome
   ReceiptId receipt;     // allow
   ApprovalId approval;   // needs_approval
-  Grounds grounds;
+  PolicyReason policy_reason;
   JsonText response;
   // Of a call that is in doubt and to be made again: what stood there before the first. What stands there now may be
   // its doing.
@@ -195,7 +195,7 @@ struct Turn {
   std::vector<Revoke> revokes;
   // For the other servers.
   News news;
-  std::vector<std::pair<std::uint32_t, StreamKey>> bereft;  // servers whose own workers lost a lease
+  std::vector<std::pair<std::uint32_t, StreamKey>> servers_to_notify;  // servers whose own workers lost a lease
 
   bool empty() const { return !needs_commit && answers.empty() && grants.empty() && revokes.empty(); }
   // Says and grants everything, but for what was decided on one of these.
@@ -254,7 +254,7 @@ class Engine {
   void disable_webhook(TenantId tenant, WebhookDisabled webhook, Actor by, Reply<TenantId> reply);
   void set_slack(TenantId tenant, SlackSet slack, Actor by, Reply<TenantId> reply);
   void remove_slack(TenantId tenant, Actor by, Reply<TenantId> reply);
-  // The same content gives the same version. Names that begin with house_prefix are for the engine itself.
+  // The same content gives the same version. Names that begin with reserved_prefix are for the engine itself.
   void publish(TenantId tenant, std::string source, std::string file, Actor by, Reply<WorkflowRef> reply);
   // Refused unless the definition bears this name.
   void publish_as(TenantId tenant, const WorkflowName& name, std::string source, Actor by, Reply<WorkflowRef> reply);
@@ -308,7 +308,7 @@ class Engine {
   void inspect_task(TenantId tenant, TaskId task, Reply<std::shared_ptr<const Run>> reply);
   // Brings the task to where its run, its subtasks and those it depends on have it, and does what it needs for that:
   // makes its run, passes an answer on, ends a run that nobody wants any more. Done twice, it is as if done once.
-  void follow_task(TenantId tenant, TaskId task, Reply<TaskStanding> reply);
+  void follow_task(TenantId tenant, TaskId task, Reply<TaskView> reply);
 
   // The gate: every effect outside passes here first. engine_gate.cc has that part.
   struct ActionRequest {
@@ -403,7 +403,7 @@ class Engine {
   void flush(TenantId tenant, std::optional<RunId> run, Reply<RunAnswer> reply);
 
   // Thread-safe, unlike the rest.
-  const PolicyShelf& policy_shelf() const { return policy_shelf_; }
+  const PolicyCache& policy_cache() const { return policy_cache_; }
 
   // The same, and never changes.
   const ToolCatalog& tools() const { return tools_; }
@@ -475,7 +475,7 @@ class Engine {
   using Repeat = std::optional<std::expected<RunAnswer, Refusal>>;
   Repeat answer_repeat(const NewRun& request, const Workflow& workflow);
   Repeat answer_repeat(TenantId tenant, const Idempotency& wanted);
-  // Why a run of this workflow cannot be carried by that provider.
+  // Why a run of this workflow cannot be executed by that provider.
   std::optional<Refusal> provider_problem(const Workflow& workflow, Provider wanted) const;
   std::optional<RunId> find_request(TenantId tenant, const std::string& key);
   void publish_compiled(TenantId tenant, Workflow workflow, const Actor& by, Reply<WorkflowRef>& reply);
@@ -638,7 +638,7 @@ class Engine {
   Scheduler scheduler_;
   Workflows workflows_;
   std::unordered_map<TenantId, TenantEntry> tenants_;
-  PolicyShelf policy_shelf_;
+  PolicyCache policy_cache_;
   boost::unordered_flat_map<RunId, std::unique_ptr<Resident>, std::hash<RunId>> residents_;
   // Rows of runs that are not in memory, so nobody changes them, in the order a queue will want them.
   struct {

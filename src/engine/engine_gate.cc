@@ -125,10 +125,10 @@ void Engine::record_reversal(const Run& run, StepIndex step, ReceiptId effect) {
 }
 
 GateAnswer Engine::gate_answer(const Run& run, const ProposeAction& command, const Decision& decision) const {
-  GateAnswer out{.grounds = grounds_of(command.verdict)};
+  GateAnswer out{.policy_reason = policy_reason_of(command.verdict)};
   for (const RunEvent& event : decision.events) {
     if (const auto* denied = std::get_if<ActionDenied>(&event.payload)) {
-      out.grounds = denied->grounds;
+      out.policy_reason = denied->policy_reason;
       return out;
     }
     if (const auto* requested = std::get_if<ApprovalRequested>(&event.payload)) {
@@ -142,7 +142,7 @@ GateAnswer Engine::gate_answer(const Run& run, const ProposeAction& command, con
   if (!receipt) return out;
   out.effect = Effect::allow;
   out.receipt = receipt->id;
-  out.grounds = receipt->grounds;
+  out.policy_reason = receipt->policy_reason;
   out.is_done = receipt->status == ReceiptStatus::succeeded;
   if (out.is_done) out.response = receipt->response;
   if (receipt->status == ReceiptStatus::in_doubt) out.before = receipt->proposal->before;
@@ -153,9 +153,7 @@ void Engine::record_outcome(TenantId tenant, RunId run, const StepId& step, std:
                             Reply<RunAnswer> reply) {
   Resident* resident = find_leased(tenant, run);
   auto index = resident ? resident->run.workflow->find(step) : std::nullopt;
-  if (!index)
-    return answer_with<RunAnswer>(
-        reply, std::unexpected(Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"}));
+  if (!index) return answer_with<RunAnswer>(reply, std::unexpected(lease_lost_refusal()));
   auto refusal = decide_and_apply(*resident, outcome_command(*index, token, outcome), nullptr);
   bool has_happened = !refusal && outcome.succeeded;
   answer_on<RunAnswer>(basis_of(*resident), reply, answer_or(std::move(refusal), *resident), [&] {
@@ -170,9 +168,7 @@ void Engine::ask(TenantId tenant, RunId run, const StepId& step, std::uint64_t t
                  Reply<RunAnswer> reply, bool by_program) {
   Resident* resident = find_leased(tenant, run);
   auto index = resident ? resident->run.workflow->find(step) : std::nullopt;
-  if (!index)
-    return answer_with<RunAnswer>(
-        reply, std::unexpected(Refusal{RefusalCode::lease_lost, "this lease is over; drop the work"}));
+  if (!index) return answer_with<RunAnswer>(reply, std::unexpected(lease_lost_refusal()));
   // The worker that asks is told by its answer that the lease is over.
   StepReport own{tenant, run, step, token, Released{}};
   auto refusal = decide_and_apply(*resident, AskQuestion{*index, token, question}, by_program ? nullptr : &own);

@@ -160,7 +160,7 @@ void Engine::recover() {
       scheduler_.set_workspace_weight(tenant.id, workspace, weight);
     Hash head = store_.history(StreamKey::of(tenant.id)).head;
     TenantId id = tenant.id;
-    policy_shelf_.put(tenant);
+    policy_cache_.put(tenant);
     tenants_[id] = {std::move(tenant), head};
   }
   store_.for_each_workflow([&](const WorkflowRow& row) {
@@ -171,10 +171,10 @@ void Engine::recover() {
   });
   position_ = store_.last_position();
   recover_frames();
-  auto bereft = recover_leases();
+  auto without_worker = recover_leases();
   recover_queues();
   // Before any worker registers: one with a dead one's name would be taken for it.
-  for (Resident* resident : bereft) pass_time(*resident);
+  for (Resident* resident : without_worker) pass_time(*resident);
   fold_all();
   sweep_timers();
 }
@@ -220,7 +220,7 @@ const Workflow& Engine::workflow_of(TenantId tenant, std::string_view lines) con
 std::vector<Engine::Resident*> Engine::recover_leases() {
   for (const DueRun& leased : store_.leased_runs()) find(leased.tenant, leased.run);
   Instant now = clock_.now();
-  std::vector<Resident*> bereft;
+  std::vector<Resident*> without_worker;
   for (auto& [id, resident] : residents_) {
     Run& run = resident->run;
     bool any_dead = false;
@@ -236,9 +236,9 @@ std::vector<Engine::Resident*> Engine::recover_leases() {
           dead ? std::min(step.lease_expires_at, now) : std::max(step.lease_expires_at, now + run.definition(i).lease);
       any_dead = any_dead || dead;
     }
-    if (any_dead) bereft.push_back(resident.get());
+    if (any_dead) without_worker.push_back(resident.get());
   }
-  return bereft;
+  return without_worker;
 }
 
 void Engine::recover_queues() {

@@ -19,7 +19,7 @@ std::optional<RunId> Engine::create_run(NewRun request, Reply<RunAnswer> reply) 
     learn_workflows(request.tenant);
     workflow = find_workflow();
   }
-  if (!workflow || (is_house_name(workflow->name.text) && !request.is_house))
+  if (!workflow || (is_reserved_name(workflow->name.text) && !request.is_internal))
     return answer_with<RunAnswer>(reply, no_such("workflow")), std::nullopt;
   if (auto problem = provider_problem(*workflow, request.provider.value_or(workflow->provider)))
     return answer_with<RunAnswer>(reply, std::unexpected(std::move(*problem))), std::nullopt;
@@ -52,13 +52,13 @@ std::optional<RunId> Engine::create_run(NewRun request, Reply<RunAnswer> reply) 
 std::optional<Refusal> Engine::provider_problem(const Workflow& workflow, Provider wanted) const {
   const std::string name(to_string(wanted)), own(to_string(workflow.provider));
   if (is_foreign(workflow.provider) && wanted != workflow.provider)
-    return Refusal{RefusalCode::invalid, "workflow " + workflow.name.text + " is carried by " + own +
+    return Refusal{RefusalCode::invalid, "workflow " + workflow.name.text + " is executed by " + own +
                                              ", and by nobody else; leave `provider` out"};
   if (is_foreign(wanted) && wanted != workflow.provider)
     return Refusal{RefusalCode::invalid, "workflow " + workflow.name.text + " has steps of its own; for " + name +
-                                             " to carry it, publish it with `provider: " + name + "` and a `target`"};
+                                             " to execute it, publish it with `provider: " + name + "` and a `target`"};
   if (is_foreign(wanted) && !limits_.foreign.contains(wanted))
-    return Refusal{RefusalCode::provider_unset, "workflow " + workflow.name.text + " is carried by " + name +
+    return Refusal{RefusalCode::provider_unset, "workflow " + workflow.name.text + " is executed by " + name +
                                                     ", which this server was not told how to reach: start it with --" +
                                                     name + " (docs/providers.md)"};
   return std::nullopt;

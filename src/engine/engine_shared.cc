@@ -357,7 +357,7 @@ void Engine::tell_owner(const Run& run, const WorkerName& worker) {
   std::uint32_t server = 0;
   std::string_view rest = std::string_view(worker.text).substr(local_worker_prefix.size());
   auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), server);
-  if (error == std::errc()) turn_.bereft.emplace_back(server, StreamKey::of(run.tenant, run.id));
+  if (error == std::errc()) turn_.servers_to_notify.emplace_back(server, StreamKey::of(run.tenant, run.id));
 }
 
 void Engine::hear(const News& news) {
@@ -424,7 +424,7 @@ bool Engine::learn(TenantId id) {
   if (!is_news) return !has_workflows;
   limit(id, tenant.weight, tenant.caps);
   for (const auto& [workspace, weight] : tenant.workspaces) scheduler_.set_workspace_weight(id, workspace, weight);
-  policy_shelf_.put(tenant);
+  policy_cache_.put(tenant);
   if (tenant_changed_) tenant_changed_(tenant);
   tenants_[id] = {std::move(tenant), head, ++incarnations_, 0};
   return true;

@@ -19,7 +19,7 @@
 namespace pawl {
 namespace {
 
-const Actor house{"engine"};
+const Actor engine_actor{"engine"};
 // A graph that is larger than this is not walked through in the middle of a request.
 constexpr std::size_t tasks_walked_max = 10'000;
 constexpr std::size_t completed_tasks_max = 100'000;
@@ -41,7 +41,7 @@ std::string make_session(Random& random) {
 // ---- Making
 
 bool Engine::can_make_tasks(TenantId tenant, TaskAgent agent) {
-  auto is_there = [&](const HouseWorkflow& each) {
+  auto is_there = [&](const InternalWorkflow& each) {
     const Workflow* latest = workflows_.latest(tenant, each.name);
     return latest && latest->source == each.source;
   };
@@ -51,7 +51,7 @@ bool Engine::can_make_tasks(TenantId tenant, TaskAgent agent) {
 void Engine::prepare_tasks(TenantId tenant, TaskAgent agent, Reply<WorkflowRef> reply) {
   auto wanted = task_workflows(agent);
   for (std::size_t i = 0; i < wanted.size(); ++i)
-    publish_as(tenant, wanted[i].name, wanted[i].source, house,
+    publish_as(tenant, wanted[i].name, wanted[i].source, engine_actor,
                i + 1 < wanted.size() ? Reply<WorkflowRef>() : std::move(reply));
 }
 
@@ -83,7 +83,7 @@ std::optional<Refusal> Engine::task_problem(const NewTask& request) {
       learn_workflows(request.tenant);
       workflow = workflows_.latest(request.tenant, spec.workflow);
     }
-    if (!workflow || is_house_name(spec.workflow.text))
+    if (!workflow || is_reserved_name(spec.workflow.text))
       return invalid("there is no workflow \"" + spec.workflow.text + "\"; publish it first");
   }
   if (!spec.parent) return std::nullopt;
@@ -92,7 +92,7 @@ std::optional<Refusal> Engine::task_problem(const NewTask& request) {
   TaskState state = parent->run.task->state;
   if (state == TaskState::ready || is_terminal(state) || has_failed(state))
     return Refusal{RefusalCode::task_transition, "the parent is " + std::string(to_string(state)) +
-                                                     " and takes no subtasks; possible is a task of its own"};
+                                                     " and takes no subtasks; create a task without a parent"};
   if (waits_for_any(request.tenant, spec.depends_on, *spec.parent))
     return Refusal{RefusalCode::task_cycle, "it would wait for its parent, which waits for it"};
   return std::nullopt;
@@ -113,7 +113,7 @@ std::optional<RunId> Engine::create_task(NewTask request, Reply<RunAnswer> reply
   stream.input = print_task_spec(request.spec);
   stream.by = request.by;
   stream.idempotency = request.idempotency;
-  stream.is_house = true;
+  stream.is_internal = true;
   stream.id = ids_.make<RunId>(clock_.now());  // the same when it has to be decided again: its parent is told of it
   // Whoever asks again is told what became of it, whatever has become of its parent.
   bool is_repeat = false;
@@ -264,56 +264,56 @@ NewRun Engine::carrying_run(const Run& stream) const {
   out.trigger_ref = task_of_stream(stream.id).str() + "/" + std::to_string(execution.number);
   out.budget = task.spec.max_budget;
   out.timeout = task.spec.timeout;
-  out.is_house = true;
+  out.is_internal = true;
   out.id = execution.run;
   if (task.executions.size() > 1) out.retry_of = task.executions[task.executions.size() - 2].run;
   return out;
 }
 
-void Engine::follow_task(TenantId tenant, TaskId id, Reply<TaskStanding> reply) {
+void Engine::follow_task(TenantId tenant, TaskId id, Reply<TaskView> reply) {
   Resident* resident = find_verified(tenant, stream_of(id));
-  if (!resident || !resident->run.task) return answer_with<TaskStanding>(reply, TaskStanding{});
-  TaskStanding standing;
+  if (!resident || !resident->run.task) return answer_with<TaskView>(reply, TaskView{});
+  TaskView view;
   Resident* run = nullptr;
   auto around = look_around_task(*resident, run);
   if (around && !resident->run.task->deleted) decide_and_apply(*resident, *around);
   const Task& task = *resident->run.task;
-  standing.exists = !task.deleted;
-  standing.state = task.state;
-  standing.priority = task.spec.priority;
-  standing.parent = task.spec.parent;
-  TaskErrand errand = around ? errand_of(resident->run, *around) : TaskErrand::none;
-  standing.is_unsettled = !around || (shared_ && errand != TaskErrand::none && is_undurable(*resident));
-  if (standing.is_unsettled) return answer_with<TaskStanding>(reply, standing);
+  view.exists = !task.deleted;
+  view.state = task.state;
+  view.priority = task.spec.priority;
+  view.parent = task.spec.parent;
+  NextTaskAction next_action = around ? next_action_of(resident->run, *around) : NextTaskAction::none;
+  view.is_unsettled = !around || (shared_ && next_action != NextTaskAction::none && is_undurable(*resident));
+  if (view.is_unsettled) return answer_with<TaskView>(reply, view);
   if (task.state == TaskState::queued && !run)
     for (const Relative& each : around->dependencies)
-      if (each.state != TaskState::completed) standing.waits_for.push_back(each.id);
-  switch (errand) {
-    case TaskErrand::none:
+      if (each.state != TaskState::completed) view.waits_for.push_back(each.id);
+  switch (next_action) {
+    case NextTaskAction::none:
       break;
-    case TaskErrand::make_run:
+    case NextTaskAction::make_run:
       // What is to be made is not there before it is durable, and then nobody has to be asked again.
       create_run(carrying_run(resident->run),
-                 [reply = std::move(reply), standing](std::expected<RunAnswer, Refusal> made) mutable {
+                 [reply = std::move(reply), view](std::expected<RunAnswer, Refusal> made) mutable {
                    if (!reply) return;
                    if (made)
-                     reply(standing);
+                     reply(view);
                    else
                      reply(std::unexpected(made.error()));
                  });
       return;
-    case TaskErrand::deliver_answer: {
-      AnswerQuestion answer{*run->run.workflow->find(task.asked_by), task.latest()->message, house};
+    case NextTaskAction::deliver_answer: {
+      AnswerQuestion answer{*run->run.workflow->find(task.asked_by), task.latest()->message, engine_actor};
       decide_and_apply(*run, answer, nullptr);
       break;
     }
-    case TaskErrand::cancel_run:
-      decide_and_apply(*run, CancelRun{house, task.deleted ? "its task was deleted" : "its task was cancelled"},
+    case NextTaskAction::cancel_run:
+      decide_and_apply(*run, CancelRun{engine_actor, task.deleted ? "its task was deleted" : "its task was cancelled"},
                        nullptr);
       break;
   }
-  answer_on<TaskStanding>(basis_of(*resident, run), reply, standing, [&] {
-    return [=](Engine& engine, Reply<TaskStanding> again) { engine.follow_task(tenant, id, std::move(again)); };
+  answer_on<TaskView>(basis_of(*resident, run), reply, view, [&] {
+    return [=](Engine& engine, Reply<TaskView> again) { engine.follow_task(tenant, id, std::move(again)); };
   });
 }
 

@@ -36,7 +36,7 @@ void Engine::append_tenant_event(TenantEntry& entry, TenantPayload payload, cons
   history.lines += '\n';
   history.head = entry.head;
   entry.changed_at = position_ + 1;
-  policy_shelf_.put(entry.tenant);
+  policy_cache_.put(entry.tenant);
   if (!shared_) append_part(turn_.frame.parts, {history.key, history.first_seq, history.lines});
   turn_.frame.tenants.push_back({entry.tenant, std::move(history), follows, entry.incarnation});
   turn_.news.tenants.push_back(entry.tenant.id);
@@ -151,12 +151,14 @@ std::unexpected<Refusal> invalid(std::string problem) {
 }
 
 // What bears pawl's own names is the engine's.
-std::optional<std::string> house_problem(const Workflow& workflow, const Actor& by) {
+std::optional<std::string> reserved_name_problem(const Workflow& workflow, const Actor& by) {
   if (by.text == "engine") return std::nullopt;
-  if (is_house_name(workflow.name.text))
-    return "names that begin with " + std::string(house_prefix) + " are pawl's own: call the workflow something else";
+  if (is_reserved_name(workflow.name.text))
+    return "names that begin with " + std::string(reserved_prefix) +
+           " are pawl's own: call the workflow something else";
   for (const StepDefinition& step : workflow.steps)
-    if (is_house_name(step.tool.text)) return "the tool " + step.tool.text + " is pawl's own: no workflow may use it";
+    if (is_reserved_name(step.tool.text))
+      return "the tool " + step.tool.text + " is pawl's own: no workflow may use it";
   return std::nullopt;
 }
 
@@ -232,7 +234,8 @@ void Engine::publish_as(TenantId tenant, const WorkflowName& name, std::string s
 void Engine::publish_compiled(TenantId tenant, Workflow workflow, const Actor& by, Reply<WorkflowRef>& reply) {
   TenantEntry* entry = find_entry(tenant);
   if (!entry) return answer_with<WorkflowRef>(reply, no_such("tenant"));
-  if (auto problem = house_problem(workflow, by)) return answer_with<WorkflowRef>(reply, invalid(std::move(*problem)));
+  if (auto problem = reserved_name_problem(workflow, by))
+    return answer_with<WorkflowRef>(reply, invalid(std::move(*problem)));
   if (shared_) learn(tenant);
   if (auto found = entry->tenant.workflows.find(workflow.name); found != entry->tenant.workflows.end()) {
     if (found->second.digest == workflow.digest)

@@ -12,7 +12,7 @@ constexpr int attempts_max = 5;
 }  // namespace
 
 Verdict Gatekeeper::judge(const Request& request) {
-  auto tenant = runtime_.policy_shelf().find(request.action.tenant);
+  auto tenant = runtime_.policy_cache().find(request.action.tenant);
   if (!tenant) return {.effect = Effect::deny, .reason = "there is no such tenant"};
   std::unique_ptr<Policies> policies;
   {

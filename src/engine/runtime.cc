@@ -258,7 +258,7 @@ void Runtime::settle(std::vector<Turn>& turns) {
     news.ready |= turn.news.ready;
     news.events |= turn.news.events;
     std::ranges::copy(turn.news.tenants, std::back_inserter(news.tenants));
-    for (auto& [server, run] : turn.bereft) shared_->tell({.runs = {run}}, server);
+    for (auto& [server, run] : turn.servers_to_notify) shared_->tell({.runs = {run}}, server);
   }
   if (!news.empty()) shared_->tell(news, {});
   if (news.ready) post_urgent([](Engine& engine) { engine.ready_is_durable(); });

@@ -61,7 +61,7 @@ class Runtime : public LeaseBroker {
   // from a reply function.
   void wind_down();
 
-  const PolicyShelf& policy_shelf() const { return engine_.policy_shelf(); }
+  const PolicyCache& policy_cache() const { return engine_.policy_cache(); }
 
   // Runs on the engine thread, in order. After stop(), and after a failure, a task is dropped unrun, its reply
   // uncalled. What it concerns is only a hint, with several servers: runs that many tasks ask for are then fetched in

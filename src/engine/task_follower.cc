@@ -126,41 +126,40 @@ void TaskFollower::forget_waiting(const Key& task) {
   waiting_.erase(found);
 }
 
-void TaskFollower::note_waiting(const Key& task, const TaskStanding& standing) {
+void TaskFollower::note_waiting(const Key& task, const TaskView& view) {
   forget_waiting(task);
-  if (standing.waits_for.empty()) return;
-  waiting_[task] = {{standing.waits_for.begin(), standing.waits_for.end()}, standing.priority};
-  for (TaskId each : standing.waits_for) awaited_by_[{task.first, each}].insert(task.second);
+  if (view.waits_for.empty()) return;
+  waiting_[task] = {{view.waits_for.begin(), view.waits_for.end()}, view.priority};
+  for (TaskId each : view.waits_for) awaited_by_[{task.first, each}].insert(task.second);
 }
 
-std::vector<std::pair<TaskFollower::Key, TaskStanding>> TaskFollower::follow(std::vector<Key> tasks) {
-  std::vector<std::pair<Key, TaskStanding>> out;
+std::vector<std::pair<TaskFollower::Key, TaskView>> TaskFollower::follow(std::vector<Key> tasks) {
+  std::vector<std::pair<Key, TaskView>> out;
   while (!tasks.empty()) {
     std::vector<Key> some(tasks.begin(),
                           tasks.begin() + static_cast<std::ptrdiff_t>(std::min(tasks.size(), followed_at_once_max)));
     std::vector<Key> left(tasks.begin() + static_cast<std::ptrdiff_t>(some.size()), tasks.end());
     Countdown countdown;
-    auto standings = std::make_shared<std::vector<TaskStanding>>(some.size());
+    auto views = std::make_shared<std::vector<TaskView>>(some.size());
     for (std::size_t i = 0; i < some.size(); ++i)
       runtime_.post(
-          [key = some[i], i, standings, token = countdown.token()](Engine& engine) mutable {
-            engine.follow_task(
-                key.first, key.second,
-                [i, standings, token = std::move(token)](std::expected<TaskStanding, Refusal> found) mutable {
-                  token.end(found ? "" : found.error().message, [&] {
-                    if (found) (*standings)[i] = *found;
-                  });
-                });
+          [key = some[i], i, views, token = countdown.token()](Engine& engine) mutable {
+            engine.follow_task(key.first, key.second,
+                               [i, views, token = std::move(token)](std::expected<TaskView, Refusal> found) mutable {
+                                 token.end(found ? "" : found.error().message, [&] {
+                                   if (found) (*views)[i] = *found;
+                                 });
+                               });
           },
           StreamKey::of(some[i].first, stream_of(some[i].second)));
     countdown.wait();
     for (std::size_t i = 0; i < some.size(); ++i) {
-      if ((*standings)[i].is_unsettled) {  // by the time of the answer, what was in the way is durable
+      if ((*views)[i].is_unsettled) {  // by the time of the answer, what was in the way is durable
         left.push_back(some[i]);
         continue;
       }
-      note_waiting(some[i], (*standings)[i]);
-      out.emplace_back(some[i], std::move((*standings)[i]));
+      note_waiting(some[i], (*views)[i]);
+      out.emplace_back(some[i], std::move((*views)[i]));
     }
     tasks = std::move(left);
   }
@@ -196,15 +195,15 @@ void TaskFollower::follow_all() {
   }
   add_subtasks();
   std::set<Key> relatives;
-  for (const auto& [key, standing] : follow({touched_.begin(), touched_.end()})) {
-    if (standing.parent) relatives.insert({key.first, *standing.parent});
-    bool is_gone = !standing.exists || is_terminal(standing.state) || has_failed(standing.state);
+  for (const auto& [key, view] : follow({touched_.begin(), touched_.end()})) {
+    if (view.parent) relatives.insert({key.first, *view.parent});
+    bool is_gone = !view.exists || is_terminal(view.state) || has_failed(view.state);
     auto awaited = awaited_by_.find(key);
     if (!is_gone || awaited == awaited_by_.end()) continue;
     // One that waits for several is looked at when the last of them is completed, or one has failed.
     for (TaskId each : awaited->second) {
       auto waits = waiting_.find({key.first, each});
-      bool completed = standing.exists && standing.state == TaskState::completed;
+      bool completed = view.exists && view.state == TaskState::completed;
       if (waits == waiting_.end()) continue;
       if (completed) waits->second.waits_for.erase(key.second);
       if (!completed || waits->second.waits_for.empty()) relatives.insert({key.first, each});

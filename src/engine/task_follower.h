@@ -40,10 +40,10 @@ class TaskFollower final : public Follower {
   // Every task of the tenant that is not over.
   std::vector<Key> find_live(TenantId tenant);
   // Looks at all of them, in this order, until each is settled, and learns what they wait for.
-  std::vector<std::pair<Key, TaskStanding>> follow(std::vector<Key> tasks);
+  std::vector<std::pair<Key, TaskView>> follow(std::vector<Key> tasks);
   void follow_all();
   void add_subtasks();
-  void note_waiting(const Key& task, const TaskStanding& standing);
+  void note_waiting(const Key& task, const TaskView& view);
   void forget_waiting(const Key& task);
 
   Runtime& runtime_;

@@ -3,7 +3,7 @@
 namespace pawl {
 namespace {
 
-// A task's stream is one of a run of this workflow that is carried by others: its step is never anybody's.
+// A task's stream is one of a run of this workflow that others execute: its step is never anybody's.
 constexpr std::string_view task_source =
     "workflow: pawl.task\n"
     "description: What somebody asked for, and what became of it\n"
@@ -15,7 +15,7 @@ std::string given(std::string_view key) {
 }
 
 // One attempt: what an agent has begun is not begun again by itself. A person sees that it failed, and runs it again.
-HouseWorkflow agent_workflow(TaskAgent agent) {
+InternalWorkflow agent_workflow(TaskAgent agent) {
   std::string word(to_string(agent));
   std::string source = "workflow: pawl.agent." + word +
                        "\n"
@@ -39,8 +39,8 @@ HouseWorkflow agent_workflow(TaskAgent agent) {
 
 }  // namespace
 
-std::vector<HouseWorkflow> task_workflows(TaskAgent agent) {
-  std::vector<HouseWorkflow> out{{{std::string(task_workflow_name)}, std::string(task_source)}};
+std::vector<InternalWorkflow> task_workflows(TaskAgent agent) {
+  std::vector<InternalWorkflow> out{{{std::string(task_workflow_name)}, std::string(task_source)}};
   if (agent != TaskAgent::none) out.push_back(agent_workflow(agent));
   return out;
 }

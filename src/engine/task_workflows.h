@@ -9,7 +9,7 @@
 
 namespace pawl {
 
-struct HouseWorkflow {
+struct InternalWorkflow {
   WorkflowName name;
   std::string source;
 };
@@ -18,6 +18,6 @@ struct HouseWorkflow {
 inline constexpr std::string_view agent_step = "agent";
 
 // Whatever a task that this agent carries out, or none, needs.
-std::vector<HouseWorkflow> task_workflows(TaskAgent agent);
+std::vector<InternalWorkflow> task_workflows(TaskAgent agent);
 
 }  // namespace pawl

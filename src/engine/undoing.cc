@@ -26,7 +26,7 @@ void start(UndoingPtr undoing, int version) {
                .by = undoing->request.by,
                .trigger_type = "undo",
                .trigger_ref = undoing->request.run.str()};
-    run.is_house = true;
+    run.is_internal = true;
     engine.create_run(std::move(run), [undoing](std::expected<RunAnswer, Refusal> made) {
       if (!made) return undoing->reply(std::unexpected(made.error()));
       undoing->reply(UndoAnswer{*made, std::move(undoing->plan)});

@@ -10,6 +10,7 @@
 
 #include "core/decide.h"
 #include "core/invariants.h"
+#include "core/json.h"
 #include "crypto/sha256.h"
 #include "engine/workflows.h"
 #include "evidence/archive.h"
@@ -27,11 +28,6 @@ using boost::json::object;
 constexpr std::array<std::string_view, 12> part_names{
     "manifest.json",  "signature.json", "run.json",  "steps.json",      "events.jsonl", "decisions.json",
     "approvals.json", "receipts.json",  "cost.json", "checkpoint.json", "keys.json",    "workflow.yaml"};
-
-std::string text_in(const object& in, std::string_view name) {
-  const Json* value = in.if_contains(name);
-  return value && value->is_string() ? std::string(value->get_string()) : std::string();
-}
 
 std::int64_t number_in(const object& in, std::string_view name) {
   const Json* value = in.if_contains(name);

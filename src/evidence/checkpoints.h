@@ -79,8 +79,6 @@ class CheckpointAudit {
   CheckpointAudit(TenantId tenant, Found found) : tenant_(tenant), found_(std::move(found)) {}
 
   void see(std::uint64_t seq, const TenantEvent& event);
-  // The hash after this event of a stream; whether anybody asks for it is is_covered().
-  bool is_covered(const std::string& stream) const { return covered_.contains(stream); }
   // `hash_at` gives the hash after an event of the stream; nothing when the stream is shorter.
   void see_stream(const std::string& stream, const std::function<std::optional<Hash>(std::uint64_t seq)>& hash_at);
   // After all streams: those that were covered and were not seen are gone.

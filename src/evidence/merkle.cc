@@ -94,8 +94,6 @@ Hash MerkleLog::root() const {
   return root;
 }
 
-bool MerkleLog::is_sound() const { return peaks.size() == static_cast<std::size_t>(std::popcount(size)); }
-
 InclusionProof prove_inclusion(const MerkleLog& before, std::span<const Hash> batch, std::size_t which) {
   invariant(which < batch.size(), "the entry to prove is in the batch");
   HalfKnownLog log(before, batch);

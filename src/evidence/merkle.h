@@ -30,7 +30,6 @@ struct MerkleLog {
 
   void append(const Hash& leaf);
   Hash root() const;
-  bool is_sound() const;
   friend bool operator==(const MerkleLog&, const MerkleLog&) = default;
 };
 

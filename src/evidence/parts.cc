@@ -4,6 +4,7 @@
 #include <boost/json/object.hpp>
 #include <map>
 
+#include "core/json.h"
 #include "core/run_object.h"
 #include "evidence/redaction.h"
 
@@ -21,27 +22,28 @@ class DecisionReader {
 
   void operator()(const ApprovalRequested& event) {
     if (!event.proposal) return;  // a gate of the workflow: no policy was asked
-    add("needs_approval", event.step, event.proposal.get(), event.grounds)["approval"] = event.approval.str();
+    add("needs_approval", event.step, event.proposal.get(), event.policy_reason)["approval"] = event.approval.str();
   }
   void operator()(const ReceiptIntended& event) {
-    object& made = add("allow", event.step, event.proposal.get(), event.grounds);
+    object& made = add("allow", event.step, event.proposal.get(), event.policy_reason);
     made["receipt"] = event.receipt.str();
     if (event.approval) made["approval"] = event.approval->str();
   }
   void operator()(const ReceiptRepeated& event) {
-    object& made = add("allow", {}, nullptr, event.grounds);
+    object& made = add("allow", {}, nullptr, event.policy_reason);
     made["receipt"] = event.receipt.str();
     if (event.approval) made["approval"] = event.approval->str();
   }
-  void operator()(const ActionDenied& event) { add("deny", event.step, event.proposal.get(), event.grounds); }
+  void operator()(const ActionDenied& event) { add("deny", event.step, event.proposal.get(), event.policy_reason); }
   template <class Other>
   void operator()(const Other&) {}
 
  private:
-  object& add(std::string_view decision, const StepId& step, const Proposal* proposal, const Grounds& grounds) {
-    object made{{"seq", event_.seq},    {"at", print_time(event_.event.at)},
-                {"decision", decision}, {"policy_version", grounds.policy_version},
-                {"rule", grounds.rule}, {"reason", grounds.reason}};
+  object& add(std::string_view decision, const StepId& step, const Proposal* proposal,
+              const PolicyReason& policy_reason) {
+    object made{{"seq", event_.seq},          {"at", print_time(event_.event.at)},
+                {"decision", decision},       {"policy_version", policy_reason.policy_version},
+                {"rule", policy_reason.rule}, {"reason", policy_reason.reason}};
     if (!step.empty()) made["step"] = step.text;
     if (proposal) {
       made["digest"] = proposal->digest.hex();
@@ -50,7 +52,7 @@ class DecisionReader {
       made["target"] = proposal->action.target;
       made["risk"] = to_string(proposal->action.risk);
     }
-    out_.push_back({event_.seq, grounds.policy_version, std::move(made)});
+    out_.push_back({event_.seq, policy_reason.policy_version, std::move(made)});
     return out_.back().object.get_object();
   }
 
@@ -64,11 +66,6 @@ struct Account {
   std::int64_t unknown = 0;  // calls whose cost nobody knows
   std::map<std::string, std::int64_t> tokens;
 };
-
-std::string text_in(const object& in, std::string_view name) {
-  const Json* value = in.if_contains(name);
-  return value && value->is_string() ? std::string(value->get_string()) : std::string();
-}
 
 object print_account(const Account& account) {
   object out{{"cost_usd", print_money(account.cost)}, {"calls", account.calls}};

@@ -49,7 +49,7 @@ struct ComparisonBudget {
   bool exceeded = false;
 };
 
-// Puts this room's like, glob and instr in the place of SQLite's. `budget` outlives the connection.
+// Puts this module's like, glob and instr in the place of SQLite's. `budget` outlives the connection.
 void use_bounded_functions(sqlite3* connection, ComparisonBudget& budget);
 
 }  // namespace pawl

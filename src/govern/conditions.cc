@@ -13,15 +13,6 @@
 namespace pawl {
 namespace {
 
-struct Finalize {
-  void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
-};
-using Statement = std::unique_ptr<sqlite3_stmt, Finalize>;
-
-struct Close {
-  void operator()(sqlite3* connection) const { sqlite3_close(connection); }
-};
-
 constexpr std::array<std::string_view, 9> columns{"connector", "operation", "target", "risk",      "tenant",
                                                   "workspace", "workflow",  "fields", "risk_level"};
 // The row is a query of its own that is run first, so that each column is a register to all conditions: without OFFSET
@@ -79,6 +70,15 @@ enum class Value { no, yes, null, other };
 }  // namespace
 
 struct Conditions::Machine {
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+  };
+  using Statement = std::unique_ptr<sqlite3_stmt, Finalize>;
+
+  struct Close {
+    void operator()(sqlite3* connection) const { sqlite3_close(connection); }
+  };
+
   struct Condition {
     std::string text;  // empty: always met
     bool speaks_on_null = false;

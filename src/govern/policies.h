@@ -29,11 +29,6 @@ class PolicySource {
   std::string text_;
 };
 
-// The policy that holds for a tenant, as its author wrote it.
-inline std::string_view policy_source(const Tenant& tenant) {
-  return tenant.policy.version == 0 ? default_policy_source : std::string_view(tenant.policy.source);
-}
-
 // Belongs to one thread, like the policies in it.
 class Policies {
  public:

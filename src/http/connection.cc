@@ -31,10 +31,10 @@ constexpr std::size_t linger_bytes_max = 1 << 20;
 // One connection, from its accept to its end. Lives in its coroutine, on one loop's thread.
 class Connection {
  public:
-  Connection(House& house, Loop& loop, Socket socket)
-      : house_(house),
+  Connection(ServerState& server, Loop& loop, Socket socket)
+      : server_(server),
         loop_(loop),
-        wire_(std::move(socket), house.tls ? &*house.tls : nullptr),
+        wire_(std::move(socket), server.tls ? &*server.tls : nullptr),
         line_(std::make_shared<Line>(loop.bell, *this)),
         place_(loop.connections.insert(loop.connections.end(), this)) {}
   ~Connection() {
@@ -87,7 +87,7 @@ class Connection {
 
   Framing framing() const { return websocket_key_.empty() ? Framing::events : Framing::websocket; }
   bool take_body_bytes();
-  void release_body() { house_.buffered_bytes -= std::exchange(body_bytes_, 0); }
+  void release_body() { server_.buffered_bytes -= std::exchange(body_bytes_, 0); }
   Task<void> pause() {
     return asio::async_initiate<const asio::use_awaitable_t<Executor>, void()>(
         [this](auto handler) { paused_ = [handler = std::move(handler)]() mutable { std::move(handler)(); }; },
@@ -102,7 +102,7 @@ class Connection {
     deadline_ = SteadyClock::time_point::max();
   }
 
-  House& house_;
+  ServerState& server_;
   Loop& loop_;
   Wire wire_;
   std::shared_ptr<Line> line_;
@@ -111,7 +111,7 @@ class Connection {
   Input input_;
   std::string output_;
   std::optional<RequestParser> parser_;
-  std::size_t body_bytes_ = 0;  // counted in the house's buffered_bytes
+  std::size_t body_bytes_ = 0;  // counted in the server's buffered_bytes
 
   std::move_only_function<void()> paused_;
   SteadyClock::time_point deadline_ = SteadyClock::time_point::max();
@@ -172,7 +172,7 @@ void Connection::sweep(SteadyClock::time_point now) {
 }
 
 Task<void> Connection::serve(bool over_limit) {
-  wire_.prepare(house_.options.write_timeout);
+  wire_.prepare(server_.options.write_timeout);
   peer_ = wire_.peer();
   const bool opened = co_await open_tls();
   if (!opened) co_return;
@@ -184,7 +184,7 @@ Task<void> Connection::serve(bool over_limit) {
 
 // Its deadline is also that of the first request's head.
 Task<bool> Connection::open_tls() {
-  set_deadline(house_.options.header_timeout);
+  set_deadline(server_.options.header_timeout);
   if (!wire_.has_tls()) co_return true;
   const auto [failed] = co_await wire_.handshake();
   co_return !failed && !timed_out_;
@@ -192,7 +192,7 @@ Task<bool> Connection::open_tls() {
 
 // False when the connection is to end.
 Task<bool> Connection::serve_request() {
-  parser_.emplace(house_.options);
+  parser_.emplace(server_.options);
   auto reading = co_await read_head();
   if (reading == Reading::done && !parser_->is_done()) reading = co_await read_body();
   if (reading != Reading::done) co_return false;
@@ -219,14 +219,14 @@ Task<Connection::Reading> Connection::read_head() {
   origin_.clear();
   input_.shrink();
   const bool first = std::exchange(first_request_, false);
-  if (!first) set_deadline(house_.options.idle_timeout);
+  if (!first) set_deadline(server_.options.idle_timeout);
   for (;;) {
     // A line break or two before a request are a habit of old clients, and not yet a request.
     while (!parser_->got_some() && (input_.bytes().starts_with('\r') || input_.bytes().starts_with('\n')))
       input_.consume(1);
     if (!input_.empty()) {
       // The first request's time began with the accept.
-      if (std::exchange(idle_, false) && !first) set_deadline(house_.options.header_timeout);
+      if (std::exchange(idle_, false) && !first) set_deadline(server_.options.header_timeout);
       error_code error;
       input_.consume(parser_->put(asio::buffer(input_.bytes()), error));
       if (!error) break;
@@ -240,18 +240,18 @@ Task<Connection::Reading> Connection::read_head() {
   if (const auto given = parser_->request.header("x-request-id"); is_fit_request_id(given)) request_id_ = given;
   if (request_id_.empty()) request_id_ = loop_.request_ids.next();
   const Protocol protocol{.http_1_0 = parser_->is_http_1_0(), .upgrade = parser_->upgrade()};
-  auto refused = check_head(parser_->request, protocol, {house_.options.origins, house_.options.hosts});
+  auto refused = check_head(parser_->request, protocol, {server_.options.origins, server_.options.hosts});
   if (refused) co_return co_await refuse(std::move(*refused));
   origin_ = parser_->request.header("origin");
   co_return Reading::done;
 }
 
 Task<Connection::Reading> Connection::read_body() {
-  set_deadline(house_.options.body_timeout);
+  set_deadline(server_.options.body_timeout);
   parser_->eager(true);
   if (input_.empty() && !parser_->is_http_1_0() && !parser_->request.header("expect").empty()) {
     if (!co_await write(asio::buffer(std::string_view("HTTP/1.1 100 Continue\r\n\r\n")))) co_return Reading::gone;
-    set_deadline(house_.options.body_timeout);
+    set_deadline(server_.options.body_timeout);
   }
   for (;;) {
     if (!input_.empty()) {
@@ -271,12 +271,14 @@ Task<Connection::Reading> Connection::read_body() {
   }
 }
 
-// False when the client has gone, or the deadline has passed.
+// False when the client has gone, or the deadline has passed. Bytes that came are taken even when the deadline passes
+// before this thread gets to them: a server that is busy does not refuse a request that is already there.
 Task<bool> Connection::read_more() {
-  const auto room = input_.room(std::max(input_bytes_max, house_.options.header_bytes_max));
+  if (timed_out_) co_return false;
+  const auto room = input_.room(std::max(input_bytes_max, server_.options.header_bytes_max));
   const auto [failed, bytes] = co_await wire_.read(asio::buffer(room.data(), room.size()));
   gone_ = failed && !timed_out_;
-  if (failed || timed_out_) co_return false;
+  if (failed) co_return false;
   input_.commit(bytes);
   co_return true;
 }
@@ -285,7 +287,7 @@ Task<bool> Connection::read_more() {
 bool Connection::take_body_bytes() {
   const auto more = parser_->request.body.size() - body_bytes_;
   body_bytes_ += more;
-  return (house_.buffered_bytes += more) <= house_.options.buffered_bytes_max;
+  return (server_.buffered_bytes += more) <= server_.options.buffered_bytes_max;
 }
 
 // None when the server stops and nobody waits any more.
@@ -295,7 +297,7 @@ Task<std::optional<Response>> Connection::ask_handler() {
   parser_->request.gone = client_gone_;
   bool failed = false;
   try {
-    house_.handler.handle(std::move(parser_->request), Answer(line_, number));
+    server_.handler.handle(std::move(parser_->request), Answer(line_, number));
   } catch (...) {
     failed = true;
   }
@@ -317,7 +319,7 @@ Task<std::optional<Response>> Connection::ask_handler() {
 Response Connection::response_for(const Refusal& refusal) {
   Response response;
   try {
-    response = house_.handler.refuse(refusal.status, refusal.code, refusal.detail);
+    response = server_.handler.refuse(refusal.status, refusal.code, refusal.detail);
   } catch (...) {
     response = {.content_type = "text/plain", .body = std::string(refusal.detail)};
   }
@@ -376,7 +378,7 @@ Task<bool> Connection::write(asio::const_buffer first, asio::const_buffer second
       written -= taken;
     }
     if (left[0].size() + left[1].size() == 0) co_return true;
-    set_deadline(house_.options.write_timeout);
+    set_deadline(server_.options.write_timeout);
     const auto [failed, bytes] = co_await wire_.write(left);
     gone_ = failed || timed_out_;
     if (gone_) co_return false;
@@ -427,9 +429,9 @@ Task<bool> Connection::open_channel(Response& response) {
 }
 
 Task<void> Connection::serve_channel(Response response) {
-  const auto outbox = std::make_shared<Outbox>(house_.options.channel_bytes_max, [line = line_] { line->ring(); });
+  const auto outbox = std::make_shared<Outbox>(server_.options.channel_bytes_max, [line = line_] { line->ring(); });
   ++loop_.channels;
-  wire_.limit_unsent(house_.options.channel_unsent_bytes_max);
+  wire_.limit_unsent(server_.options.channel_unsent_bytes_max);
   listening_ = true;
   asio::co_spawn(loop_.context, listen(), asio::detached);
   try {
@@ -456,7 +458,7 @@ Task<void> Connection::serve_channel(Response response) {
 Task<void> Connection::write_channel(Outbox& outbox) {
   std::vector<Outbox::MessagePtr> batch;
   std::string last_id;
-  auto heartbeat = SteadyClock::now() + house_.options.channel_heartbeat;
+  auto heartbeat = SteadyClock::now() + server_.options.channel_heartbeat;
   while (listening_) {
     output_.clear();
     const auto state = outbox.take(batch, channel_batch_bytes);
@@ -483,7 +485,7 @@ Task<void> Connection::write_channel(Outbox& outbox) {
     }
     if (!co_await write(asio::buffer(output_)) || ends) co_return;
     if (output_.capacity() > output_bytes_kept) output_ = {};
-    heartbeat = SteadyClock::now() + house_.options.channel_heartbeat;
+    heartbeat = SteadyClock::now() + server_.options.channel_heartbeat;
   }
 }
 
@@ -524,18 +526,18 @@ Task<void> Connection::listen() {
   line_->ring();
 }
 
-Task<void> serve_connection(House& house, Loop& loop, Socket socket, bool over_limit) {
+Task<void> serve_connection(ServerState& server, Loop& loop, Socket socket, bool over_limit) {
   try {
     if (!loop.stopping) {
-      Connection connection(house, loop, std::move(socket));
+      Connection connection(server, loop, std::move(socket));
       co_await connection.serve(over_limit);
     }
   } catch (...) {
     // Out of memory, or of descriptors: this connection ends, the others go on.
   }
-  std::lock_guard lock(house.ended_mutex);
-  --(over_limit ? house.turning_away : house.open);
-  house.ended.notify_all();
+  std::lock_guard lock(server.ended_mutex);
+  --(over_limit ? server.turning_away : server.open);
+  server.ended.notify_all();
 }
 
 }  // namespace pawl::http

@@ -1,5 +1,6 @@
-// What connection.cc and server.cc share: one thread and its connections, and the house all of them live in. With
-// wire.h and request_parser.h the only headers that include Asio or Beast; only those two files include them.
+// What connection.cc and server.cc share: one thread and its connections, and the state of the server that all of them
+// share. With wire.h and request_parser.h the only headers that include Asio or Beast; only those two files include
+// them.
 #pragma once
 
 #include <atomic>
@@ -38,7 +39,7 @@ using SteadyClock = std::chrono::steady_clock;
 using Timer = asio::basic_waitable_timer<SteadyClock, asio::wait_traits<SteadyClock>, Executor>;
 constexpr asio::as_tuple_t<asio::use_awaitable_t<Executor>> as_result{};
 
-struct House {
+struct ServerState {
   ServerOptions options;
   Handler& handler;
   std::optional<asio::ssl::context> tls;
@@ -86,7 +87,7 @@ struct Loop {
   }
 };
 
-// A connection from its accept to its end; one over the limit is only told so. Counted in `house` before.
-Task<void> serve_connection(House& house, Loop& loop, Socket socket, bool over_limit);
+// A connection from its accept to its end; one over the limit is only told so. Counted in `server` before.
+Task<void> serve_connection(ServerState& server, Loop& loop, Socket socket, bool over_limit);
 
 }  // namespace pawl::http

@@ -61,9 +61,9 @@ std::chrono::milliseconds sweep_period(const ServerOptions& options) {
 
 class Server::Inside {
  public:
-  Inside(ServerOptions options, Handler& handler) : house_{.options = std::move(options), .handler = handler} {
-    if (house_.options.tls) house_.tls.emplace(make_tls(*house_.options.tls));
-    for (int i = 0; i < std::max(1, house_.options.threads); ++i) loops_.push_back(std::make_unique<Loop>());
+  Inside(ServerOptions options, Handler& handler) : server_{.options = std::move(options), .handler = handler} {
+    if (server_.options.tls) server_.tls.emplace(make_tls(*server_.options.tls));
+    for (int i = 0; i < std::max(1, server_.options.threads); ++i) loops_.push_back(std::make_unique<Loop>());
     acceptor_.emplace(loops_[0]->context);
     rest_.emplace(loops_[0]->context);
     listen();
@@ -80,7 +80,7 @@ class Server::Inside {
   Task<void> accept();
   void take_in(Loop& loop, Socket socket);
 
-  House house_;
+  ServerState server_;
   std::vector<std::unique_ptr<Loop>> loops_;
   std::optional<Acceptor> acceptor_;
   std::optional<Timer> rest_;
@@ -93,7 +93,7 @@ class Server::Inside {
 };
 
 void Server::Inside::listen() {
-  const ServerOptions options = house_.options;
+  const ServerOptions options = server_.options;
   try {
     tcp::resolver resolver(loops_[0]->context);
     const tcp::endpoint endpoint =
@@ -106,7 +106,7 @@ void Server::Inside::listen() {
     if (endpoint.address().is_loopback())
       for (const std::string& name :
            {std::string("localhost"), std::string("127.0.0.1"), std::string("[::1]"), options.address})
-        house_.options.hosts.push_back(name);
+        server_.options.hosts.push_back(name);
   } catch (const boost::system::system_error& error) {
     throw std::runtime_error("cannot listen on " + options.address + ":" + std::to_string(options.port) + ": " +
                              error.code().message());
@@ -119,7 +119,7 @@ void Server::Inside::start() {
   running_ = true;
   asio::co_spawn(loops_[0]->context, accept(), asio::detached);
   for (auto& loop : loops_) {
-    asio::co_spawn(loop->context, loop->sweep(sweep_period(house_.options)), asio::detached);
+    asio::co_spawn(loop->context, loop->sweep(sweep_period(server_.options)), asio::detached);
     loop->thread = std::thread([&loop = *loop] { loop.context.run(); });
     pthread_setname_np(loop->thread.native_handle(), "pawl-http");
   }
@@ -138,8 +138,8 @@ void Server::Inside::stop(std::chrono::milliseconds grace) {
   accept_ended_.get_future().wait();
   for (auto& loop : loops_) asio::post(loop->context, [&loop = *loop] { loop.begin_stop(); });
   {
-    std::unique_lock ended(house_.ended_mutex);
-    house_.ended.wait_for(ended, grace, [this] { return house_.is_empty(); });
+    std::unique_lock ended(server_.ended_mutex);
+    server_.ended.wait_for(ended, grace, [this] { return server_.is_empty(); });
   }
   for (auto& loop : loops_) asio::post(loop->context, [&loop = *loop] { loop.abort(); });
   for (auto& loop : loops_) loop->thread.join();
@@ -162,16 +162,16 @@ Task<void> Server::Inside::accept() {
 }
 
 void Server::Inside::take_in(Loop& loop, Socket socket) {
-  ++house_.accepted;
-  const bool over_limit = house_.open >= house_.options.connections_max;
-  if (over_limit) ++house_.refused;
-  if (over_limit && house_.turning_away >= turning_away_max) return;
-  ++(over_limit ? house_.turning_away : house_.open);
-  asio::co_spawn(loop.context, serve_connection(house_, loop, std::move(socket), over_limit), asio::detached);
+  ++server_.accepted;
+  const bool over_limit = server_.open >= server_.options.connections_max;
+  if (over_limit) ++server_.refused;
+  if (over_limit && server_.turning_away >= turning_away_max) return;
+  ++(over_limit ? server_.turning_away : server_.open);
+  asio::co_spawn(loop.context, serve_connection(server_, loop, std::move(socket), over_limit), asio::detached);
 }
 
 Server::Counts Server::Inside::counts() const {
-  Counts counts{.accepted = house_.accepted, .refused = house_.refused, .open = house_.open + house_.turning_away};
+  Counts counts{.accepted = server_.accepted, .refused = server_.refused, .open = server_.open + server_.turning_away};
   for (const auto& loop : loops_) {
     counts.channels += loop->channels;
     counts.requests += loop->requests;

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "engine/follower.h"
-#include "notify/makings.h"
+#include "notify/run_creator.h"
 #include "tools/tool.h"
 
 namespace pawl::notify {
@@ -19,19 +19,19 @@ inline constexpr std::string_view update_trigger = "slack-update";
 
 class SlackFollower final : public Follower {
  public:
-  explicit SlackFollower(const Reach& reach) : reach_(reach), makings_(reach) {}
+  explicit SlackFollower(const NotifyContext& context) : context_(context), run_creator_(context) {}
 
   std::string name() const override { return "slack"; }
   bool wants(const Tenant& tenant) const override { return tenant.slack.has_value(); }
   void see(const JournalEvent& event) override;
-  void settle() override { makings_.settle(); }
+  void settle() override { run_creator_.settle(); }
 
  private:
-  const Reach& reach_;
-  Makings makings_;
+  const NotifyContext& context_;
+  RunCreator run_creator_;
 };
 
-// Posts a card, or brings one up to date. `reach` outlives it, and is complete before it runs.
-std::unique_ptr<Tool> make_slack_tool(const Reach& reach);
+// Posts a card, or brings one up to date. `context` outlives it, and is complete before it runs.
+std::unique_ptr<Tool> make_slack_tool(const NotifyContext& context);
 
 }  // namespace pawl::notify

@@ -123,9 +123,9 @@ std::string title_of(const CardSubject& subject) {
 
 std::string policy_of(const Approval& approval) {
   if (!approval.proposal) return "a gate of the workflow";
-  std::string out = approval.grounds.rule.empty() ? "no rule" : "rule " + escaped(approval.grounds.rule);
-  out += fmt::format(", version {}", approval.grounds.policy_version);
-  if (!approval.grounds.reason.empty()) out += "\n" + escaped(approval.grounds.reason);
+  std::string out = approval.policy_reason.rule.empty() ? "no rule" : "rule " + escaped(approval.policy_reason.rule);
+  out += fmt::format(", version {}", approval.policy_reason.policy_version);
+  if (!approval.policy_reason.reason.empty()) out += "\n" + escaped(approval.policy_reason.reason);
   return out;
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using boost::json::object;
 
-constexpr Duration connect_timeout = std::chrono::seconds(5);
+constexpr Duration slack_connect_timeout = std::chrono::seconds(5);
 constexpr Duration tell_timeout = std::chrono::seconds(5);
 constexpr auto between_messages = std::chrono::milliseconds(1000);
 constexpr std::size_t channels_remembered_max = 1000;
@@ -26,10 +26,10 @@ constexpr std::array passing_errors{std::string_view("ratelimited"),     std::st
 
 }  // namespace
 
-std::expected<object, Failed> call_slack(const Reach& reach, const SlackCall& call, Instant now,
+std::expected<object, Failed> call_slack(const NotifyContext& context, const SlackCall& call, Instant now,
                                          const std::stop_token& stop) {
   const SlackPlace& slack = *call.tenant.slack;
-  auto token = reach.find_secret(call.tenant.name, slack.token);
+  auto token = context.find_secret(call.tenant.name, slack.token);
   if (!token) return std::unexpected(patient_failure("TOOL_INVALID_ARGUMENTS", token.error()));
   HttpRequest request{.method = "POST",
                       .url = slack.api_base + "/" + std::string(call.method),
@@ -38,8 +38,8 @@ std::expected<object, Failed> call_slack(const Reach& reach, const SlackCall& ca
                                   {"User-Agent", "pawl"}},
                       .body = boost::json::serialize(call.body),
                       .timeout = call.timeout,
-                      .connect_timeout = std::min(connect_timeout, call.timeout)};
-  auto answer = exchange(request, reach.rules, stop);
+                      .connect_timeout = std::min(slack_connect_timeout, call.timeout)};
+  auto answer = exchange(request, context.rules, stop);
   if (!answer) return std::unexpected(failure_of(answer.error(), request.url));
   if (answer->status != 200) return std::unexpected(failure_of(*answer, request.url, now));
   auto said = parse_json(answer->body);
@@ -58,7 +58,8 @@ std::expected<object, Failed> call_slack(const Reach& reach, const SlackCall& ca
   return std::unexpected(std::move(out));
 }
 
-void tell_clicker(const Reach& reach, const Tenant& tenant, const std::string& response_url, const std::string& text) {
+void tell_clicker(const NotifyContext& context, const Tenant& tenant, const std::string& response_url,
+                  const std::string& text) {
   auto origin = origin_of(response_url);
   bool is_slacks =
       origin && (origin->str() == "https://hooks.slack.com" || *origin == origin_of(tenant.slack->api_base));
@@ -70,9 +71,9 @@ void tell_clicker(const Reach& reach, const Tenant& tenant, const std::string& r
                           .body = boost::json::serialize(body),
                           .timeout = tell_timeout,
                           .connect_timeout = tell_timeout},
-                         reach.rules, {});
+                         context.rules, {});
   bool told = answer && answer->status == 200;
-  reach.count("slack", told ? Delivery::delivered : Delivery::failed);
+  context.count("slack", told ? Delivery::delivered : Delivery::failed);
 }
 
 bool ChannelPace::wait(const std::string& channel, const std::stop_token& stop) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "notify/reach.h"
+#include "notify/notify_context.h"
 
 namespace pawl::notify {
 
@@ -22,12 +22,13 @@ struct SlackCall {
 };
 
 // What Slack said, when it said ok; otherwise what that means for the next attempt. Blocks.
-std::expected<boost::json::object, Failed> call_slack(const Reach& reach, const SlackCall& call, Instant now,
+std::expected<boost::json::object, Failed> call_slack(const NotifyContext& context, const SlackCall& call, Instant now,
                                                       const std::stop_token& stop);
 
 // Says something to the one who clicked, and to nobody else. Nothing is sent anywhere but to Slack, or to where the
 // tenant reaches it.
-void tell_clicker(const Reach& reach, const Tenant& tenant, const std::string& response_url, const std::string& text);
+void tell_clicker(const NotifyContext& context, const Tenant& tenant, const std::string& response_url,
+                  const std::string& text);
 
 // Slack takes about one message a second in a channel.
 class ChannelPace {

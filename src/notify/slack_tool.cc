@@ -39,7 +39,7 @@ JsonText print(const Card& card) {
 
 class SlackTool final : public Tool {
  public:
-  explicit SlackTool(const Reach& reach) : reach_(reach) {}
+  explicit SlackTool(const NotifyContext& context) : context_(context) {}
 
   const ToolSpec& spec() const override { return spec_; }
 
@@ -51,7 +51,7 @@ class SlackTool final : public Tool {
       outcome = failed->retryable.value_or(false) ? Delivery::retried : Delivery::failed;
     else if (std::get<Completed>(result).output.starts_with("{\"shown\":false"))
       outcome = Delivery::skipped;
-    reach_.count("slack", outcome);
+    context_.count("slack", outcome);
     return result;
   }
 
@@ -59,7 +59,7 @@ class SlackTool final : public Tool {
   RunPointer look(TenantId tenant, std::string_view id) {
     auto run = RunId::parse(id);
     if (!run) return nullptr;
-    auto found = reach_.runtime->ask<RunPointer>(
+    auto found = context_.runtime->ask<RunPointer>(
         [&](Engine& engine, Reply<RunPointer> reply) { engine.inspect(tenant, *run, std::move(reply)); });
     return found ? *found : nullptr;
   }
@@ -68,7 +68,7 @@ class SlackTool final : public Tool {
     auto input = parse_json(lease.input);
     const object* with = input ? input->if_object() : nullptr;
     if (!with) return invalid_arguments("there is no approval to show");
-    auto tenant = reach_.find_tenant(lease.tenant);
+    auto tenant = context_.find_tenant(lease.tenant);
     if (!tenant || !tenant->slack) return skipped("Slack is not set any more");
     RunPointer run = look(lease.tenant, word(*with, "run"));
     const Approval* approval = nullptr;
@@ -92,7 +92,7 @@ class SlackTool final : public Tool {
     if (!pace_.wait(tenant.slack->channel, stop)) return stopped();
     card["channel"] = tenant.slack->channel;
     auto said =
-        call_slack(reach_, {.tenant = tenant, .method = "chat.postMessage", .body = std::move(card)}, now, stop);
+        call_slack(context_, {.tenant = tenant, .method = "chat.postMessage", .body = std::move(card)}, now, stop);
     if (!said) return said.error();
     Card posted{word(*said, "channel"), word(*said, "ts")};
     if (posted.ts.empty()) return failure("TOOL_INTERNAL_ERROR", "Slack did not say what the message is called");
@@ -104,7 +104,7 @@ class SlackTool final : public Tool {
   std::optional<Card> find_posted(const Tenant& tenant, const std::string& approval, Instant now,
                                   const std::stop_token& stop) {
     auto said = call_slack(
-        reach_,
+        context_,
         {.tenant = tenant,
          .method = "conversations.history",
          .body = {{"channel", tenant.slack->channel}, {"include_all_metadata", true}, {"limit", messages_looked_at}}},
@@ -138,12 +138,12 @@ class SlackTool final : public Tool {
     Card place{word(*posted, "channel"), word(*posted, "ts")};
     if (!pace_.wait(place.channel, stop)) return stopped();
     object body{{"channel", place.channel}, {"ts", place.ts}, {"text", card["text"]}, {"blocks", card["blocks"]}};
-    auto said = call_slack(reach_, {.tenant = tenant, .method = "chat.update", .body = std::move(body)}, now, stop);
+    auto said = call_slack(context_, {.tenant = tenant, .method = "chat.update", .body = std::move(body)}, now, stop);
     if (!said) return said.error();
     return Completed{.output = print(place), .cost = {}};
   }
 
-  const Reach& reach_;
+  const NotifyContext& context_;
   ChannelPace pace_;
   const ToolSpec spec_{.name = slack_tool,
                        .keys = {{.name = "run", .required = true, .kind = ToolKey::Kind::text},
@@ -154,6 +154,6 @@ class SlackTool final : public Tool {
 
 }  // namespace
 
-std::unique_ptr<Tool> make_slack_tool(const Reach& reach) { return std::make_unique<SlackTool>(reach); }
+std::unique_ptr<Tool> make_slack_tool(const NotifyContext& context) { return std::make_unique<SlackTool>(context); }
 
 }  // namespace pawl::notify

@@ -15,7 +15,7 @@ namespace {
 using boost::json::object;
 
 constexpr Duration send_timeout = std::chrono::seconds(20);
-constexpr Duration connect_timeout = std::chrono::seconds(10);
+constexpr Duration webhook_connect_timeout = std::chrono::seconds(10);
 
 Completed not_sent(std::string_view why) {
   return {.output = boost::json::serialize(object{{"delivered", false}, {"why", why}}), .cost = {}};
@@ -23,7 +23,7 @@ Completed not_sent(std::string_view why) {
 
 class WebhookTool final : public Tool {
  public:
-  explicit WebhookTool(const Reach& reach) : reach_(reach) {}
+  explicit WebhookTool(const NotifyContext& context) : context_(context) {}
 
   const ToolSpec& spec() const override { return spec_; }
 
@@ -37,7 +37,7 @@ class WebhookTool final : public Tool {
     } else if (std::get<Completed>(result).output.starts_with("{\"delivered\":false")) {
       outcome = Delivery::skipped;
     }
-    reach_.count("webhook", outcome);
+    context_.count("webhook", outcome);
     return result;
   }
 
@@ -52,13 +52,13 @@ class WebhookTool final : public Tool {
       return invalid_arguments("a delivery has a webhook's name and an event");
 
     // As it is now: what was changed since the event is what counts.
-    auto tenant = reach_.find_tenant(lease.tenant);
+    auto tenant = context_.find_tenant(lease.tenant);
     auto webhook =
         tenant ? tenant->webhooks.find(std::string(name->get_string())) : decltype(tenant->webhooks.begin()){};
     if (!tenant || webhook == tenant->webhooks.end()) return not_sent("the webhook was removed");
     if (!webhook->second.is_enabled()) return not_sent("the webhook is disabled: " + webhook->second.disabled);
 
-    auto secret = reach_.find_secret(tenant->name, webhook->second.secret);
+    auto secret = context_.find_secret(tenant->name, webhook->second.secret);
     auto keys = secret ? webhook_keys(*secret) : std::unexpected(secret.error());
     if (!keys) return patient_failure("TOOL_INVALID_ARGUMENTS", keys.error());
 
@@ -74,8 +74,8 @@ class WebhookTool final : public Tool {
                                     {"webhook-signature", webhook_signature(*keys, {message_id, timestamp, body})}},
                         .body = std::move(body),
                         .timeout = send_timeout,
-                        .connect_timeout = connect_timeout};
-    auto answer = exchange(request, reach_.rules, stop);
+                        .connect_timeout = webhook_connect_timeout};
+    auto answer = exchange(request, context_.rules, stop);
     if (!answer) return failure_of(answer.error(), request.url);
     if (answer->status >= 200 && answer->status < 300)
       return Completed{.output = boost::json::serialize(object{{"delivered", true}, {"status", answer->status}}),
@@ -85,10 +85,10 @@ class WebhookTool final : public Tool {
   }
 
   void disable(const Lease& lease, const std::string& webhook, const std::string& why) {
-    auto done = reach_.runtime->ask<TenantId>([&](Engine& engine, Reply<TenantId> reply) {
-      engine.disable_webhook(lease.tenant, {webhook, why}, house_actor, std::move(reply));
+    auto done = context_.runtime->ask<TenantId>([&](Engine& engine, Reply<TenantId> reply) {
+      engine.disable_webhook(lease.tenant, {webhook, why}, engine_actor, std::move(reply));
     });
-    if (done) reach_.report("the webhook " + webhook + " is disabled until it is set again: " + why);
+    if (done) context_.report("the webhook " + webhook + " is disabled until it is set again: " + why);
   }
 
   // The last attempt at a delivery has failed. When nothing else came through either since it was made, days ago,
@@ -100,14 +100,14 @@ class WebhookTool final : public Tool {
     if (!name || !name->is_string()) return;
     const std::string webhook(name->get_string());
     auto run =
-        reach_.runtime->ask<std::shared_ptr<const Run>>([&](Engine& engine, Reply<std::shared_ptr<const Run>> reply) {
+        context_.runtime->ask<std::shared_ptr<const Run>>([&](Engine& engine, Reply<std::shared_ptr<const Run>> reply) {
           engine.inspect(lease.tenant, lease.run, std::move(reply));
         });
-    auto tenant = reach_.find_tenant(lease.tenant);
+    auto tenant = context_.find_tenant(lease.tenant);
     auto known = tenant ? tenant->webhooks.find(webhook) : decltype(tenant->webhooks.begin()){};
     if (!run || !tenant || known == tenant->webhooks.end()) return;
     const Instant since = (*run)->created_at;
-    if (known->second.since > since || was_delivered_since(*reach_.store, lease.tenant, webhook, since)) return;
+    if (known->second.since > since || was_delivered_since(*context_.store, lease.tenant, webhook, since)) return;
     disable(lease, webhook,
             fmt::format("nothing could be delivered for {}; the last failure: {}", print_duration(now - since),
                         failed.message));
@@ -121,7 +121,7 @@ class WebhookTool final : public Tool {
     return out;
   }
 
-  const Reach& reach_;
+  const NotifyContext& context_;
   const ToolSpec spec_{.name = webhook_tool,
                        .keys = {{.name = "webhook", .required = true, .kind = ToolKey::Kind::text},
                                 {.name = "event", .required = true, .kind = ToolKey::Kind::map}},
@@ -131,6 +131,6 @@ class WebhookTool final : public Tool {
 
 }  // namespace
 
-std::unique_ptr<Tool> make_webhook_tool(const Reach& reach) { return std::make_unique<WebhookTool>(reach); }
+std::unique_ptr<Tool> make_webhook_tool(const NotifyContext& context) { return std::make_unique<WebhookTool>(context); }
 
 }  // namespace pawl::notify

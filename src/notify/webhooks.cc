@@ -42,12 +42,12 @@ NewRun delivery_of(TenantId tenant, std::string_view webhook, const object& even
   NewRun run;
   run.tenant = tenant;
   run.workflow = webhook_workflow(webhook);
-  run.workspace = house_workspace;
+  run.workspace = internal_workspace;
   run.input = canonical(object{{"event", event}});
-  run.by = house_actor;
+  run.by = engine_actor;
   run.trigger_type = webhook_trigger;
   run.trigger_ref = std::string(event.at("id").get_string());
-  run.is_house = true;
+  run.is_internal = true;
   return run;
 }
 
@@ -84,7 +84,7 @@ const std::string& WebhookFollower::workflow_of(const JournalEvent& event, const
     remember(event.run(), std::string(workflow->get_string()));
   } else {
     auto run =
-        reach_.runtime->ask<std::shared_ptr<const Run>>([&](Engine& engine, Reply<std::shared_ptr<const Run>> reply) {
+        context_.runtime->ask<std::shared_ptr<const Run>>([&](Engine& engine, Reply<std::shared_ptr<const Run>> reply) {
           engine.inspect(event.stream.tenant, event.run(), std::move(reply));
         });
     if (!run) throw std::runtime_error(event.run().str() + ": " + run.error().message);
@@ -96,7 +96,7 @@ const std::string& WebhookFollower::workflow_of(const JournalEvent& event, const
 void WebhookFollower::see(const JournalEvent& event) {
   if (event.stream.is_tenant()) return;
   auto line = parse_json(event.line);
-  if (!line || !line->is_object()) return reach_.report("an event of " + event.run().str() + " cannot be read");
+  if (!line || !line->is_object()) return context_.report("an event of " + event.run().str() + " cannot be read");
   const object& parsed = line->get_object();
   std::string_view type = parsed.at("type").get_string();
   Instant at{parsed.at("at").to_number<std::int64_t>()};
@@ -107,11 +107,11 @@ void WebhookFollower::see(const JournalEvent& event) {
     if (!wanted && type != "run.created" && type != "task.created") continue;
     const std::string& workflow = workflow_of(event, parsed);
     // A task is somebody's own, though its stream is of a workflow of pawl's.
-    if (is_house_name(workflow) && workflow != task_workflow_name) return;
+    if (is_reserved_name(workflow) && workflow != task_workflow_name) return;
     if (!wanted) continue;
     if (!envelope) envelope = envelope_of(event, parsed, workflow);
-    makings_.publish(event.stream.tenant, webhook_workflow(name), webhook_workflow_source(name));
-    makings_.make(delivery_of(event.stream.tenant, name, *envelope));
+    run_creator_.publish(event.stream.tenant, webhook_workflow(name), webhook_workflow_source(name));
+    run_creator_.make(delivery_of(event.stream.tenant, name, *envelope));
   }
 }
 

@@ -12,7 +12,7 @@
 #include <unordered_map>
 
 #include "engine/follower.h"
-#include "notify/makings.h"
+#include "notify/run_creator.h"
 #include "tools/tool.h"
 
 namespace pawl::notify {
@@ -36,25 +36,25 @@ bool was_delivered_since(Store& store, TenantId tenant, std::string_view webhook
 // Makes deliveries.
 class WebhookFollower final : public Follower {
  public:
-  explicit WebhookFollower(const Reach& reach) : reach_(reach), makings_(reach) {}
+  explicit WebhookFollower(const NotifyContext& context) : context_(context), run_creator_(context) {}
 
   std::string name() const override { return "webhooks"; }
   bool wants(const Tenant& tenant) const override;
   void see(const JournalEvent& event) override;
-  void settle() override { makings_.settle(); }
+  void settle() override { run_creator_.settle(); }
 
  private:
   const std::string& workflow_of(const JournalEvent& event, const boost::json::object& parsed);
   void remember(RunId run, std::string workflow);
 
-  const Reach& reach_;
-  Makings makings_;
+  const NotifyContext& context_;
+  RunCreator run_creator_;
   // Of runs seen lately: an event names its run, and only the first one says of what workflow that is.
   std::unordered_map<RunId, std::string> workflows_;
   std::deque<RunId> oldest_;
 };
 
-// Sends one. `reach` outlives it, and is complete before it runs.
-std::unique_ptr<Tool> make_webhook_tool(const Reach& reach);
+// Sends one. `context` outlives it, and is complete before it runs.
+std::unique_ptr<Tool> make_webhook_tool(const NotifyContext& context);
 
 }  // namespace pawl::notify

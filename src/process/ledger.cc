@@ -12,7 +12,6 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <sstream>
 #include <system_error>
@@ -37,9 +36,12 @@ struct Stat {
   bool is_alive() const { return state != 'Z' && state != 'X'; }
 };
 
+// Empty when there is no such file, or no longer: reading about a process that ends meanwhile is an error of the
+// stream, which an iterator over its buffer would throw.
 std::string read_all(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream out;
+  out << std::ifstream(path, std::ios::binary).rdbuf();
+  return std::move(out).str();
 }
 
 std::optional<Stat> stat_of(pid_t pid) {

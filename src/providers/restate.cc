@@ -11,8 +11,6 @@
 
 namespace pawl::providers {
 
-using namespace restate;
-
 namespace {
 
 using boost::json::object;
@@ -59,11 +57,11 @@ std::map<std::string, Outcome> RestateClient::find_kinds(const std::set<std::str
   std::map<std::string, Outcome> problems;
   auto responses = acting_.exchange(requests);
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    const std::string kind = responses[i].is_ok() ? read_text(responses[i].body, "ty") : std::string();
+    const std::string kind = responses[i].is_ok() ? restate::read_text(responses[i].body, "ty") : std::string();
     if (kind.empty())
       problems[asked[i]] = responses[i].is_ok()
                                ? Outcome{Kind::unreachable, "Restate does not say what " + asked[i] + " is"}
-                               : outcome_of(responses[i]);
+                               : restate::outcome_of(responses[i]);
     else
       kinds_[asked[i]] = kind == "Workflow"        ? Service::workflow
                          : kind == "VirtualObject" ? Service::object
@@ -115,10 +113,10 @@ std::vector<Outcome> RestateClient::start(const std::vector<Carried>& runs) {
   }
   auto responses = acting_.exchange(requests);
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    std::string id = responses[i].is_ok() ? read_text(responses[i].body, "invocationId") : std::string();
-    out[asked[i]] = responses[i].is_ok() && !is_id(id)
+    std::string id = responses[i].is_ok() ? restate::read_text(responses[i].body, "invocationId") : std::string();
+    out[asked[i]] = responses[i].is_ok() && !restate::is_id(id)
                         ? Outcome{Kind::unreachable, "Restate took it and does not say as what"}
-                        : outcome_of(responses[i], id);
+                        : restate::outcome_of(responses[i], id);
     // It may have been deployed anew, as something else.
     if (out[asked[i]].kind == Kind::refused) kinds_.erase(runs[asked[i]].target.service);
   }
@@ -154,8 +152,8 @@ std::vector<std::string> RestateClient::find_ids(const std::vector<Carried>& run
     }
     Response response =
         acting_.exchange(request("POST", options_.ingress + "/restate/lookup", boost::json::serialize(target)));
-    if (response.is_ok()) out.back() = read_text(response.body, "invocationId");
-    if (may_be_asked_again(response)) outcomes[i] = outcome_of(response);
+    if (response.is_ok()) out.back() = restate::read_text(response.body, "invocationId");
+    if (restate::may_be_asked_again(response)) outcomes[i] = restate::outcome_of(response);
   }
   return out;
 }
@@ -166,7 +164,7 @@ std::vector<Outcome> RestateClient::stop(const std::vector<Carried>& runs) {
   std::vector<std::size_t> asked;
   std::vector<Request> requests;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (!is_id(ids[i])) continue;
+    if (!restate::is_id(ids[i])) continue;
     requests.push_back(request("PATCH", fmt::format("{}/invocations/{}/cancel", options_.admin, ids[i])));
     asked.push_back(i);
   }
@@ -174,7 +172,7 @@ std::vector<Outcome> RestateClient::stop(const std::vector<Carried>& runs) {
   for (std::size_t i = 0; i < asked.size(); ++i) {
     // Gone, or over already.
     bool is_over = responses[i].status == 404 || responses[i].status == 409;
-    out[asked[i]] = is_over ? Outcome{} : outcome_of(responses[i]);
+    out[asked[i]] = is_over ? Outcome{} : restate::outcome_of(responses[i]);
     if (!responses[i].is_ok()) continue;
     std::lock_guard lock(mutex_);
     to_kill_.emplace(runs[asked[i]].ended_at + options_.kill_after, ids[asked[i]]);
@@ -218,12 +216,12 @@ std::vector<Outcome> RestateClient::tell(const std::vector<Decided>& decided) {
     asked.push_back(i);
   }
   auto responses = acting_.exchange(requests);
-  for (std::size_t i = 0; i < asked.size(); ++i) out[asked[i]] = outcome_of(responses[i]);
+  for (std::size_t i = 0; i < asked.size(); ++i) out[asked[i]] = restate::outcome_of(responses[i]);
   return out;
 }
 
 void RestateClient::watch(const Carried& run) {
-  if (!is_id(run.id) || !watched_.try_emplace(run.id, Watched{run.run, run.target.service}).second) return;
+  if (!restate::is_id(run.id) || !watched_.try_emplace(run.id, Watched{run.run, run.target.service}).second) return;
   ids_[run.run] = run.id;
   fresh_.insert(run.id);
   ++services_[run.target.service];
@@ -263,19 +261,19 @@ std::string RestateClient::changes_query() const {
       "select {} from sys_invocation where target_service_name in ({}) and (modified_at >= TIMESTAMP {} or "
       "next_retry_at is "
       "not null or last_failure is not null)",
-      columns, services, sql_text(modified_));
+      restate::columns, services, sql_text(modified_));
 }
 
 void RestateClient::take_rows(const Response& response, const std::vector<std::string>& asked_for, Look& look,
                               std::set<std::string>& seen) {
-  auto rows = response.is_ok() ? read_rows(response.body) : std::nullopt;
+  auto rows = response.is_ok() ? restate::read_rows(response.body) : std::nullopt;
   if (!rows) {
     look.problem =
-        "Restate: " + (response.is_ok() ? std::string("the answer to a query is none") : message_of(response));
+        "Restate: " + (response.is_ok() ? std::string("the answer to a query is none") : restate::message_of(response));
     fresh_.insert(asked_for.begin(), asked_for.end());
     return;
   }
-  for (Invocation& row : *rows) {
+  for (restate::Invocation& row : *rows) {
     auto watched = watched_.find(row.id);
     if (row.modified_at > modified_ && asked_for.empty()) modified_ = row.modified_at;
     if (watched == watched_.end() || !seen.insert(row.id).second) continue;
@@ -302,12 +300,12 @@ void RestateClient::fetch_outputs(Look& look) {
   for (std::size_t i = 0; i < asked.size(); ++i) {
     Sighting& sighting = look.seen[asked[i]];
     // It has succeeded, and the output is asked for once more before anybody hears of that.
-    if (may_be_asked_again(responses[i]) || responses[i].status == 470) {
-      look.problem = "Restate: " + message_of(responses[i]);
+    if (restate::may_be_asked_again(responses[i]) || responses[i].status == 470) {
+      look.problem = "Restate: " + restate::message_of(responses[i]);
       fresh_.insert(ids_.at(sighting.run));
       later.insert(sighting.run);
     } else {
-      sighting.output = responses[i].is_ok() ? read_output(responses[i].body) : "null";
+      sighting.output = responses[i].is_ok() ? restate::read_output(responses[i].body) : "null";
     }
   }
   std::erase_if(look.seen, [&](const Sighting& each) { return later.contains(each.run); });
@@ -328,7 +326,7 @@ void RestateClient::kill_due() {
   std::lock_guard lock(mutex_);
   // What has ended by now says so, and that is all.
   for (std::size_t i = 0; i < due.size(); ++i)
-    if (!may_be_asked_again(responses[i])) to_kill_.erase(due[i]);
+    if (!restate::may_be_asked_again(responses[i])) to_kill_.erase(due[i]);
 }
 
 Look RestateClient::look() {
@@ -343,7 +341,7 @@ Look RestateClient::look() {
   };
   std::vector<Request> requests{ask(changes_query())};
   if (!ids.empty())
-    requests.push_back(ask(fmt::format("select {} from sys_invocation where id in ({})", columns, listed)));
+    requests.push_back(ask(fmt::format("select {} from sys_invocation where id in ({})", restate::columns, listed)));
   auto responses = looking_.exchange(requests);
   std::set<std::string> seen;
   // Where both speak of a run, either may be a moment older; what is new in the other one is seen again by the next

@@ -7,6 +7,7 @@
 #include <boost/json/object.hpp>
 #include <cstdint>
 
+#include "core/json.h"
 #include "core/time.h"
 
 namespace pawl::providers::restate {
@@ -16,11 +17,6 @@ using boost::json::object;
 using Kind = Outcome::Kind;
 
 constexpr std::size_t said_bytes_max = 500;
-
-std::string text_in(const object& row, std::string_view key) {
-  const Json* value = row.if_contains(key);
-  return value && value->is_string() ? std::string(value->get_string()) : std::string();
-}
 
 // Restate has one word for every end; how it ended stands beside it.
 std::string word_of(const object& row) {

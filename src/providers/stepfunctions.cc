@@ -12,8 +12,6 @@
 
 namespace pawl::providers {
 
-using namespace stepfunctions;
-
 namespace {
 
 using boost::json::object;
@@ -70,9 +68,9 @@ Outcome StepFunctionsClient::adopt(const Carried& run, const std::string& said) 
   const auto first = said.find('\''), last = said.rfind('\'');
   const std::string arn = first != last ? said.substr(first + 1, last - first - 1) : arn_of(run);
   Response response = acting_.exchange(request("DescribeExecution", run.target, object{{"executionArn", arn}}));
-  if (!response.is_ok()) return outcome_of(response);
-  auto execution = read_execution(response.body);
-  if (!execution || !is_same_json(execution->input, run.input))
+  if (!response.is_ok()) return stepfunctions::outcome_of(response);
+  auto execution = stepfunctions::read_execution(response.body);
+  if (!execution || !stepfunctions::is_same_json(execution->input, run.input))
     return {Kind::refused, "Step Functions: there is an execution of this name with another input: " + arn};
   return {Kind::done, arn};
 }
@@ -86,14 +84,14 @@ std::vector<Outcome> StepFunctionsClient::start(const std::vector<Carried>& runs
   auto responses = acting_.exchange(requests);
   std::vector<Outcome> out;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    std::string arn = responses[i].is_ok() ? read_started(responses[i].body) : std::string();
-    if (error_of(responses[i]) == "ExecutionAlreadyExists")
-      out.push_back(adopt(runs[i], message_of(responses[i])));
+    std::string arn = responses[i].is_ok() ? stepfunctions::read_started(responses[i].body) : std::string();
+    if (stepfunctions::error_of(responses[i]) == "ExecutionAlreadyExists")
+      out.push_back(adopt(runs[i], stepfunctions::message_of(responses[i])));
     else if (responses[i].is_ok())
       out.push_back(arn.empty() ? Outcome{Kind::unreachable, "Step Functions took it and does not say as what"}
                                 : Outcome{Kind::done, arn});
     else
-      out.push_back(outcome_of(responses[i]));
+      out.push_back(stepfunctions::outcome_of(responses[i]));
   }
   return out;
 }
@@ -108,7 +106,8 @@ std::vector<Outcome> StepFunctionsClient::stop(const std::vector<Carried>& runs)
                                       {"cause", fmt::format("{} has ended in pawl", run.run.str())}}));
   std::vector<Outcome> out;
   for (const Response& response : acting_.exchange(requests))
-    out.push_back(error_of(response) == "ExecutionDoesNotExist" ? Outcome{} : outcome_of(response));
+    out.push_back(stepfunctions::error_of(response) == "ExecutionDoesNotExist" ? Outcome{}
+                                                                               : stepfunctions::outcome_of(response));
   return out;
 }
 
@@ -126,7 +125,7 @@ std::vector<Outcome> StepFunctionsClient::tell(const std::vector<Decided>& decid
                          {"cause", refusal_text(each)}}));
   }
   std::vector<Outcome> out;
-  for (const Response& response : acting_.exchange(requests)) out.push_back(outcome_of(response));
+  for (const Response& response : acting_.exchange(requests)) out.push_back(stepfunctions::outcome_of(response));
   return out;
 }
 
@@ -147,8 +146,8 @@ void StepFunctionsClient::forget(RunId run) {
 }
 
 bool StepFunctionsClient::note_throttling(const Response& response, Look& look) {
-  if (!is_throttling(response)) return false;
-  look.problem = message_of(response);
+  if (!stepfunctions::is_throttling(response)) return false;
+  look.problem = stepfunctions::message_of(response);
   is_throttled_ = true;
   return true;
 }
@@ -183,18 +182,19 @@ void StepFunctionsClient::describe(std::vector<RunId> runs, Look& look) {
     requests.push_back(request("DescribeExecution", watched.run.target, object{{"executionArn", watched.run.id}}));
   }
   auto responses = looking_.exchange(requests);
-  std::vector<std::pair<Watched*, Execution>> ended;
+  std::vector<std::pair<Watched*, stepfunctions::Execution>> ended;
   requests.clear();
   for (std::size_t i = 0; i < runs.size(); ++i) {
     Watched& watched = watched_.at(runs[i]);
     if (note_throttling(responses[i], look)) continue;
-    if (error_of(responses[i]) == "ExecutionDoesNotExist") {
+    if (stepfunctions::error_of(responses[i]) == "ExecutionDoesNotExist") {
       look.seen.push_back({.run = runs[i], .is_known = false});
       continue;
     }
-    auto execution = responses[i].is_ok() ? read_execution(responses[i].body) : std::nullopt;
+    auto execution = responses[i].is_ok() ? stepfunctions::read_execution(responses[i].body) : std::nullopt;
     if (!execution) {
-      look.problem = responses[i].is_ok() ? "Step Functions: an execution has no status" : message_of(responses[i]);
+      look.problem =
+          responses[i].is_ok() ? "Step Functions: an execution has no status" : stepfunctions::message_of(responses[i]);
       continue;
     }
     watched.is_running = execution->status == "RUNNING";
@@ -234,9 +234,9 @@ bool StepFunctionsClient::read_history(Watched& watched, Response response, Look
   std::vector<HistoryEvent> events;
   for (int pages = 1;; ++pages) {
     if (note_throttling(response, look)) return false;
-    auto page = response.is_ok() ? read_history_page(response.body) : std::nullopt;
+    auto page = response.is_ok() ? stepfunctions::read_history_page(response.body) : std::nullopt;
     if (!page) {
-      look.problem = response.is_ok() ? "Step Functions: a history is none" : message_of(response);
+      look.problem = response.is_ok() ? "Step Functions: a history is none" : stepfunctions::message_of(response);
       return false;
     }
     std::ranges::move(page->events, std::back_inserter(events));
@@ -294,15 +294,16 @@ void StepFunctionsClient::look_by_list(const std::string& arn, Machine& machine,
   };
   Response problem;
   switch (machine.list.read(ask, problem)) {
-    case RunningList::Read::done:
+    case stepfunctions::RunningList::Read::done:
       break;
-    case RunningList::Read::failed:
+    case stepfunctions::RunningList::Read::failed:
       if (!note_throttling(problem, look))
-        look.problem = problem.is_ok() ? "Step Functions: a list of executions is none" : message_of(problem);
+        look.problem =
+            problem.is_ok() ? "Step Functions: a list of executions is none" : stepfunctions::message_of(problem);
       return;
     // A state machine that was deleted has no lists, and nobody reads one of a million.
-    case RunningList::Read::refused:
-    case RunningList::Read::endless:
+    case stepfunctions::RunningList::Read::refused:
+    case stepfunctions::RunningList::Read::endless:
       to_describe.insert(to_describe.end(), machine.runs.begin(), machine.runs.end());
       return;
   }

@@ -8,6 +8,8 @@
 #include <boost/json/object.hpp>
 #include <functional>
 
+#include "core/json.h"
+
 namespace pawl::providers::stepfunctions {
 namespace {
 
@@ -23,11 +25,6 @@ constexpr std::array passing{std::string_view("ExecutionLimitExceeded"), std::st
                              std::string_view("RequestExpired")};
 
 bool is_one_of(std::string_view name, const auto& names) { return std::ranges::find(names, name) != names.end(); }
-
-std::string text_in(const object& in, std::string_view key) {
-  const Json* value = in.if_contains(key);
-  return value && value->is_string() ? std::string(value->get_string()) : std::string();
-}
 
 std::int64_t number_in(const object& in, std::string_view key) {
   const Json* value = in.if_contains(key);

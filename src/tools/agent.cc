@@ -1,6 +1,6 @@
 // agent.claude and agent.command: see agent.h for what they are, docs/agents.md for how they are used.
 //
-//   wish -> session (new, or resumed) -> sandbox -> live -> outcome
+//   request -> session (new, or resumed) -> sandbox -> live -> outcome
 #include "tools/agent.h"
 
 #include <fmt/format.h>
@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "tools/agent_outcome.h"
+#include "tools/agent_request.h"
 #include "tools/agent_run.h"
 #include "tools/agent_session.h"
-#include "tools/agent_wish.h"
 #include "tools/arguments.h"
 #include "tools/confine.h"
 #include "tools/outcome.h"
@@ -26,19 +26,20 @@ namespace fs = std::filesystem;
 
 class Agent final : public Tool {
  public:
-  Agent(std::shared_ptr<const AgentHouse> house, AgentDialect dialect)
-      : house_(std::move(house)), dialect_(dialect), spec_(spec_of(dialect)) {}
+  Agent(std::shared_ptr<const AgentContext> context, AgentDialect dialect)
+      : context_(std::move(context)), dialect_(dialect), spec_(spec_of(dialect)) {}
 
   const ToolSpec& spec() const override { return spec_; }
 
   // A policy decides whether an agent may be let loose at all; what it does then passes the gate on its own. To run it
   // again is to resume it.
   std::expected<Plan, Failed> plan(const Lease& lease, std::stop_token stop) override {
-    if (!house_) return std::unexpected(no_house());
+    if (!context_) return std::unexpected(no_context());
     Arguments with(lease.input);
-    const AgentWish wanted = read_agent_wish(with, lease, *house_, dialect_);
+    const AgentRequest wanted = read_agent_request(with, lease, *context_, dialect_);
     if (with.refusal()) return std::unexpected(*with.refusal());
-    if (auto sandboxed = decide_sandbox(wanted.sandbox, *house_); !sandboxed) return std::unexpected(sandboxed.error());
+    if (auto sandboxed = decide_sandbox(wanted.sandbox, *context_); !sandboxed)
+      return std::unexpected(sandboxed.error());
     auto plan = Tool::plan(lease, stop);
     plan->action.target = dialect_ == AgentDialect::claude ? "claude" : wanted.command.front();
     plan->idempotent = true;
@@ -46,18 +47,18 @@ class Agent final : public Tool {
   }
 
   ToolResult run(const Lease& lease, Instant, std::stop_token stop) override {
-    if (!house_) return no_house();
+    if (!context_) return no_context();
     Arguments with(lease.input);
-    AgentWish wanted = read_agent_wish(with, lease, *house_, dialect_);
+    AgentRequest wanted = read_agent_request(with, lease, *context_, dialect_);
     if (with.refusal()) return *with.refusal();
-    const auto sandboxed = decide_sandbox(wanted.sandbox, *house_);
+    const auto sandboxed = decide_sandbox(wanted.sandbox, *context_);
     if (!sandboxed) return sandboxed.error();
     const Turn turn(*this, lease, stop);
     if (!turn.is_ours()) return stopped();
     const LogPlace place{lease.run, lease.step, lease.attempt};
-    const auto logs = house_->logs.begin(place);
+    const auto logs = context_->logs.begin(place);
     auto result = run(lease, wanted, *sandboxed, logs, stop);
-    house_->logs.end(place);
+    context_->logs.end(place);
     return result;
   }
 
@@ -87,7 +88,7 @@ class Agent final : public Tool {
     bool is_ours_ = false;
   };
 
-  Failed no_house() const {
+  Failed no_context() const {
     auto failed = failure("TOOL_NOT_IMPLEMENTED",
                           fmt::format("{} needs a data folder, and this worker has none", spec_.name.str()));
     failed.is_harmless = true;
@@ -126,9 +127,9 @@ class Agent final : public Tool {
     return spec;
   }
 
-  ToolResult run(const Lease& lease, AgentWish& wanted, bool sandboxed, const fs::path& logs,
+  ToolResult run(const Lease& lease, AgentRequest& wanted, bool sandboxed, const fs::path& logs,
                  const std::stop_token& stop) {
-    auto session = AgentSession::load(*house_, lease, wanted.session);
+    auto session = AgentSession::load(*context_, lease, wanted.session);
     const bool is_first = !session.has_begun;
     // One that asked has a session, even if this server knows nothing of it.
     const bool resumes = session.has_begun || wanted.resume || (!lease.question.empty() && asked_in(lease, session));
@@ -138,12 +139,12 @@ class Agent final : public Tool {
 
     const auto access = access_for(lease, wanted, sandboxed);
     if (!access) return access.error();
-    auto entry = house_->ledger.enter(
+    auto entry = context_->ledger.enter(
         sandboxed ? ControlLimits{wanted.sandbox.limits.memory_bytes_max, wanted.sandbox.limits.processes_max}
                   : ControlLimits{});
     auto plan = plan_for(lease, wanted, session, sandboxed, resumes, left, *access, logs, entry);
     if (!plan) return plan.error();
-    CostMeter meter(house_->charge, lease);
+    CostMeter meter(context_->charge, lease);
     const AgentOrder order{.dialect = dialect_,
                            .plan = std::move(*plan),
                            .input = message_for(wanted, lease, resumes, is_first && wanted.resume),
@@ -154,17 +155,17 @@ class Agent final : public Tool {
                            .on_session = [&](const std::string& id) {
                              session.id = id;
                              session.has_begun = true;
-                             session.save(*house_, lease);
+                             session.save(*context_, lease);
                            }};
-    const auto program = dialect_ == AgentDialect::claude ? house_->claude : wanted.command.front();
-    const AgentEnd end = live(order, *house_, wanted.secrets, entry, stop);
+    const auto program = dialect_ == AgentDialect::claude ? context_->claude : wanted.command.front();
+    const AgentEnd end = live(order, *context_, wanted.secrets, entry, stop);
     if (end.not_started) return could_not_start(*end.not_started, program);
     learn(session, end, resumes);
     const AgentOutcome outcome{.wanted = wanted,
                                .session = session,
                                .end = end,
                                .logs = logs,
-                               .log_name = fs::relative(logs, house_->data).string(),
+                               .log_name = fs::relative(logs, context_->data).string(),
                                .program = program};
     // Stopped, its lease is over, be it by a time-out: nobody listens, and what it has cost since it last said so is
     // told by the attempt that follows.
@@ -172,7 +173,7 @@ class Agent final : public Tool {
     if (std::holds_alternative<Asked>(result)) meter.note_last(end.cost);
     session.untold.micros -= std::min(session.untold, meter.finish()).micros;
     if (end.how != AgentEnd::How::stopped) return with_cost(std::move(result), session, lease);
-    session.save(*house_, lease);
+    session.save(*context_, lease);
     return result;
   }
 
@@ -182,26 +183,26 @@ class Agent final : public Tool {
     return id && id->is_string() && id->get_string() == session.id;
   }
 
-  std::expected<std::optional<AgentAccess>, Failed> access_for(const Lease& lease, const AgentWish& wanted,
+  std::expected<std::optional<AgentAccess>, Failed> access_for(const Lease& lease, const AgentRequest& wanted,
                                                                bool sandboxed) const {
     const bool unreachable = sandboxed && !wanted.sandbox.network;
     if (wanted.mcp == false || (unreachable && !wanted.mcp)) return std::nullopt;
     if (unreachable)
       return std::unexpected(invalid_arguments("`mcp` needs a network: say sandbox: {network: true}, or mcp: false"));
-    auto access = house_->access ? house_->access(lease, wanted.task) : std::nullopt;
+    auto access = context_->access ? context_->access(lease, wanted.task) : std::nullopt;
     if (!access && wanted.mcp == true)
       return std::unexpected(invalid_arguments("`mcp` needs a server: start the run with one, or say mcp: false"));
     return access;
   }
 
-  std::expected<ProcessPlan, Failed> plan_for(const Lease& lease, AgentWish& wanted, const AgentSession& session,
+  std::expected<ProcessPlan, Failed> plan_for(const Lease& lease, AgentRequest& wanted, const AgentSession& session,
                                               bool sandboxed, bool resumes, std::optional<Money> left,
                                               const std::optional<AgentAccess>& access, const fs::path& logs,
                                               ProcessLedger::Entry& entry) const {
     std::error_code error;
     auto folder = wanted.folder;
     if (folder.empty()) {
-      folder = (house_->data / "workspaces" / lease.run.str()).string();
+      folder = (context_->data / "workspaces" / lease.run.str()).string();
       fs::create_directories(folder, error);
     }
     if (!fs::is_directory(folder, error))
@@ -234,13 +235,13 @@ class Agent final : public Tool {
     }
     environment.set(mark_variable, entry.mark());
     ProcessPlan plan{.argv = dialect_ == AgentDialect::claude
-                                 ? claude_command(*house_, wanted, session, resumes, left, access)
+                                 ? claude_command(*context_, wanted, session, resumes, left, access)
                                  : wanted.command,
                      .environment = environment.entries(),
                      .directory = folder};
     plan.control_groups = entry.group().entrances();
     if (!sandboxed) return plan;
-    return in_sandbox(std::move(plan), wanted.sandbox, *house_, entry.group(),
+    return in_sandbox(std::move(plan), wanted.sandbox, *context_, entry.group(),
                       {ask.string(), (session.folder / "home").string()});
   }
 
@@ -262,11 +263,11 @@ class Agent final : public Tool {
   ToolResult with_cost(ToolResult result, AgentSession session, const Lease& lease) const {
     if (auto* completed = std::get_if<Completed>(&result)) completed->cost = std::exchange(session.untold, {});
     if (auto* failed = std::get_if<Failed>(&result)) failed->cost = std::exchange(session.untold, {});
-    session.save(*house_, lease);
+    session.save(*context_, lease);
     return result;
   }
 
-  const std::shared_ptr<const AgentHouse> house_;
+  const std::shared_ptr<const AgentContext> context_;
   const AgentDialect dialect_;
   const ToolSpec spec_;
   std::mutex mutex_;
@@ -276,12 +277,12 @@ class Agent final : public Tool {
 
 }  // namespace
 
-std::unique_ptr<Tool> make_agent_claude(std::shared_ptr<const AgentHouse> house) {
-  return std::make_unique<Agent>(std::move(house), AgentDialect::claude);
+std::unique_ptr<Tool> make_agent_claude(std::shared_ptr<const AgentContext> context) {
+  return std::make_unique<Agent>(std::move(context), AgentDialect::claude);
 }
 
-std::unique_ptr<Tool> make_agent_command(std::shared_ptr<const AgentHouse> house) {
-  return std::make_unique<Agent>(std::move(house), AgentDialect::plain);
+std::unique_ptr<Tool> make_agent_command(std::shared_ptr<const AgentContext> context) {
+  return std::make_unique<Agent>(std::move(context), AgentDialect::plain);
 }
 
 }  // namespace pawl

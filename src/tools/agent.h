@@ -32,9 +32,9 @@ struct AgentAccess {
   std::string key;
 };
 
-// What agents and sandboxes need of the house. Shared by all tools of a toolbox, and outlives them.
-struct AgentHouse {
-  explicit AgentHouse(std::filesystem::path data_folder, LogLimits log_limits = {})
+// What agents and sandboxes need of the server. Shared by all tools of a toolbox, and outlives them.
+struct AgentContext {
+  explicit AgentContext(std::filesystem::path data_folder, LogLimits log_limits = {})
       : data(std::move(data_folder)), logs(data, log_limits), ledger(data / "processes") {}
 
   std::filesystem::path data;  // no sandbox shows it

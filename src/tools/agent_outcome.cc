@@ -20,8 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 using boost::json::object;
 
-constexpr std::size_t result_bytes_max = step_output_bytes_max / 2;
-constexpr std::size_t message_bytes_max = 1000;
+constexpr std::size_t agent_result_bytes_max = step_output_bytes_max / 2;
+constexpr std::size_t agent_message_bytes_max = 1000;
 
 // The file is the agent's: it may be anything, of any size, or lead elsewhere.
 std::optional<std::string> read_question_file(const fs::path& path) {
@@ -91,7 +91,7 @@ Failed could_not_start(const SpawnError& error, const std::string& program) {
 }
 
 ToolResult AgentOutcome::completed(const AgentStory::Result& result) const {
-  object output{{"result", head_of(result.text, result_bytes_max)},
+  object output{{"result", head_of(result.text, agent_result_bytes_max)},
                 {"session_id", session.id},
                 {"cost_usd", print_money(end.cost)},
                 {"num_turns", end.story.turns},
@@ -101,7 +101,7 @@ ToolResult AgentOutcome::completed(const AgentStory::Result& result) const {
   if (!result.output.empty())
     if (auto given = parse_json(result.output); given && nests_within(*given, json_depth_max - 2))
       output["output"] = std::move(*given);
-  if (result.text.size() > result_bytes_max) output["result_is_cut"] = true;
+  if (result.text.size() > agent_result_bytes_max) output["result_is_cut"] = true;
   return Completed{.output = wanted.secrets.scrubber.json(canonical(Json(std::move(output)))), .cost = {}};
 }
 
@@ -130,7 +130,7 @@ ToolResult AgentOutcome::said_error(const AgentStory::Result& result) const {
   std::string message = result.text.empty() ? fmt::format("{} ended with {}", program, result.subtype) : result.text;
   if (result.api_error_status > 0) message += fmt::format(" (status {})", result.api_error_status);
   if (!end.story.last_error.empty()) message += fmt::format(" ({})", end.story.last_error);
-  auto failed = agent_failed(wanted.secrets.scrubber.text(head_of(message, message_bytes_max)),
+  auto failed = agent_failed(wanted.secrets.scrubber.text(head_of(message, agent_message_bytes_max)),
                              result.retryable ? *result.retryable : may_pass(end.story), end);
   if (!result.error_code.empty()) failed.error_code = result.error_code.substr(0, diagnostic_code_chars_max);
   return failed;
@@ -153,7 +153,7 @@ ToolResult AgentOutcome::deferred(const AgentStory::Result& result) const {
 }
 
 std::string AgentOutcome::with_stderr(std::string message) const {
-  if (!end.stderr_tail.empty()) message += ": " + tail_of(end.stderr_tail, message_bytes_max);
+  if (!end.stderr_tail.empty()) message += ": " + tail_of(end.stderr_tail, agent_message_bytes_max);
   return message;
 }
 

@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <string>
 
+#include "tools/agent_request.h"
 #include "tools/agent_run.h"
 #include "tools/agent_session.h"
-#include "tools/agent_wish.h"
 #include "tools/tool.h"
 
 namespace pawl {
@@ -14,7 +14,7 @@ namespace pawl {
 inline constexpr std::string_view question_file = "question.json";
 
 struct AgentOutcome {
-  const AgentWish& wanted;
+  const AgentRequest& wanted;
   const AgentSession& session;
   const AgentEnd& end;
   const std::filesystem::path& logs;

@@ -22,19 +22,19 @@ constexpr std::size_t read_bytes = 256 << 10;
 constexpr std::size_t stderr_kept_bytes = 4 << 10;
 // Without a byte, and at most: somebody who escaped from the group may hold the other end of a pipe, and fill it.
 constexpr auto drain_pause_max = std::chrono::milliseconds(200);
-constexpr auto drain_time_max = std::chrono::seconds(5);
+constexpr auto agent_drain_time_max = std::chrono::seconds(5);
 
 pollfd readable(int fd) { return {.fd = fd, .events = POLLIN, .revents = 0}; }
 
 class Life {
  public:
-  Life(const AgentOrder& order, const AgentHouse& house, const LogSecrets& secrets)
+  Life(const AgentOrder& order, const AgentContext& context, const LogSecrets& secrets)
       : order_(order),
-        house_(house),
+        context_(context),
         secrets_(secrets),
         stream_(order.dialect),
-        out_log_(order.log_folder, LogStream::stdout_, house.logs.limits(), secrets),
-        err_log_(order.log_folder, LogStream::stderr_, house.logs.limits(), secrets) {}
+        out_log_(order.log_folder, LogStream::stdout_, context.logs.limits(), secrets),
+        err_log_(order.log_folder, LogStream::stderr_, context.logs.limits(), secrets) {}
 
   AgentEnd run(ProcessLedger::Entry& entry, const std::stop_token& stop) {
     auto process = start();
@@ -110,7 +110,7 @@ class Life {
   void terminate(AgentEnd::How how) {
     end_.how = how;
     process_->signal_group(SIGTERM);
-    kill_at_ = steady_clock::now() + house_.kill_grace;
+    kill_at_ = steady_clock::now() + context_.kill_grace;
     give_up_at_ = kill_at_ + reap_time_max;
   }
 
@@ -118,7 +118,7 @@ class Life {
   void leader_ended() {
     has_ended_ = true;
     process_->signal_group(SIGKILL);
-    drain_until_ = steady_clock::now() + drain_time_max;
+    drain_until_ = steady_clock::now() + agent_drain_time_max;
     give_up_at_ = steady_clock::now() + drain_pause_max;
   }
 
@@ -142,7 +142,7 @@ class Life {
     if (has_ended_ || kill_at_ != never) return;
     if (order_.budget_left && cost() > *order_.budget_left && !stream_.story().result)
       terminate(AgentEnd::How::over_budget);
-    if (stream_.story().result && linger_until_ == never) linger_until_ = steady_clock::now() + house_.linger_max;
+    if (stream_.story().result && linger_until_ == never) linger_until_ = steady_clock::now() + context_.linger_max;
   }
 
   void take_errors() {
@@ -164,7 +164,7 @@ class Life {
   static constexpr auto never = steady_clock::time_point::max();
 
   const AgentOrder& order_;
-  const AgentHouse& house_;
+  const AgentContext& context_;
   const LogSecrets& secrets_;
   AgentStream stream_;
   LogWriter out_log_;
@@ -184,9 +184,9 @@ class Life {
 
 }  // namespace
 
-AgentEnd live(const AgentOrder& order, const AgentHouse& house, const LogSecrets& secrets, ProcessLedger::Entry& entry,
-              const std::stop_token& stop) {
-  return Life(order, house, secrets).run(entry, stop);
+AgentEnd live(const AgentOrder& order, const AgentContext& context, const LogSecrets& secrets,
+              ProcessLedger::Entry& entry, const std::stop_token& stop) {
+  return Life(order, context, secrets).run(entry, stop);
 }
 
 }  // namespace pawl

@@ -36,7 +36,7 @@ struct AgentEnd {
 };
 
 // Blocks. The ledger's entry is made by the caller, whose plan bears its mark.
-AgentEnd live(const AgentOrder& order, const AgentHouse& house, const LogSecrets& secrets, ProcessLedger::Entry& entry,
-              const std::stop_token& stop);
+AgentEnd live(const AgentOrder& order, const AgentContext& context, const LogSecrets& secrets,
+              ProcessLedger::Entry& entry, const std::stop_token& stop);
 
 }  // namespace pawl

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "core/json.h"
 #include "crypto/hmac.h"
 #include "crypto/sha256.h"
 #include "process/descriptor.h"
@@ -38,11 +39,6 @@ object read_object(const fs::path& path) {
   return parsed && parsed->is_object() ? parsed->get_object() : object{};
 }
 
-std::string text_in(const object& in, std::string_view key) {
-  const Json* value = in.if_contains(key);
-  return value && value->is_string() ? std::string(std::string_view(value->get_string())) : "";
-}
-
 Money money_in(const object& in, std::string_view key) { return parse_money(text_in(in, key)).value_or(Money{}); }
 
 // In place, in one write of one length: to replace a file by another makes some file systems write it out at once,
@@ -61,8 +57,8 @@ void write_object(const fs::path& path, const object& what) {
 // A session's name becomes that of a folder.
 std::string folder_name(const std::string& session) { return is_uuid(session) ? session : sha256(session).hex(); }
 
-fs::path step_file(const AgentHouse& house, const Lease& lease) {
-  return house.logs.folder(lease.run, lease.step) / "agent.json";
+fs::path step_file(const AgentContext& context, const Lease& lease) {
+  return context.logs.folder(lease.run, lease.step) / "agent.json";
 }
 
 }  // namespace
@@ -82,28 +78,28 @@ std::string uuid_of(RunId run, const StepId& step) {
   return uuid_from(sha256("agent session\n" + run.str(), "\n" + step.str()).view());
 }
 
-AgentSession AgentSession::load(const AgentHouse& house, const Lease& lease, std::string wanted) {
+AgentSession AgentSession::load(const AgentContext& context, const Lease& lease, std::string wanted) {
   AgentSession out;
-  const auto step = read_object(step_file(house, lease));
+  const auto step = read_object(step_file(context, lease));
   out.id = text_in(step, "session_id");
   out.spent = money_in(step, "spent_usd");
   out.has_begun = !out.id.empty() && text_in(step, "begun") == "yes";
   if (out.id.empty()) out.id = wanted.empty() ? uuid_of(lease.run, lease.step) : std::move(wanted);
-  out.folder = house.data / "agents" / lease.tenant.str() / folder_name(out.id);
+  out.folder = context.data / "agents" / lease.tenant.str() / folder_name(out.id);
   const auto session = read_object(out.folder / "session.json");
   out.total = money_in(session, "total_usd");
   out.untold = money_in(session, "untold_usd");
   return out;
 }
 
-void AgentSession::save(const AgentHouse& house, const Lease& lease) const {
+void AgentSession::save(const AgentContext& context, const Lease& lease) const {
   std::error_code ignored;
-  const auto place = house.data / "agents" / lease.tenant.str() / folder_name(id);
+  const auto place = context.data / "agents" / lease.tenant.str() / folder_name(id);
   fs::create_directories(place, ignored);
-  fs::permissions(house.data / "agents", fs::perms::owner_all, ignored);
+  fs::permissions(context.data / "agents", fs::perms::owner_all, ignored);
   write_object(place / "session.json",
                {{"session_id", id}, {"total_usd", print_money(total)}, {"untold_usd", print_money(untold)}});
-  write_object(step_file(house, lease),
+  write_object(step_file(context, lease),
                {{"session_id", id}, {"begun", has_begun ? "yes" : "no"}, {"spent_usd", print_money(spent)}});
 }
 

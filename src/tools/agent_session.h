@@ -32,8 +32,8 @@ struct AgentSession {
   std::filesystem::path folder;  // agents/<tenant>/<session>
 
   // Nothing that is found is trusted to be well-formed.
-  static AgentSession load(const AgentHouse& house, const Lease& lease, std::string wanted);
-  void save(const AgentHouse& house, const Lease& lease) const;
+  static AgentSession load(const AgentContext& context, const Lease& lease, std::string wanted);
+  void save(const AgentContext& context, const Lease& lease) const;
 };
 
 }  // namespace pawl

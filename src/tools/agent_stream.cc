@@ -4,6 +4,7 @@
 #include <boost/json/object.hpp>
 #include <cmath>
 
+#include "core/json.h"
 #include "tools/outcome.h"
 
 namespace pawl {
@@ -16,12 +17,6 @@ constexpr double money_max = 1e9;
 const Json* find(const object& in, std::string_view key) {
   const Json* value = in.if_contains(key);
   return value && !value->is_null() ? value : nullptr;
-}
-
-std::string text_in(const object& in, std::string_view key) {
-  const Json* value = find(in, key);
-  const auto* text = value ? value->if_string() : nullptr;
-  return text ? std::string(std::string_view(*text)) : "";
 }
 
 std::int64_t number_in(const object& in, std::string_view key) {

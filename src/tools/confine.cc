@@ -28,7 +28,8 @@ std::optional<int> limit_in(Arguments& with, const boost::json::object& map, std
   return std::nullopt;
 }
 
-void read_map(Arguments& with, const boost::json::object& map, SandboxWish& wish, std::optional<SandboxUse>& said) {
+void read_map(Arguments& with, const boost::json::object& map, SandboxRequest& request,
+              std::optional<SandboxUse>& said) {
   for (const auto& entry : map) {
     const std::string_view key = entry.key();
     if (key != "mode" && key != "network" && key != "memory_mib" && key != "processes" && key != "files")
@@ -42,13 +43,14 @@ void read_map(Arguments& with, const boost::json::object& map, SandboxWish& wish
   }
   if (const Json* network = map.if_contains("network")) {
     if (!network->is_bool()) with.refuse("sandbox", "must have a network that is true or false");
-    wish.network = network->is_bool() && network->get_bool();
+    request.network = network->is_bool() && network->get_bool();
   }
   if (const auto mib = limit_in(with, map, "memory_mib"))
-    wish.limits.memory_bytes_max = std::min(wish.limits.memory_bytes_max, static_cast<std::size_t>(*mib) << 20);
+    request.limits.memory_bytes_max = std::min(request.limits.memory_bytes_max, static_cast<std::size_t>(*mib) << 20);
   if (const auto count = limit_in(with, map, "processes"))
-    wish.limits.processes_max = std::min(wish.limits.processes_max, *count);
-  if (const auto count = limit_in(with, map, "files")) wish.limits.files_max = std::min(wish.limits.files_max, *count);
+    request.limits.processes_max = std::min(request.limits.processes_max, *count);
+  if (const auto count = limit_in(with, map, "files"))
+    request.limits.files_max = std::min(request.limits.files_max, *count);
 }
 
 bool is_within(const fs::path& inner, const fs::path& outer) {
@@ -58,55 +60,56 @@ bool is_within(const fs::path& inner, const fs::path& outer) {
 
 }  // namespace
 
-SandboxWish read_sandbox(Arguments& with, const AgentHouse& house, SandboxUse usual, bool usual_network) {
-  SandboxWish wish{.use = house.sandbox_use == SandboxUse::auto_ ? usual : house.sandbox_use,
-                   .network = usual_network,
-                   .limits = house.sandbox_limits};
+SandboxRequest read_sandbox(Arguments& with, const AgentContext& context, SandboxUse usual, bool usual_network) {
+  SandboxRequest request{.use = context.sandbox_use == SandboxUse::auto_ ? usual : context.sandbox_use,
+                         .network = usual_network,
+                         .limits = context.sandbox_limits};
   std::optional<SandboxUse> said;
   if (const Json* value = with.any("sandbox")) {
     if (const auto* word = value->if_string())
       said = parse_enum<SandboxUse>(*word);
     else if (const auto* map = value->if_object())
-      read_map(with, *map, wish, said);
+      read_map(with, *map, request, said);
     if (!said) with.refuse("sandbox", "must be off, auto, required, or a map");
   }
-  if (!said) return wish;
-  if (house.sandbox_use == SandboxUse::required && *said == SandboxUse::off)
+  if (!said) return request;
+  if (context.sandbox_use == SandboxUse::required && *said == SandboxUse::off)
     with.refuse("sandbox", "cannot be off: this server demands a sandbox");
-  if (house.sandbox_use != SandboxUse::required) wish.use = *said;
-  return wish;
+  if (context.sandbox_use != SandboxUse::required) request.use = *said;
+  return request;
 }
 
-std::expected<bool, Failed> decide_sandbox(const SandboxWish& wish, const AgentHouse& house) {
-  if (wish.use == SandboxUse::off) return false;
-  const auto& available = house.sandbox->is_available();
+std::expected<bool, Failed> decide_sandbox(const SandboxRequest& request, const AgentContext& context) {
+  if (request.use == SandboxUse::off) return false;
+  const auto& available = context.sandbox->is_available();
   if (available) return true;
-  if (wish.use == SandboxUse::required) return std::unexpected(unavailable(available.error()));
+  if (request.use == SandboxUse::required) return std::unexpected(unavailable(available.error()));
   return false;
 }
 
-std::expected<ProcessPlan, Failed> in_sandbox(ProcessPlan plan, const SandboxWish& wish, const AgentHouse& house,
-                                              const ControlGroup& group, std::vector<std::string> writable) {
-  if (wish.use == SandboxUse::required && !can_limit_processes(group))
+std::expected<ProcessPlan, Failed> in_sandbox(ProcessPlan plan, const SandboxRequest& request,
+                                              const AgentContext& context, const ControlGroup& group,
+                                              std::vector<std::string> writable) {
+  if (request.use == SandboxUse::required && !can_limit_processes(group))
     return std::unexpected(
         unavailable("processes of root are bounded by control groups only, and none can be made here"));
   std::error_code error;
   const auto workspace = fs::canonical(plan.directory, error);
   if (error) return std::unexpected(invalid_arguments(fmt::format("{}: {}", plan.directory, error.message())));
-  const auto data = fs::weakly_canonical(house.data, error);
+  const auto data = fs::weakly_canonical(context.data, error);
   if (is_within(data, workspace) || (is_within(workspace, data) && !is_within(workspace, data / "workspaces")))
     return std::unexpected(invalid_arguments(
         fmt::format("{} cannot be a sandbox's workspace: the data folder is there", workspace.string())));
   SandboxPlan sandbox{.workspace = workspace.string(),
                       .writable = std::move(writable),
-                      .readable = house.sandbox_readable,
-                      .network = wish.network};
-  std::ranges::copy(house.sandbox_writable, std::back_inserter(sandbox.writable));
+                      .readable = context.sandbox_readable,
+                      .network = request.network};
+  std::ranges::copy(context.sandbox_writable, std::back_inserter(sandbox.writable));
   for (const auto& path : sandbox.writable)
     if (!fs::exists(path, error))
       return std::unexpected(unavailable(fmt::format("{}, which it is to be able to write, does not exist", path)));
-  plan.limits = process_limits(wish.limits, group);
-  return house.sandbox->wrap(std::move(plan), sandbox);
+  plan.limits = process_limits(request.limits, group);
+  return context.sandbox->wrap(std::move(plan), sandbox);
 }
 
 }  // namespace pawl

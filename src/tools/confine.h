@@ -16,21 +16,22 @@
 
 namespace pawl {
 
-struct SandboxWish {
+struct SandboxRequest {
   SandboxUse use = SandboxUse::off;
   bool network = false;
-  SandboxLimits limits;  // at most those of the house
+  SandboxLimits limits;  // at most the server's
 };
 
 // Reads `sandbox`; refuses what weakens what the server demands. `usual` is for a step that says nothing and a server
 // that demands nothing.
-SandboxWish read_sandbox(Arguments& with, const AgentHouse& house, SandboxUse usual, bool usual_network);
+SandboxRequest read_sandbox(Arguments& with, const AgentContext& context, SandboxUse usual, bool usual_network);
 
 // Whether it is to be in one. Refused when one is demanded and cannot be had.
-std::expected<bool, Failed> decide_sandbox(const SandboxWish& wish, const AgentHouse& house);
+std::expected<bool, Failed> decide_sandbox(const SandboxRequest& request, const AgentContext& context);
 
 // A program in a sandbox: `plan.directory` is its workspace. Refused when that would show it what no sandbox may.
-std::expected<ProcessPlan, Failed> in_sandbox(ProcessPlan plan, const SandboxWish& wish, const AgentHouse& house,
-                                              const ControlGroup& group, std::vector<std::string> writable);
+std::expected<ProcessPlan, Failed> in_sandbox(ProcessPlan plan, const SandboxRequest& request,
+                                              const AgentContext& context, const ControlGroup& group,
+                                              std::vector<std::string> writable);
 
 }  // namespace pawl

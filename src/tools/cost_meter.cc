@@ -9,8 +9,6 @@ namespace pawl {
 namespace {
 
 constexpr auto charge_interval = std::chrono::seconds(1);
-// After that it passes for taken: rather is a cost told too little than twice.
-constexpr auto answer_time_max = std::chrono::seconds(5);
 
 }  // namespace
 
@@ -69,9 +67,9 @@ CostMeter::Time CostMeter::due() const {
   return is_behind ? next_ : Time::max();
 }
 
-Money CostMeter::finish() {
+Money CostMeter::finish(std::chrono::milliseconds at_most) {
   std::unique_lock lock(state_->mutex);
-  state_->answered.wait_for(lock, answer_time_max, [this] { return state_->under_way == Money{}; });
+  state_->answered.wait_for(lock, at_most, [this] { return state_->under_way == Money{}; });
   return state_->taken + state_->under_way;
 }
 

@@ -32,8 +32,10 @@ class CostMeter {
   Time due() const;
   // At once, of an attempt that ends without a report: it asks somebody.
   void note_last(Money so_far);
+  // A charge that has no answer after so long counts as taken: better a cost reported too low than twice.
+  static constexpr std::chrono::seconds answer_time_max{5};
   // What of it the journal has. Waits for what is under way.
-  Money finish();
+  Money finish(std::chrono::milliseconds at_most = answer_time_max);
 
  private:
   struct State;

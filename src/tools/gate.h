@@ -10,7 +10,7 @@
 
 namespace pawl {
 
-// Go ahead, exactly so. `is_done`: it has happened already, and this is what came of it.
+// Go ahead, exactly so. `is_done`: it has happened already, and this is the outcome.
 struct Allowed {
   ReceiptId receipt;
   bool is_done = false;

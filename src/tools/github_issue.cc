@@ -105,7 +105,7 @@ Change read_change(Arguments& with, const Kind& kind, const ToolLimits& limits) 
   return change;
 }
 
-void explain(const ApiAnswer& answer, Instant now, Failed& failed) {
+void explain_github_error(const ApiAnswer& answer, Instant now, Failed& failed) {
   if (auto message = text_member(answer.body, "message"); !message.empty()) {
     if (const Json* errors = member(answer.body, "errors")) message += " " + canonical(*errors);
     failed.message = fmt::format("GitHub answered {}: {}", answer.http.status, head_of(message, 600));
@@ -201,7 +201,7 @@ class IssueSet final : public Tool {
                      {.base = change.base,
                       .headers = {{"Authorization", "Bearer " + change.token}, {"X-GitHub-Api-Version", "2022-11-28"}},
                       .timeout = change.timeout,
-                      .explain = explain},
+                      .explain = explain_github_error},
                      std::move(stop));
   }
 

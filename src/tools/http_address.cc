@@ -8,6 +8,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "core/characters.h"
+
 namespace pawl {
 namespace {
 
@@ -91,13 +93,6 @@ std::expected<HttpAllow, std::string> parse_range(std::string_view text, std::st
   return AddressRange{*address, offset + *bits};
 }
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return result;
-}
-
 }  // namespace
 
 bool AddressRange::contains(const IpAddress& address) const {
@@ -144,7 +139,7 @@ std::expected<HttpAllow, std::string> parse_http_allow(std::string_view text) {
     return std::unexpected(fmt::format("{}: must be an address, a range such as 10.0.0.0/8, or host:port", text));
   const auto port = parse_number(text.substr(colon + 1), 65535);
   if (!port || *port == 0) return std::unexpected(fmt::format("{}: not a port", text));
-  return HostPort{.host = lower(host), .port = *port};
+  return HostPort{.host = lower_case(host), .port = *port};
 }
 
 bool is_public(const IpAddress& address) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <new>
 
+#include "core/characters.h"
 #include "process/descriptor.h"
 
 namespace pawl {
@@ -28,13 +29,6 @@ struct ListDeleter {
 struct UrlDeleter {
   void operator()(CURLU* url) const { curl_url_cleanup(url); }
 };
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return result;
-}
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view blank = " \t\r\n";
@@ -118,7 +112,7 @@ std::size_t Transfer::take_header(char* data, std::size_t, std::size_t bytes, vo
   if (line.starts_with("HTTP/")) {
     transfer.answer_.headers.clear();  // what came before was a 100 Continue or a proxy's answer
   } else if (const auto colon = line.find(':'); colon != std::string_view::npos && colon > 0) {
-    transfer.answer_.headers.emplace_back(lower(trimmed(line.substr(0, colon))), trimmed(line.substr(colon + 1)));
+    transfer.answer_.headers.emplace_back(lower_case(trimmed(line.substr(0, colon))), trimmed(line.substr(colon + 1)));
   }
   return bytes;
 }
@@ -214,20 +208,20 @@ std::unexpected<HttpError> Transfer::explain(CURLcode code) const {
 }
 
 HttpError Transfer::classify(CURLcode code) const {
-  using Kind = HttpError::Kind;
   const std::string text = error_text_[0] ? error_text_ : curl_easy_strerror(code);
-  if (is_stopped_) return {Kind::stopped, "stopped"};
-  if (is_too_large_) return {Kind::too_large, "the answer is too large"};
+  if (is_stopped_) return {HttpError::Kind::stopped, "stopped"};
+  if (is_too_large_) return {HttpError::Kind::too_large, "the answer is too large"};
   // A name with several addresses is refused only when none of them may be reached.
-  if (refused_addresses_ > 0 && admitted_addresses_ == 0) return {Kind::refused_address, "it is not a public address"};
+  if (refused_addresses_ > 0 && admitted_addresses_ == 0)
+    return {HttpError::Kind::refused_address, "it is not a public address"};
   switch (code) {
     case CURLE_OPERATION_TIMEDOUT:
-      return {Kind::timed_out, text};
+      return {HttpError::Kind::timed_out, text};
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
-      return {Kind::bad_url, text};
+      return {HttpError::Kind::bad_url, text};
     default:
-      return {Kind::unreachable, text};
+      return {HttpError::Kind::unreachable, text};
   }
 }
 
@@ -255,7 +249,7 @@ std::optional<Origin> origin_of(const std::string& url) {
   const auto scheme = part(CURLUPART_SCHEME);
   if (scheme != "http" && scheme != "https") return std::nullopt;
   return Origin{.scheme = scheme,
-                .server = {.host = lower(part(CURLUPART_HOST)), .port = std::stoi("0" + part(CURLUPART_PORT))}};
+                .server = {.host = lower_case(part(CURLUPART_HOST)), .port = std::stoi("0" + part(CURLUPART_PORT))}};
 }
 
 std::expected<HttpAnswer, HttpError> exchange(const HttpRequest& request, const HttpRules& rules,

@@ -10,6 +10,8 @@
 #include <list>
 #include <string>
 
+#include "process/sanitized.h"
+
 extern "C" {
 #include <jq.h>
 #include <jv.h>
@@ -19,13 +21,10 @@ namespace pawl {
 namespace {
 
 constexpr std::size_t programs_kept_max = 16;
-constexpr std::size_t message_bytes_max = 1500;
+constexpr std::size_t jq_message_bytes_max = 1500;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool memory_can_be_limited = false;  // their shadow memory is counted too, and is terabytes
-#else
-constexpr bool memory_can_be_limited = true;
-#endif
+// The shadow memory of sanitizers is counted too, and is terabytes.
+constexpr bool memory_can_be_limited = !is_sanitized;
 
 bool read_all(void* into, std::size_t bytes) {
   auto* at = static_cast<char*>(into);
@@ -76,7 +75,7 @@ std::string tidied(std::string message) {
   if (message.starts_with(prefix)) message.erase(0, prefix.size());
   if (const auto last = message.rfind("\njq: "); last != std::string::npos && message.ends_with("compile error"))
     message.erase(last);
-  if (message.size() > message_bytes_max) message.resize(message_bytes_max);
+  if (message.size() > jq_message_bytes_max) message.resize(jq_message_bytes_max);
   return message;
 }
 
@@ -86,18 +85,18 @@ struct Outcome {
   std::uint32_t count = 0;
 };
 
-class Program {
+class JqProgram {
  public:
-  explicit Program(std::string text) : text_(std::move(text)), jq_(jq_init()) {
+  explicit JqProgram(std::string text) : text_(std::move(text)), jq_(jq_init()) {
     if (!jq_) out_of_memory(nullptr);
     jq_set_nomem_handler(jq_, out_of_memory, nullptr);
     jq_set_error_cb(
-        jq_, [](void* self, jv message) { static_cast<Program*>(self)->hear(message); }, this);
+        jq_, [](void* self, jv message) { static_cast<JqProgram*>(self)->hear(message); }, this);
     compiled_ = !text_.contains('\0') && jq_compile(jq_, text_.c_str()) != 0;
     if (!compiled_ && message_.empty()) message_ = "does not compile";
   }
-  ~Program() { jq_teardown(&jq_); }
-  Program(const Program&) = delete;
+  ~JqProgram() { jq_teardown(&jq_); }
+  JqProgram(const JqProgram&) = delete;
 
   const std::string& text() const { return text_; }
 
@@ -144,9 +143,9 @@ class Program {
 };
 
 // Compiling costs tens of milliseconds, for jq compiles its own library each time; running often less than one.
-class Programs {
+class JqPrograms {
  public:
-  Program& find(std::string text) {
+  JqProgram& find(std::string text) {
     for (auto it = recent_.begin(); it != recent_.end(); ++it) {
       if (it->text() != text) continue;
       recent_.splice(recent_.begin(), recent_, it);
@@ -158,7 +157,7 @@ class Programs {
   void forget_latest() { recent_.pop_front(); }
 
  private:
-  std::list<Program> recent_;
+  std::list<JqProgram> recent_;
 };
 
 void limit(__rlimit_resource_t resource, rlim_t most) {
@@ -187,7 +186,7 @@ void set_cpu_timer(std::uint32_t milliseconds) {
 
 int jq_child_main() {
   forbid_files();
-  Programs programs;
+  JqPrograms programs;
   JqRequest request;
   while (read_all(&request, sizeof request)) {
     if (memory_can_be_limited) limit(RLIMIT_DATA, request.memory_bytes_max);

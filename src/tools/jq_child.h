@@ -1,8 +1,8 @@
 // The helper process in which jq programs run. libjq cannot be interrupted and has no memory limit; a process has both.
-// The helper is this same program, started again with jq_child_verb as its first argument:
+// The helper is this same program, started again with jq_child_argument as its first argument:
 //
 //   int main(int argc, char** argv) {
-//     if (argc > 1 && argv[1] == pawl::jq_child_verb) return pawl::jq_child_main();
+//     if (argc > 1 && argv[1] == pawl::jq_child_argument) return pawl::jq_child_main();
 //
 // It answers one request after another on one socket (its stdin and stdout) and ends when that closes:
 //
@@ -15,7 +15,7 @@
 
 namespace pawl {
 
-inline constexpr std::string_view jq_child_verb = "--jq-child";
+inline constexpr std::string_view jq_child_argument = "--jq-child";
 
 struct JqRequest {
   std::uint32_t program_bytes = 0;

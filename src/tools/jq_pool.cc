@@ -35,7 +35,7 @@ class JqPool::Child {
   static std::unique_ptr<Child> start() {
     auto sockets = make_socket_pair();
     const auto nowhere = open_null_device();
-    auto process = Process::spawn({.argv = {"/proc/self/exe", std::string(jq_child_verb)},
+    auto process = Process::spawn({.argv = {"/proc/self/exe", std::string(jq_child_argument)},
                                    .environment = {},
                                    .directory = {},
                                    .stdin_fd = sockets.theirs.get(),

@@ -121,7 +121,7 @@ std::optional<Duration> retry_after_ms(const HttpAnswer& answer) {
 }
 
 // Both APIs: {"error": {"type", "message", "code"?}}, and a header that knows better than the status.
-void explain(const ApiAnswer& answer, Instant, Failed& failed) {
+void explain_model_error(const ApiAnswer& answer, Instant, Failed& failed) {
   std::string type, code;
   if (const Json* error = member(answer.body, "error")) {
     type = text_member(*error, "type");
@@ -233,9 +233,10 @@ class ModelChat final : public Tool {
     Arguments with(lease.input);
     const Chat chat = read_chat(with);
     if (with.refusal()) return *with.refusal();
-    const ApiClient api(limits_,
-                        {.base = chat.base, .headers = headers_of(chat), .timeout = chat.timeout, .explain = explain},
-                        std::move(stop));
+    const ApiClient api(
+        limits_,
+        {.base = chat.base, .headers = headers_of(chat), .timeout = chat.timeout, .explain = explain_model_error},
+        std::move(stop));
     const auto begin = steady_clock::now();
     const auto answer = api.call("POST", chat.speech == Speech::anthropic ? "/v1/messages" : "/v1/chat/completions",
                                  &chat.request, now);

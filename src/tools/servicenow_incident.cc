@@ -104,7 +104,7 @@ Update read_update(Arguments& with, const ToolLimits& limits) {
   return update;
 }
 
-void explain(const ApiAnswer& answer, Instant now, Failed& failed) {
+void explain_servicenow_error(const ApiAnswer& answer, Instant now, Failed& failed) {
   if (const Json* error = member(answer.body, "error")) {
     const auto message = text_member(*error, "message"), detail = text_member(*error, "detail");
     failed.message = fmt::format("ServiceNow answered {}: {}{}{}", answer.http.status, head_of(message, 300),
@@ -202,9 +202,10 @@ class IncidentUpdate final : public Tool {
 
  private:
   ApiClient client_for(const Update& update, std::stop_token stop) const {
-    return ApiClient(limits_,
-                     {.base = update.base, .headers = update.auth, .timeout = update.timeout, .explain = explain},
-                     std::move(stop));
+    return ApiClient(
+        limits_,
+        {.base = update.base, .headers = update.auth, .timeout = update.timeout, .explain = explain_servicenow_error},
+        std::move(stop));
   }
 
   static std::string default_key(const Update& update) {

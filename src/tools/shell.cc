@@ -31,7 +31,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr auto drain_time_max = std::chrono::milliseconds(200);
+constexpr auto shell_drain_time_max = std::chrono::milliseconds(200);
 constexpr std::size_t message_stderr_bytes_max = 1000;
 
 struct Command {
@@ -40,10 +40,10 @@ struct Command {
   std::string cwd;
   std::optional<std::string> stdin_text;
   bool parse_json = false;
-  SandboxWish sandbox = {};
+  SandboxRequest sandbox = {};
 };
 
-Command read_command(Arguments& with, const Lease& lease, const AgentHouse* house) {
+Command read_command(Arguments& with, const Lease& lease, const AgentContext* context) {
   Environment environment = read_environment(with);
   name_lease(environment, lease);
   Command command{.argv = with.text_list("argv"),
@@ -58,13 +58,13 @@ Command read_command(Arguments& with, const Lease& lease, const AgentHouse* hous
   const auto parse = with.text("parse").value_or("text");
   if (parse != "text" && parse != "json") with.refuse("parse", "must be text or json");
   command.parse_json = parse == "json";
-  if (house) command.sandbox = read_sandbox(with, *house, SandboxUse::off, false);
+  if (context) command.sandbox = read_sandbox(with, *context, SandboxUse::off, false);
   return command;
 }
 
-// Without a house nobody can be told apart from those who must not be seen.
-std::expected<bool, Failed> decide_sandbox_of(const Command& command, const AgentHouse* house, Arguments& with) {
-  if (house) return decide_sandbox(command.sandbox, *house);
+// Without a context nobody can be told apart from those who must not be seen.
+std::expected<bool, Failed> decide_sandbox_of(const Command& command, const AgentContext* context, Arguments& with) {
+  if (context) return decide_sandbox(command.sandbox, *context);
   if (!with.any("sandbox") || *with.any("sandbox") == Json("off") || *with.any("sandbox") == Json("auto")) return false;
   auto failed =
       failure("SANDBOX_UNAVAILABLE", "a sandbox is demanded and cannot be had: this worker has no data folder");
@@ -141,7 +141,7 @@ class Watch {
   void leader_ended() {
     has_ended_ = true;
     process_.signal_group(SIGKILL);
-    give_up_at_ = steady_clock::now() + drain_time_max;
+    give_up_at_ = steady_clock::now() + shell_drain_time_max;
   }
 
   void take(Stream& stream) {
@@ -280,10 +280,10 @@ class Shell final : public Tool {
   // `argv` holds no secrets, so it may be told.
   std::expected<Plan, Failed> plan(const Lease& lease, std::stop_token stop) override {
     Arguments with(lease.input);
-    const Command command = read_command(with, lease, limits_.house.get());
+    const Command command = read_command(with, lease, limits_.agents.get());
     const bool repeats = with.boolean("idempotent").value_or(false);
     if (with.refusal()) return std::unexpected(*with.refusal());
-    if (auto sandboxed = decide_sandbox_of(command, limits_.house.get(), with); !sandboxed)
+    if (auto sandboxed = decide_sandbox_of(command, limits_.agents.get(), with); !sandboxed)
       return std::unexpected(std::move(sandboxed.error()));
     auto plan = Tool::plan(lease, stop);
     plan->action.target = command.argv.front();
@@ -293,9 +293,9 @@ class Shell final : public Tool {
 
   ToolResult run(const Lease& lease, Instant, std::stop_token stop) override {
     Arguments with(lease.input);
-    Command command = read_command(with, lease, limits_.house.get());
+    Command command = read_command(with, lease, limits_.agents.get());
     if (with.refusal()) return *with.refusal();
-    const auto sandboxed = decide_sandbox_of(command, limits_.house.get(), with);
+    const auto sandboxed = decide_sandbox_of(command, limits_.agents.get(), with);
     if (!sandboxed) return sandboxed.error();
 
     Ran ran = *sandboxed ? run_in_sandbox(command, lease, stop) : run_command(command, limits_, stop);
@@ -305,17 +305,17 @@ class Shell final : public Tool {
 
  private:
   Ran run_in_sandbox(Command& command, const Lease& lease, const std::stop_token& stop) const {
-    const AgentHouse& house = *limits_.house;
+    const AgentContext& context = *limits_.agents;
     if (command.cwd.empty()) {
-      command.cwd = (house.data / "workspaces" / lease.run.str()).string();
+      command.cwd = (context.data / "workspaces" / lease.run.str()).string();
       std::error_code ignored;
       std::filesystem::create_directories(command.cwd, ignored);
     }
-    auto entry = house.ledger.enter({command.sandbox.limits.memory_bytes_max, command.sandbox.limits.processes_max});
+    auto entry = context.ledger.enter({command.sandbox.limits.memory_bytes_max, command.sandbox.limits.processes_max});
     command.environment.push_back(entry.variable());
     return run_command(command, limits_, stop, [&](ProcessPlan plan) {
       plan.control_groups = entry.group().entrances();
-      return in_sandbox(std::move(plan), command.sandbox, house, entry.group(), {});
+      return in_sandbox(std::move(plan), command.sandbox, context, entry.group(), {});
     });
   }
 
@@ -351,9 +351,9 @@ Failed failure_in_its_words(const std::string& stdout_text, Failed otherwise) {
 }
 
 // Any program as a tool: the input on stdin, the output on stdout, both JSON.
-class Program final : public Tool {
+class ProgramTool final : public Tool {
  public:
-  Program(ToolName name, std::vector<std::string> argv, const ToolLimits& limits)
+  ProgramTool(ToolName name, std::vector<std::string> argv, const ToolLimits& limits)
       : argv_(std::move(argv)),
         limits_(limits),
         spec_{.name = std::move(name), .keys = {}, .writes = ToolSpec::Writes::always} {}
@@ -391,7 +391,7 @@ class Program final : public Tool {
 }  // namespace
 
 std::unique_ptr<Tool> make_program(ToolName name, std::vector<std::string> argv, const ToolLimits& limits) {
-  return std::make_unique<Program>(std::move(name), std::move(argv), limits);
+  return std::make_unique<ProgramTool>(std::move(name), std::move(argv), limits);
 }
 
 std::unique_ptr<Tool> make_shell(const ToolLimits& limits) { return std::make_unique<Shell>(limits); }

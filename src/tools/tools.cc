@@ -24,8 +24,8 @@ std::vector<std::unique_ptr<Tool>> built_in_tools(const ToolLimits& limits) {
   tools.push_back(make_github_labels(limits));
   tools.push_back(make_github_assignees(limits));
   tools.push_back(make_model_chat(limits));
-  tools.push_back(make_agent_claude(limits.house));
-  tools.push_back(make_agent_command(limits.house));
+  tools.push_back(make_agent_claude(limits.agents));
+  tools.push_back(make_agent_command(limits.agents));
   return tools;
 }
 

@@ -13,7 +13,7 @@
 namespace pawl {
 
 class Prices;
-struct AgentHouse;
+struct AgentContext;
 
 struct ToolLimits {
   // Processor time, since a program that computes cannot be slow for any other reason of its own; on a busy machine
@@ -37,7 +37,7 @@ struct ToolLimits {
   // Of model calls; null: those that come with pawl.
   std::shared_ptr<const Prices> prices = {};
   // Where agents live, and sandboxes are. Null: agents can be named in workflows, and are refused.
-  std::shared_ptr<const AgentHouse> house = {};
+  std::shared_ptr<const AgentContext> agents = {};
 };
 
 // The tools must outlive every worker pool that uses them.
@@ -60,7 +60,7 @@ std::unique_ptr<Tool> make_slack_post(const ToolLimits& limits);
 std::unique_ptr<Tool> make_github_labels(const ToolLimits& limits);
 std::unique_ptr<Tool> make_github_assignees(const ToolLimits& limits);
 std::unique_ptr<Tool> make_model_chat(const ToolLimits& limits);
-std::unique_ptr<Tool> make_agent_claude(std::shared_ptr<const AgentHouse> house);
-std::unique_ptr<Tool> make_agent_command(std::shared_ptr<const AgentHouse> house);
+std::unique_ptr<Tool> make_agent_claude(std::shared_ptr<const AgentContext> agents);
+std::unique_ptr<Tool> make_agent_command(std::shared_ptr<const AgentContext> agents);
 
 }  // namespace pawl

@@ -13,7 +13,7 @@ namespace pawl {
 namespace {
 
 // Two brackets around several results.
-constexpr std::size_t result_bytes_max = step_output_bytes_max - 2;
+constexpr std::size_t jq_result_bytes_max = step_output_bytes_max - 2;
 
 Failed failed(const JqError& error, const ToolLimits& limits) {
   switch (error.kind) {
@@ -48,7 +48,7 @@ class Transform final : public Tool {
         jq_({.cpu_max = limits.transform_cpu_max,
              .wall_max = limits.transform_wall_max,
              .memory_bytes_max = limits.transform_memory_bytes_max,
-             .output_bytes_max = result_bytes_max}) {}
+             .output_bytes_max = jq_result_bytes_max}) {}
 
   const ToolSpec& spec() const override { return spec_; }
 

@@ -51,7 +51,7 @@ class LeaseResult:
 
 
 class Leases:
-    """Takes leases, keeps them, reports what came of them. Nothing here is repeated: that is for the worker to say."""
+    """Takes leases, keeps them, reports their outcomes. Nothing here is repeated: that is for the worker to say."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -76,7 +76,8 @@ class Leases:
         return self.report("fail", [encode_json(item) for item in items])
 
     def release(self, items: Sequence[Mapping[str, Any]], *, timeout: Optional[float] = None) -> List[LeaseResult]:
-        """Gives leases back: the steps are ready at once, and the attempts do not count. Items have `lease_id` and `token`.
+        """Gives leases back: the steps are ready at once, and the attempts do not count. Items have `lease_id` and
+        `token`.
 
         Only for work that has ended: another worker may have the step before this returns.
         """

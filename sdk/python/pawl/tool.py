@@ -41,7 +41,8 @@ class Terminal(Exception):
 
 
 class Canceled(BaseException):
-    """Raised by Context.check(): the step is not this worker's any more, or the worker stops. What the tool did is left.
+    """Raised by Context.check(): the step is not this worker's any more, or the worker stops. What the tool did is
+    left.
 
     Not an Exception, so that a tool's own `except Exception` does not keep it alive.
     """

@@ -32,12 +32,14 @@ CREATE TYPE pawl.run_write AS (
   wants_latest boolean, starts integer,
   tenant_meter integer, workflow_meter integer);
 CREATE TYPE pawl.ready_write AS (
-  place integer, tenant uuid, run uuid, step integer, fresh boolean, held boolean, tool text, workspace text, workflow text);
+  place integer, tenant uuid, run uuid, step integer, fresh boolean, held boolean, tool text, workspace text,
+  workflow text);
 CREATE TYPE pawl.request_write AS (place integer, tenant uuid, key bytea, run uuid);
 CREATE TYPE pawl.approval_write AS (
   place integer, tenant uuid, id uuid, run uuid, requested_at bigint, expires_at bigint, status smallint, tier smallint,
   step text);
-CREATE TYPE pawl.receipt_write AS (place integer, tenant uuid, hash bytea, id uuid, run uuid, status smallint, key text);
+CREATE TYPE pawl.receipt_write AS (
+  place integer, tenant uuid, hash bytea, id uuid, run uuid, status smallint, key text);
 CREATE TYPE pawl.start_write AS (place integer, tenant uuid, at bigint, run uuid, workflow text);
 CREATE TYPE pawl.tenant_write AS (
   tenant uuid, follows_seq bigint, follows bytea, seq bigint, head bytea, name text, state bytea,
@@ -141,7 +143,8 @@ BEGIN
   IF cardinality(p_meters) > 0 THEN
     FOR v_row IN
       SELECT k.ordinality AS place, m.tenant, m.workflow, m.max_concurrency, m.max_runs_per_min, m.running
-      FROM unnest(p_meters) WITH ORDINALITY k JOIN pawl.meters m ON m.tenant = ANY(ARRAY[k.tenant]) AND m.workflow = k.workflow
+      FROM unnest(p_meters) WITH ORDINALITY k
+        JOIN pawl.meters m ON m.tenant = ANY(ARRAY[k.tenant]) AND m.workflow = k.workflow
       FOR UPDATE OF m
     LOOP
       IF NOT v_metered THEN
@@ -171,16 +174,19 @@ BEGIN
       SELECT w.ordinality AS place, w.leases - w.leases_before AS growth, w.claims, w.starts, w.tenant_meter,
         w.workflow_meter
       FROM unnest(p_runs) WITH ORDINALITY w
-      WHERE (w.leases <> w.leases_before OR w.claims > 0 OR w.starts > 0) AND (w.ordinality > p_existing OR w.ordinality = ANY(v_fits))
+      WHERE (w.leases <> w.leases_before OR w.claims > 0 OR w.starts > 0)
+        AND (w.ordinality > p_existing OR w.ordinality = ANY(v_fits))
       ORDER BY w.leases > w.leases_before, w.ordinality
     LOOP
       -- Also one that takes what it gives back: under a cap that was lowered there may be no room for it.
       IF ((v_row.growth > 0 OR v_row.claims > 0)
           AND (v_room[v_row.tenant_meter] < v_row.growth OR v_room[v_row.workflow_meter] < v_row.growth))
-        OR (v_row.starts > 0 AND (v_pace[v_row.tenant_meter] < v_row.starts OR v_pace[v_row.workflow_meter] < v_row.starts))
+        OR (v_row.starts > 0 AND (v_pace[v_row.tenant_meter] < v_row.starts
+          OR v_pace[v_row.workflow_meter] < v_row.starts))
       THEN
         v_capped := v_capped || v_row.place::integer;
-        IF v_row.starts > 0 AND (v_pace[v_row.tenant_meter] < v_row.starts OR v_pace[v_row.workflow_meter] < v_row.starts) THEN
+        IF v_row.starts > 0 AND (v_pace[v_row.tenant_meter] < v_row.starts
+            OR v_pace[v_row.workflow_meter] < v_row.starts) THEN
           v_paced := v_paced || v_row.place::integer;
         END IF;
       ELSE
@@ -200,7 +206,8 @@ BEGIN
       WHERE q.status = ANY('{0,1,3}') AND q.place <> ALL(v_out)
       ON CONFLICT DO NOTHING;
     v_out := v_out || ARRAY(
-      SELECT DISTINCT q.place FROM unnest(p_receipts) q JOIN pawl.effects e ON e.tenant = ANY(ARRAY[q.tenant]) AND e.key = q.hash
+      SELECT DISTINCT q.place FROM unnest(p_receipts) q
+        JOIN pawl.effects e ON e.tenant = ANY(ARRAY[q.tenant]) AND e.key = q.hash
       WHERE q.status = ANY('{0,1,3}') AND q.place <> ALL(v_out) AND e.run <> q.run);
   END IF;
 
@@ -211,9 +218,11 @@ BEGIN
       SET status = w.status, due_at = w.due_at, leased = w.leased, leases = w.leases, updated_at = w.updated_at,
         check_at = CASE WHEN w.due_at IS NULL AND w.status = 1 OR r.check_at BETWEEN w.due_at - 5000 AND w.due_at
           THEN r.check_at ELSE w.due_at END,
-        error_code = w.error_code, phase = w.phase, seq = w.seq, head = w.head, revision = w.revision, snapshot = w.snapshot
+        error_code = w.error_code, phase = w.phase, seq = w.seq, head = w.head, revision = w.revision,
+        snapshot = w.snapshot
       FROM unnest(p_runs) WITH ORDINALITY w
-      WHERE w.ordinality <= p_existing AND w.ordinality <> ALL(v_out) AND r.tenant = ANY(ARRAY[w.tenant]) AND r.id = w.id
+      WHERE w.ordinality <= p_existing AND w.ordinality <> ALL(v_out)
+        AND r.tenant = ANY(ARRAY[w.tenant]) AND r.id = w.id
         AND r.seq = w.follows_seq AND r.head = w.follows
         AND (w.follows_revision = 0 OR r.revision = w.follows_revision)
       RETURNING w.ordinality)
@@ -252,7 +261,8 @@ BEGIN
       FROM unnest(p_runs) WITH ORDINALITY w WHERE w.ordinality > p_existing AND w.ordinality <> ALL(v_out)
       ON CONFLICT DO NOTHING;
     GET DIAGNOSTICS v_count = ROW_COUNT;
-    IF v_count < cardinality(p_runs) - p_existing - (SELECT count(*) FROM unnest(v_out) place WHERE place > p_existing) THEN
+    IF v_count < cardinality(p_runs) - p_existing
+        - (SELECT count(*) FROM unnest(v_out) place WHERE place > p_existing) THEN
       v_out := v_out || ARRAY(
         SELECT w.ordinality::integer FROM unnest(p_runs) WITH ORDINALITY w
         WHERE w.ordinality > p_existing AND w.ordinality <> ALL(v_out)
@@ -261,7 +271,8 @@ BEGIN
     -- A run that is left out gives back the keys that it did get.
     IF cardinality(v_out) > v_before AND cardinality(p_requests) > 0 THEN
       DELETE FROM pawl.requests r USING unnest(p_requests) q
-        WHERE q.place = ANY(v_out) AND r.tenant = ANY(ARRAY[q.tenant]) AND r.key = q.key AND r.run = q.run AND r.xmin = v_xid;
+        WHERE q.place = ANY(v_out) AND r.tenant = ANY(ARRAY[q.tenant])
+          AND r.key = q.key AND r.run = q.run AND r.xmin = v_xid;
     END IF;
   END IF;
 
@@ -369,9 +380,9 @@ $$;
 inline constexpr const char* create_take_ready = R"sql(
 CREATE FUNCTION pawl.take_ready(p_tools text[], p_per_tenant integer, p_hold bigint, p_only uuid, p_after uuid,
                                 p_tenants_max integer, p_steps_max integer)
-RETURNS TABLE(tenant uuid, run uuid, status smallint, due_at bigint, leased boolean, created_at bigint, updated_at bigint,
-              version integer, workflow text, workspace text, error_code text, seq bigint, head bytea, revision bigint, phase smallint,
-              snapshot bytea, step integer, fresh boolean, tool text)
+RETURNS TABLE(tenant uuid, run uuid, status smallint, due_at bigint, leased boolean, created_at bigint,
+              updated_at bigint, version integer, workflow text, workspace text, error_code text, seq bigint,
+              head bytea, revision bigint, phase smallint, snapshot bytea, step integer, fresh boolean, tool text)
 LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET plan_cache_mode = force_generic_plan SET jit = off
@@ -439,7 +450,8 @@ BEGIN
         WINDOW one_workflow AS (PARTITION BY k.workflow ORDER BY s.fresh, s.run, s.step)
       ), chosen AS MATERIALIZED (
         SELECT v_tenant AS tenant, c.run, c.step FROM candidates c
-        WHERE c.in_workflow <= c.room AND c.starts_in_workflow <= greatest(c.pace, 0) AND c.starts <= greatest(v_pace, 0)
+        WHERE c.in_workflow <= c.room AND c.starts_in_workflow <= greatest(c.pace, 0)
+          AND c.starts <= greatest(v_pace, 0)
         ORDER BY c.fresh, c.run, c.step LIMIT v_room
       ), taken AS (
         UPDATE pawl.ready r SET taken_until = v_now + p_hold FROM chosen c
@@ -450,12 +462,14 @@ BEGIN
     END IF;
 
     -- Something waits all the same.
-    IF coalesce(cardinality(v_runs), 0) < p_per_tenant AND EXISTS (SELECT FROM pawl.meters m WHERE m.tenant = v_tenant) THEN
+    IF coalesce(cardinality(v_runs), 0) < p_per_tenant
+        AND EXISTS (SELECT FROM pawl.meters m WHERE m.tenant = v_tenant) THEN
       SELECT NOT (v_room <= 0 OR coalesce(m.max_concurrency <= m.running, false)) INTO fresh
         FROM unnest(p_tools) t(tool)
           JOIN pawl.ready r ON r.tool = t.tool AND r.tenant = v_tenant AND r.taken_until <= v_now
           LEFT JOIN pawl.meters m ON m.tenant = v_tenant AND m.workflow = r.workflow
-        WHERE v_room <= 0 OR m.max_concurrency <= m.running OR r.fresh AND (v_pace <= 0 OR m.max_runs_per_min IS NOT NULL)
+        WHERE v_room <= 0 OR m.max_concurrency <= m.running
+          OR r.fresh AND (v_pace <= 0 OR m.max_runs_per_min IS NOT NULL)
         LIMIT 1;
       IF FOUND THEN
         tenant := v_tenant;
@@ -467,8 +481,8 @@ BEGIN
 
     v_taken := v_taken + cardinality(v_runs);
     RETURN QUERY
-      SELECT u.tenant, u.id, u.status, u.due_at, u.leased, u.created_at, u.updated_at, u.version, u.workflow, u.workspace,
-        u.error_code, u.seq, u.head, u.revision, u.phase, u.snapshot, r.step, r.fresh, r.tool
+      SELECT u.tenant, u.id, u.status, u.due_at, u.leased, u.created_at, u.updated_at, u.version, u.workflow,
+        u.workspace, u.error_code, u.seq, u.head, u.revision, u.phase, u.snapshot, r.step, r.fresh, r.tool
       FROM unnest(array_fill(v_tenant, ARRAY[cardinality(v_runs)]), v_runs, v_steps)
           WITH ORDINALITY k(tenant, run, step, place)
         JOIN pawl.ready r ON r.tenant = ANY(ARRAY[k.tenant]) AND r.run = k.run AND r.step = k.step

@@ -17,7 +17,7 @@ using postgres::Values;
 
 namespace {
 
-constexpr std::size_t page_rows = 512;
+constexpr std::size_t postgres_page_rows = 512;
 constexpr std::size_t event_rows_ahead = 1000;
 // One walk over tenants with ready steps ends here; the next goes on.
 constexpr int tenants_per_walk = 256, steps_per_walk = 2000;
@@ -188,6 +188,8 @@ std::vector<Lost> PostgresStore::commit(std::span<const Frame> frames) { return 
 
 void PostgresStore::tidy() { committer_.tidy(); }
 
+void PostgresStore::analyze() { look(postgres::analyze, Values()); }
+
 std::vector<RunRow> PostgresStore::load_all(std::span<const StreamKey> runs) {
   std::vector<IdBits> tenants, ids;
   for (const StreamKey& key : runs) {
@@ -270,10 +272,10 @@ void PostgresStore::for_each_workflow(const std::function<void(const WorkflowRow
   WorkflowRow place;
   while (true) {
     Values values;
-    values.id(place.tenant.bits).text(place.name.text).i32(place.version).limit(page_rows);
+    values.id(place.tenant.bits).text(place.name.text).i32(place.version).limit(postgres_page_rows);
     Rows rows = wander(postgres::workflows_after, values);
     for (int row = 0; row < rows.size(); ++row) visit(place = read_workflow_row(rows, row));
-    if (static_cast<std::size_t>(rows.size()) < page_rows) return;
+    if (static_cast<std::size_t>(rows.size()) < postgres_page_rows) return;
   }
 }
 
@@ -285,7 +287,7 @@ void PostgresStore::for_each_ready(const std::function<void(const ReadyStep&)>& 
     int step = -1;
     while (true) {
       Values values;
-      values.id(tenant.bits).i32(fresh).id(run.bits).i32(step).limit(page_rows);
+      values.id(tenant.bits).i32(fresh).id(run.bits).i32(step).limit(postgres_page_rows);
       Rows rows = wander(postgres::ready_after, values);
       for (int row = 0; row < rows.size(); ++row) {
         run.bits = rows.id(row, 0);
@@ -298,7 +300,7 @@ void PostgresStore::for_each_ready(const std::function<void(const ReadyStep&)>& 
                static_cast<StepIndex>(step),
                fresh});
       }
-      if (static_cast<std::size_t>(rows.size()) < page_rows) return;
+      if (static_cast<std::size_t>(rows.size()) < postgres_page_rows) return;
     }
   };
   for (const auto& [tenant, seq] : tenant_heads())
@@ -465,14 +467,14 @@ void PostgresStore::for_each_stream(const std::function<void(StreamKey)>& visit)
     while (true) {
       Rows rows = next_page(place);
       for (int row = 0; row < rows.size(); ++row) visit(place = {{rows.id(row, 0)}, rows.id(row, 1)});
-      if (static_cast<std::size_t>(rows.size()) < page_rows) return;
+      if (static_cast<std::size_t>(rows.size()) < postgres_page_rows) return;
     }
   };
   walk([&](StreamKey place) {
-    return wander(postgres::tenant_streams, Values().id(place.tenant.bits).limit(page_rows));
+    return wander(postgres::tenant_streams, Values().id(place.tenant.bits).limit(postgres_page_rows));
   });
   walk([&](StreamKey place) {
-    return wander(postgres::run_streams, Values().id(place.tenant.bits).id(place.stream).limit(page_rows));
+    return wander(postgres::run_streams, Values().id(place.tenant.bits).id(place.stream).limit(postgres_page_rows));
   });
 }
 

@@ -39,6 +39,9 @@ class PostgresStore final : public SharedStore {
   static std::unique_ptr<PostgresStore> open_view(const std::string& url);
   // What does not fit in tables that no stream tells of: what caps count, and what repeated requests are found by.
   std::vector<std::string> problems();
+  // Updates the planner's statistics. Autovacuum does so within minutes; until then, after a bulk load, PostgreSQL
+  // reads and sorts whole tables where an index has the answer.
+  void analyze();
 
   // What the one who runs this should know, sentence by sentence; empty when all is well.
   const std::vector<std::string>& warnings() const { return warnings_; }

@@ -191,7 +191,8 @@ CREATE TABLE pawl.effects(
   PRIMARY KEY(tenant, key)
 );
 
--- Who follows the journal across restarts, the last position of which it wants nothing more, and the server whose it is.
+-- Followers of the journal, which continue after a restart: the last position that each has handled, and the server
+-- that runs it.
 CREATE TABLE pawl.followers(
   name       text PRIMARY KEY,
   position   bigint NOT NULL,

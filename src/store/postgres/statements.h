@@ -126,6 +126,9 @@ inline constexpr const char* tenant_history =
 inline constexpr const char* pieces_before =
     "SELECT first_seq, lines FROM pawl.events WHERE tenant = $1 AND stream = $2 AND first_seq < $3 "
     "ORDER BY first_seq DESC LIMIT $4";
+inline constexpr const char* analyze =
+    "ANALYZE pawl.workflows, pawl.runs, pawl.events, pawl.ready, pawl.approvals, pawl.requests, pawl.receipts, "
+    "pawl.effects, pawl.starts, pawl.meters";
 inline constexpr const char* run_streams =
     "SELECT tenant, id FROM pawl.runs WHERE (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3";
 inline constexpr const char* tenant_streams =

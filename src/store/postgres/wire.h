@@ -49,7 +49,6 @@ class Records {
 
   std::size_t size() const { return count_; }
   bool empty() const { return count_ == 0; }
-  std::size_t bytes_in_all() const { return values_.size(); }
   // As the value of a parameter; `record` is the rows' type in this database.
   std::string encode(Oid record) const;
 

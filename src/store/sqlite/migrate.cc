@@ -29,7 +29,7 @@ void move_ready_steps(Connection& connection) {
   connection.execute("DROP TABLE ready");
 }
 
-// Whether pawl itself carries the run whose newest piece of history this is. Its first event says so.
+// Whether pawl itself executes the run whose newest piece of history this is. Its first event says so.
 bool is_native(Connection& connection, std::int64_t newest) {
   Statement find(connection, find_history);
   for (std::optional<std::int64_t> number = newest; number;) {

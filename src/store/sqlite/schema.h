@@ -151,8 +151,8 @@ static_assert(static_cast<int>(ReceiptStatus::intended) == 0 && static_cast<int>
               static_cast<int>(ReceiptStatus::in_doubt) == 3 && enum_count<ReceiptStatus> == 5);
 
 inline constexpr const char* create_version_5 = R"sql(
--- A key that is its run's own is stored as a BLOB, without the run's id that it begins with. Nobody looks for such a one in
--- other runs, so it enters no index.
+-- A key that is its run's own is stored as a BLOB, without the run's id that it begins with. Nobody looks for such a
+-- key in other runs, so it enters no index.
 DROP INDEX receipts_by_key;
 CREATE INDEX receipts_by_key ON receipts(tenant, key) WHERE status IN (0, 1, 3) AND typeof(key) = 'text';
 

@@ -14,7 +14,7 @@ namespace {
 using sqlite::Connection;
 
 // Rows that one look takes out before it lets the others in.
-constexpr std::size_t page_rows = 500;
+constexpr std::size_t sqlite_page_rows = 500;
 
 void execute_number(Connection& connection, std::string_view pragma, long long value) {
   connection.execute(fmt::format("PRAGMA {} = {}", pragma, value).c_str());
@@ -236,9 +236,9 @@ std::vector<Tenant> SqliteStore::tenants() {
 void SqliteStore::for_each_workflow(const std::function<void(const WorkflowRow&)>& visit) {
   WorkflowRow place;
   while (true) {
-    auto rows = read([&](auto& reader) { return reader.workflows_after(place, page_rows); });
+    auto rows = read([&](auto& reader) { return reader.workflows_after(place, sqlite_page_rows); });
     for (const WorkflowRow& row : rows) visit(row);
-    if (rows.size() < page_rows) return;
+    if (rows.size() < sqlite_page_rows) return;
     place = std::move(rows.back());
   }
 }
@@ -262,9 +262,9 @@ void SqliteStore::for_each_ready(const std::function<void(const ReadyStep&)>& vi
   auto walk = [&](TenantId tenant, RunStatus status) {
     RunId place;
     while (true) {
-      auto page = read([&](auto& reader) { return reader.ready_after(tenant, status, place, page_rows); });
+      auto page = read([&](auto& reader) { return reader.ready_after(tenant, status, place, sqlite_page_rows); });
       for (const ReadyStep& step : page.steps) visit(step);
-      if (page.runs < page_rows) return;
+      if (page.runs < sqlite_page_rows) return;
       place = page.last;
     }
   };
@@ -292,9 +292,9 @@ void SqliteStore::followed(const std::string& follower, Position position) {
 void SqliteStore::for_each_start(Instant since, const std::function<void(const StartRow&)>& visit) {
   sqlite::Reader::StartPlace place{since, -1, -1};
   while (true) {
-    auto starts = read([&](auto& reader) { return reader.starts_after(place, page_rows); });
+    auto starts = read([&](auto& reader) { return reader.starts_after(place, sqlite_page_rows); });
     for (const auto& placed : starts) visit(placed.start);
-    if (starts.size() < page_rows) return;
+    if (starts.size() < sqlite_page_rows) return;
     place = starts.back().place;
   }
 }
@@ -358,12 +358,12 @@ void SqliteStore::for_each_stream(const std::function<void(StreamKey)>& visit) {
     while (true) {
       auto keys = read([&](auto& reader) { return next_page(reader, place); });
       for (StreamKey key : keys) visit(key);
-      if (keys.size() < page_rows) return;
+      if (keys.size() < sqlite_page_rows) return;
       place = keys.back();
     }
   };
-  walk([](auto& reader, StreamKey place) { return reader.tenant_streams_after(place.tenant, page_rows); });
-  walk([](auto& reader, StreamKey place) { return reader.run_streams_after(place, page_rows); });
+  walk([](auto& reader, StreamKey place) { return reader.tenant_streams_after(place.tenant, sqlite_page_rows); });
+  walk([](auto& reader, StreamKey place) { return reader.run_streams_after(place, sqlite_page_rows); });
 }
 
 }  // namespace pawl

@@ -1,4 +1,4 @@
-// The verbs and their flags as CLI11 knows them. For arguments.cc, which declares them, and command_line.cc, which
+// The commands and their flags as CLI11 knows them. For arguments.cc, which declares them, and command_line.cc, which
 // reads a line by them; nobody else, since CLI11 is slow to compile.
 #pragma once
 
@@ -10,19 +10,19 @@
 
 namespace pawl {
 
-struct DeclaredVerb {
+struct DeclaredCommand {
   CLI::App* app = nullptr;
   std::function<ExitCode()> execute;
 };
 
 // What stands for a value in the help (a flag's type name, a positional's name) also says what it can be: completion.cc
 // has the table.
-std::vector<DeclaredVerb> declare_verbs(CLI::App& app);
+std::vector<DeclaredCommand> declare_commands(CLI::App& app);
 // Of these, those of what was done outside and who allowed it.
-std::vector<DeclaredVerb> declare_governance_verbs(CLI::App& app);
+std::vector<DeclaredCommand> declare_governance_commands(CLI::App& app);
 // Of these, those that say who outside is told of what happens.
-std::vector<DeclaredVerb> declare_notice_verbs(CLI::App& app);
+std::vector<DeclaredCommand> declare_notice_commands(CLI::App& app);
 // Of these, those of what people ask for.
-std::vector<DeclaredVerb> declare_task_verbs(CLI::App& app);
+std::vector<DeclaredCommand> declare_task_commands(CLI::App& app);
 
 }  // namespace pawl

@@ -1,18 +1,19 @@
-// Flags that several verbs declare alike. For those who declare verbs only: CLI11 is slow to compile.
+// Flags that several commands declare alike. For those who declare commands only: CLI11 is slow to compile.
 #pragma once
 
 #include <string>
 
-#include "cli/declared_verbs.h"
+#include "cli/declared_commands.h"
 #include "cli/text.h"
 #include "core/lifecycle.h"
 
 namespace pawl {
 
-// What the verb is to do, one of the enum's words.
+// What the command is to do, one of the enum's words.
 template <class Enum>
-void add_action(CLI::App& verb, Enum& what, const std::string& help) {
-  verb.add_option_function<std::string>(
+void add_action(CLI::App& command, Enum& what, const std::string& help) {
+  command
+      .add_option_function<std::string>(
           "ACTION",
           [&what, help](const std::string& word) {
             auto found = parse_enum<Enum>(word);
@@ -25,16 +26,18 @@ void add_action(CLI::App& verb, Enum& what, const std::string& help) {
 
 // Whom it speaks to, and how it answers.
 template <class Options>
-void add_place(CLI::App& verb, Options& options) {
+void add_place(CLI::App& command, Options& options) {
   auto last = CLI::MultiOptionPolicy::TakeLast;
-  verb.add_option("--data", options.data,
+  command
+      .add_option("--data", options.data,
                   "the data folder [$PAWL_DATA, else $XDG_DATA_HOME/pawl, else ~/.local/share/pawl]")
       ->multi_option_policy(last)
       ->type_name("DIR");
-  verb.add_option("--server", options.server, "a server's URL [$PAWL_SERVER, else the one that serves the data folder]")
+  command
+      .add_option("--server", options.server, "a server's URL [$PAWL_SERVER, else the one that serves the data folder]")
       ->multi_option_policy(last)
       ->type_name("URL");
-  verb.add_flag("--json", options.json, "as JSON");
+  command.add_flag("--json", options.json, "as JSON");
 }
 
 }  // namespace pawl

@@ -9,10 +9,10 @@
 
 namespace pawl {
 
-using Standings = std::map<RunId, RunStanding>;
+using RunSummaries = std::map<RunId, RunSummary>;
 
 // Of rows that are listed, newest first; one look for those that stand together. One whose snapshot cannot be read is
 // left out.
-Standings standings_of(Store& store, TenantId tenant, const std::vector<RunRow>& rows);
+RunSummaries summaries_of(Store& store, TenantId tenant, const std::vector<RunRow>& rows);
 
 }  // namespace pawl

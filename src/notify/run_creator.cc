@@ -1,11 +1,11 @@
-#include "notify/makings.h"
+#include "notify/run_creator.h"
 
 #include <stdexcept>
 
 namespace pawl::notify {
 
 // One run that is being made. When its reply is dropped, because the engine has ended, that counts as a failure.
-class Makings::Token {
+class RunCreator::Token {
  public:
   explicit Token(std::shared_ptr<Pending> pending) : pending_(std::move(pending)) {
     std::lock_guard lock(pending_->mutex);
@@ -30,32 +30,32 @@ class Makings::Token {
   std::shared_ptr<Pending> pending_;
 };
 
-void Makings::publish(TenantId tenant, const WorkflowName& name, const std::string& source) {
+void RunCreator::publish(TenantId tenant, const WorkflowName& name, const std::string& source) {
   if (!published_.insert({tenant, name.text}).second) return;
-  auto done = reach_.runtime->ask<WorkflowRef>([&](Engine& engine, Reply<WorkflowRef> reply) {
-    engine.publish_as(tenant, name, source, house_actor, std::move(reply));
+  auto done = context_.runtime->ask<WorkflowRef>([&](Engine& engine, Reply<WorkflowRef> reply) {
+    engine.publish_as(tenant, name, source, engine_actor, std::move(reply));
   });
   if (done) return;
   published_.erase({tenant, name.text});
   throw std::runtime_error(name.text + " cannot be published: " + done.error().message);
 }
 
-void Makings::make(NewRun run) {
-  reach_.runtime->post([run = std::move(run), token = Token(pending_)](Engine& engine) mutable {
+void RunCreator::make(NewRun run) {
+  context_.runtime->post([run = std::move(run), token = Token(pending_)](Engine& engine) mutable {
     engine.create_run(std::move(run), [token = std::move(token)](std::expected<RunAnswer, Refusal> made) mutable {
       token.end(made ? "" : made.error().message);
     });
   });
 }
 
-RunId Makings::make_now(NewRun run) {
-  auto made = reach_.runtime->ask<RunAnswer>(
+RunId RunCreator::make_now(NewRun run) {
+  auto made = context_.runtime->ask<RunAnswer>(
       [&](Engine& engine, Reply<RunAnswer> reply) { engine.create_run(run, std::move(reply)); });
   if (!made) throw std::runtime_error(made.error().message);
   return made->run;
 }
 
-void Makings::settle() {
+void RunCreator::settle() {
   auto pending = std::exchange(pending_, std::make_shared<Pending>());
   std::unique_lock lock(pending->mutex);
   pending->changed.wait(lock, [&] { return pending->open == 0; });

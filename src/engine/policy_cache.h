@@ -9,7 +9,7 @@
 
 namespace pawl {
 
-class PolicyShelf {
+class PolicyCache {
  public:
   void put(const Tenant& tenant) {
     // What a policy can see of a tenant, and nothing of its keys.

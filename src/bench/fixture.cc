@@ -1,4 +1,4 @@
-#include "bench/world.h"
+#include "bench/fixture.h"
 
 #include <stdexcept>
 
@@ -18,7 +18,7 @@ T must(std::expected<T, Refusal> answer) {
   return *answer;
 }
 
-std::unique_ptr<Store> open_store(const WorldOptions& options) {
+std::unique_ptr<Store> open_store(const FixtureOptions& options) {
   if (!options.database.empty()) return std::make_unique<PostgresStore>(PostgresOptions{.url = options.database});
   return std::make_unique<SqliteStore>(SqliteOptions{.folder = options.folder, .vfs = {}});
 }
@@ -41,7 +41,7 @@ std::uint64_t Counter::value() {
   return value_;
 }
 
-World::World(const WorldOptions& options) : options_(options), store_(open_store(options)), clock_(*store_) {
+Fixture::Fixture(const FixtureOptions& options) : options_(options), store_(open_store(options)), clock_(*store_) {
   tools_.push_back(make_noop());
   if (options.http) tools_.push_back(make_http_request(*options.http));
   catalog_ = catalog_of(tools_);
@@ -61,12 +61,12 @@ World::World(const WorldOptions& options) : options_(options), store_(open_store
   if (options.slots > 0) start_workers();
 }
 
-World::~World() {
+Fixture::~Fixture() {
   if (workers_) workers_->stop();
   runtime_->stop();
 }
 
-void World::start_workers() {
+void Fixture::start_workers() {
   WorkerName name = local_worker(*store_);
   workers_ = std::make_unique<WorkerPool>(WorkerPoolOptions{.worker = name,
                                                             .slots = options_.slots > 0 ? options_.slots : 8192,
@@ -82,26 +82,26 @@ void World::start_workers() {
 }
 
 // A run that ended is folded in the same commit.
-void World::watch(const Frame& frame) {
+void Fixture::watch(const Frame& frame) {
   std::uint64_t ended = 0;
   for (const RunFold& fold : frame.runs) ended += is_terminal(fold.row.status);
   if (ended > 0) finished_.add(ended);
 }
 
-WorkflowName World::publish(const std::string& source) {
+WorkflowName Fixture::publish(const std::string& source) {
   return must(runtime_->ask<WorkflowRef>([&](Engine& engine, Reply<WorkflowRef> reply) {
            engine.publish(tenant_, source, "bench.yaml", Actor{"bench"}, std::move(reply));
          }))
       .name;
 }
 
-void World::publish_policy(const std::string& source) {
+void Fixture::publish_policy(const std::string& source) {
   must(runtime_->ask<PolicyRef>([&](Engine& engine, Reply<PolicyRef> reply) {
     engine.publish_policy(tenant_, PolicySource::read(source, "bench").value(), Actor{"bench"}, std::move(reply));
   }));
 }
 
-double World::run_many(const WorkflowName& workflow, std::uint64_t count, std::uint64_t in_flight) {
+double Fixture::run_many(const WorkflowName& workflow, std::uint64_t count, std::uint64_t in_flight) {
   double begin = seconds_now();
   std::uint64_t before = finished();
   for (std::uint64_t created = 0; created < count;) {
@@ -117,7 +117,7 @@ double World::run_many(const WorkflowName& workflow, std::uint64_t count, std::u
   return seconds_now() - begin;
 }
 
-double World::create_many(const WorkflowName& workflow, std::uint64_t count) {
+double Fixture::create_many(const WorkflowName& workflow, std::uint64_t count) {
   double begin = seconds_now();
   Counter answered;
   for (std::uint64_t created = 0; created < count;) {
@@ -137,7 +137,7 @@ double World::create_many(const WorkflowName& workflow, std::uint64_t count) {
   return seconds_now() - begin;
 }
 
-double World::run_one(const WorkflowName& workflow) {
+double Fixture::run_one(const WorkflowName& workflow) {
   double begin = seconds_now();
   std::uint64_t before = finished();
   runtime_->post([this, workflow](Engine& engine) {
@@ -147,7 +147,7 @@ double World::run_one(const WorkflowName& workflow) {
   return seconds_now() - begin;
 }
 
-EngineStats World::stats() {
+EngineStats Fixture::stats() {
   std::promise<EngineStats> promise;
   auto answer = promise.get_future();
   runtime_->post([&](Engine& engine) { promise.set_value(engine.stats()); });

@@ -9,14 +9,14 @@
 #include <set>
 #include <string>
 
-#include "notify/reach.h"
+#include "notify/notify_context.h"
 
 namespace pawl::notify {
 
 // For one thread.
-class Makings {
+class RunCreator {
  public:
-  explicit Makings(const Reach& reach) : reach_(reach) {}
+  explicit RunCreator(const NotifyContext& context) : context_(context) {}
 
   // Makes sure that the tenant has this workflow of pawl's own; asks the engine once for each. Throws when it cannot
   // be.
@@ -38,7 +38,7 @@ class Makings {
   };
   class Token;
 
-  const Reach& reach_;
+  const NotifyContext& context_;
   std::set<std::pair<TenantId, std::string>> published_;
   std::shared_ptr<Pending> pending_ = std::make_shared<Pending>();
 };

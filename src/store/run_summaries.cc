@@ -1,12 +1,12 @@
-#include "store/standings.h"
+#include "store/run_summaries.h"
 
 namespace pawl {
 
-Standings standings_of(Store& store, TenantId tenant, const std::vector<RunRow>& rows) {
-  Standings out;
+RunSummaries summaries_of(Store& store, TenantId tenant, const std::vector<RunRow>& rows) {
+  RunSummaries out;
   if (rows.empty()) return out;
   auto take = [&](const RunRow& loaded) {
-    if (auto standing = read_standing(loaded.snapshot)) out.emplace(loaded.id, std::move(*standing));
+    if (auto summary = read_summary(loaded.snapshot)) out.emplace(loaded.id, std::move(*summary));
   };
   for (const RunRow& loaded : store.load_from(tenant, rows.back().id, rows.size())) take(loaded);
   for (const RunRow& row : rows)

@@ -1,4 +1,4 @@
-#include "tools/agent_wish.h"
+#include "tools/agent_request.h"
 
 #include <fmt/format.h>
 
@@ -28,12 +28,12 @@ constexpr std::string_view continue_prompt =
     "You were interrupted before you had finished. Continue where you left off. If an action that you proposed was "
     "held "
     "back for a decision, propose exactly it again: it has been decided.";
-constexpr std::string_view house_prompt =
+constexpr std::string_view base_prompt =
     "You work for pawl, which keeps a record of what you do. When you cannot go on without a person, {}write your "
     "question "
     "as JSON, such as {{\"text\": \"...\", \"options\": [\"...\"]}}, to the file that the environment variable "
     "PAWL_QUESTION_FILE names, and end your turn: you will be resumed with the answer.";
-constexpr std::string_view house_prompt_mcp =
+constexpr std::string_view base_prompt_mcp =
     "call the tool ask_human of the MCP server pawl, and before any effect outside of your folder call propose_action "
     "and "
     "afterwards record_outcome. Without that server, ";
@@ -50,7 +50,7 @@ std::string as_text(const JsonText& json) {
 }
 
 // What `env` holds where the template has an expression is a secret.
-void note_secrets(AgentWish& wanted, Arguments& with, const Lease& lease) {
+void note_secrets(AgentRequest& wanted, Arguments& with, const Lease& lease) {
   if (!lease.shown.empty()) {
     const auto shown = parse_json(lease.shown);
     const Json* names = shown && shown->is_object() ? shown->get_object().if_contains("env") : nullptr;
@@ -73,9 +73,10 @@ std::string joined(const std::vector<std::string>& words) {
 
 }  // namespace
 
-AgentWish read_agent_wish(Arguments& with, const Lease& lease, const AgentHouse& house, AgentDialect dialect) {
+AgentRequest read_agent_request(Arguments& with, const Lease& lease, const AgentContext& context,
+                                AgentDialect dialect) {
   const bool is_claude = dialect == AgentDialect::claude;
-  AgentWish wanted;
+  AgentRequest wanted;
   wanted.prompt = with.required_text("prompt");
   wanted.session = with.text("session_id").value_or("");
   wanted.resume = with.boolean("resume").value_or(false);
@@ -86,7 +87,7 @@ AgentWish read_agent_wish(Arguments& with, const Lease& lease, const AgentHouse&
   wanted.model = with.text("model").value_or("");
   wanted.mcp = with.boolean("mcp");
   // An agent that cannot reach its model can do nothing; whoever wants that says so.
-  wanted.sandbox = read_sandbox(with, house, SandboxUse::auto_, is_claude);
+  wanted.sandbox = read_sandbox(with, context, SandboxUse::auto_, is_claude);
   wanted.environment = read_environment(
       with, is_claude ? std::span<const char* const>(passed_to_claude) : std::span<const char* const>());
   if (wanted.resume && wanted.session.empty()) with.refuse("session_id", "is required to resume one");
@@ -114,10 +115,10 @@ AgentWish read_agent_wish(Arguments& with, const Lease& lease, const AgentHouse&
   return wanted;
 }
 
-std::vector<std::string> claude_command(const AgentHouse& house, const AgentWish& wanted, const AgentSession& session,
-                                        bool resumes, std::optional<Money> budget_left,
+std::vector<std::string> claude_command(const AgentContext& context, const AgentRequest& wanted,
+                                        const AgentSession& session, bool resumes, std::optional<Money> budget_left,
                                         const std::optional<AgentAccess>& access) {
-  std::vector<std::string> argv{house.claude, "-p", "--output-format", "stream-json", "--verbose"};
+  std::vector<std::string> argv{context.claude, "-p", "--output-format", "stream-json", "--verbose"};
   const auto add = [&](std::string_view flag, std::string value) {
     argv.emplace_back(flag);
     argv.push_back(std::move(value));
@@ -139,14 +140,14 @@ std::vector<std::string> claude_command(const AgentHouse& house, const AgentWish
   if (!wanted.disallowed_tools.empty()) add("--disallowedTools", joined(wanted.disallowed_tools));
   add("--mcp-config", boost::json::serialize(object{{"mcpServers", std::move(servers)}}));
   argv.emplace_back("--strict-mcp-config");
-  auto system = fmt::format(fmt::runtime(house_prompt), access ? house_prompt_mcp : std::string_view());
+  auto system = fmt::format(fmt::runtime(base_prompt), access ? base_prompt_mcp : std::string_view());
   if (!wanted.system_prompt.empty()) system += "\n\n" + wanted.system_prompt;
   add("--append-system-prompt", std::move(system));
   return argv;
 }
 
 // What the agent is told on stdin.
-std::string message_for(const AgentWish& wanted, const Lease& lease, bool resumes, bool is_first) {
+std::string message_for(const AgentRequest& wanted, const Lease& lease, bool resumes, bool is_first) {
   const auto answer = !lease.answer.empty() ? std::optional(as_text(lease.answer)) : wanted.answer;
   if (resumes && answer) return *answer;
   if (resumes) return is_first ? wanted.prompt : std::string(continue_prompt);

@@ -31,7 +31,7 @@ class Counter {
   std::uint64_t value_ = 0;
 };
 
-struct WorldOptions {
+struct FixtureOptions {
   std::filesystem::path folder;
   std::string database;            // postgres://...: there instead
   int slots = 8192;                // of the in-process workers; 0 = no workers
@@ -43,10 +43,10 @@ struct WorldOptions {
   std::function<std::unique_ptr<Store>(Store&)> between;
 };
 
-class World {
+class Fixture {
  public:
-  explicit World(const WorldOptions& options);
-  ~World();
+  explicit Fixture(const FixtureOptions& options);
+  ~Fixture();
 
   // Publishes and returns its name.
   WorkflowName publish(const std::string& source);
@@ -69,7 +69,7 @@ class World {
  private:
   void watch(const Frame& frame);
 
-  WorldOptions options_;
+  FixtureOptions options_;
   std::unique_ptr<Store> store_;
   ServiceClock clock_;
   std::vector<std::unique_ptr<Tool>> tools_;

@@ -1,4 +1,5 @@
-// What the parts of this room work with. Filled in once, before any worker or follower begins; all of it outlives them.
+// What the parts of this module work with. Filled in once, before any worker or follower begins; all of it outlives
+// them.
 #pragma once
 
 #include <expected>
@@ -24,7 +25,7 @@ inline constexpr std::array pawl::enum_names<pawl::notify::Delivery>{
 
 namespace pawl::notify {
 
-struct Reach {
+struct NotifyContext {
   // Null when there is none. From any thread.
   std::function<std::shared_ptr<const Tenant>(TenantId)> find_tenant;
   // The value of a tenant's secret, both by their names; or why there is none. Blocks.
@@ -33,7 +34,7 @@ struct Reach {
   Runtime* runtime = nullptr;
   Store* store = nullptr;  // from any thread
   HttpRules rules;
-  // Told of every attempt to send something: "webhook" or "slack", and what came of it.
+  // Told of every attempt to send something: "webhook" or "slack", and the outcome.
   std::function<void(std::string_view channel, Delivery outcome)> count = [](std::string_view, Delivery) {};
   std::function<void(const std::string&)> report = [](const std::string&) {};
 };
@@ -42,7 +43,7 @@ struct Reach {
 inline constexpr std::size_t answer_bytes_max = std::size_t{1} << 20;
 
 // Runs that pawl makes for itself are in a workspace of their own: its turn comes, whatever else the tenant does.
-inline const WorkspaceName house_workspace{"pawl"};
-inline const Actor house_actor{"engine"};
+inline const WorkspaceName internal_workspace{"pawl"};
+inline const Actor engine_actor{"engine"};
 
 }  // namespace pawl::notify

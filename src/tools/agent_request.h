@@ -16,7 +16,7 @@
 
 namespace pawl {
 
-struct AgentWish {
+struct AgentRequest {
   std::string prompt;
   std::string session;
   bool resume = false;
@@ -26,7 +26,7 @@ struct AgentWish {
   std::string folder;
   std::string model;
   std::optional<bool> mcp;
-  SandboxWish sandbox;
+  SandboxRequest sandbox;
   Environment environment;
   LogSecrets secrets;
   // agent.command
@@ -40,13 +40,13 @@ struct AgentWish {
 };
 
 // What does not fit is the refusal of the arguments.
-AgentWish read_agent_wish(Arguments& with, const Lease& lease, const AgentHouse& house, AgentDialect dialect);
+AgentRequest read_agent_request(Arguments& with, const Lease& lease, const AgentContext& context, AgentDialect dialect);
 
-std::vector<std::string> claude_command(const AgentHouse& house, const AgentWish& wanted, const AgentSession& session,
-                                        bool resumes, std::optional<Money> budget_left,
+std::vector<std::string> claude_command(const AgentContext& context, const AgentRequest& wanted,
+                                        const AgentSession& session, bool resumes, std::optional<Money> budget_left,
                                         const std::optional<AgentAccess>& access);
 
 // `is_first`: nothing was told to this session yet by this step.
-std::string message_for(const AgentWish& wanted, const Lease& lease, bool resumes, bool is_first);
+std::string message_for(const AgentRequest& wanted, const Lease& lease, bool resumes, bool is_first);
 
 }  // namespace pawl

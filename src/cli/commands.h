@@ -1,5 +1,5 @@
-// What pawl can do: one function and one file a verb. Options come read and checked for form (arguments.cc); an early
-// end is a Stop.
+// What pawl can do: one function and one file a command. Options come read and checked for form (arguments.cc); an
+// early end is a Stop.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace pawl {
 // Settings (settings.h) as flags gave them.
 using GivenSettings = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
-// For verbs that stay with a run.
+// For commands that stay with a run.
 struct ProgressFlags {
   std::string data;
   std::string server;
