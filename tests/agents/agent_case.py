@@ -7,15 +7,17 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 import urllib.error
 import urllib.request
 
 PAWL = os.environ.get("PAWL") or str(pathlib.Path(__file__).parents[2] / "build/release/pawl")
 HERE = pathlib.Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "support"))
+from waiting import HANG_S as TIMEOUT_S  # noqa: E402
+from waiting import until  # noqa: E402
+
 FAKE = HERE / "fake_agent.py"
-TIMEOUT_S = 120
 TERMINAL = {"success", "failed", "denied", "timeout", "canceled"}
 
 
@@ -37,6 +39,7 @@ def is_alive(pid):
 class AgentCase(unittest.TestCase):
     sandbox = "off"
     settings = []
+    grace = "100ms"  # no test waits for an agent that does not end by itself
 
     def setUp(self):
         self.base = pathlib.Path(tempfile.mkdtemp(prefix="pawl-agents-"))
@@ -54,10 +57,12 @@ class AgentCase(unittest.TestCase):
         environment = dict(os.environ, FAKE_AGENT_HOME=str(self.sessions))
         environment.pop("PAWL_SERVER", None)
         self.process = subprocess.Popen(
-            [PAWL, "serve", "--data", str(self.data), "--listen", "127.0.0.1:0", "--sandbox", self.sandbox,
+            [PAWL, "serve", "--data", str(self.data), "--listen", "127.0.0.1:0", "--sandbox", self.sandbox, "--grace",
+             self.grace,
              *(["--claude", str(FAKE)] if "--claude" not in self.settings else []), *self.settings],
             stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
-        self.until(lambda: (self.data / "server.json").exists() or self.process.poll() is not None)
+        until(lambda: (self.data / "server.json").exists() or self.process.poll() is not None, bool,
+              "the server's address")
         self.url = json.loads((self.data / "server.json").read_text())["url"]
         self.key = (self.data / "admin.key").read_text().strip()
 
@@ -74,19 +79,13 @@ class AgentCase(unittest.TestCase):
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
-    def until(self, holds, limit=TIMEOUT_S):
-        end = time.monotonic() + limit
-        while True:
-            got = holds()
-            if got:
-                return got
-            if time.monotonic() > end:
-                self.fail("this did not happen in time")
-            time.sleep(0.02)
+    def until(self, holds, what="the condition of the test"):
+        return until(holds, bool, what)
 
     def ask(self, method, path, body=None, key=None, headers=None):
         request = urllib.request.Request(self.url + path, method=method,
-                                         data=None if body is None else body.encode() if isinstance(body, str) else json.dumps(body).encode())
+                                         data=None if body is None else body.encode() if isinstance(body, str)
+                                         else json.dumps(body).encode())
         request.add_header("Authorization", "Bearer " + (key or self.key))
         request.add_header("Content-Type", "application/json")
         for name, value in (headers or {}).items():

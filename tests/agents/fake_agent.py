@@ -129,7 +129,8 @@ class Agent:
 
     def do_budget(self, rest):
         self.session.spend(5)
-        self.result("", subtype="error_max_budget_usd", is_error=True, errors=["over"], terminal_reason="budget_exhausted")
+        self.result("", subtype="error_max_budget_usd", is_error=True, errors=["over"],
+                    terminal_reason="budget_exhausted")
         sys.exit(1)
 
     def do_hang(self, rest):
@@ -141,6 +142,10 @@ class Agent:
             open(rest, "w").close()
         while True:
             time.sleep(1)
+
+    def do_stay(self, rest):
+        open(rest, "w").close()
+        time.sleep(1000)
 
     def do_polite(self, rest):
         def bye(*_):
@@ -235,9 +240,9 @@ class Agent:
         self.result("token " + os.environ.get("TOKEN", ""))
 
     def do_sh(self, rest):
-        """Runs a command, and says what came of it."""
+        """Runs a command, and prints the outcome."""
         done = subprocess.run(["sh", "-c", rest], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              errors="replace", timeout=60)
+                              errors="replace", timeout=600)
         self.result(json.dumps({"code": done.returncode, "out": done.stdout[-20000:]}))
 
 

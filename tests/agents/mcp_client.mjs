@@ -1,5 +1,6 @@
-// One official client, driven by a script on stdin: node mcp_client.mjs LINE ERA TRANSPORT, with LINE v1 or v2, ERA legacy or
-// modern, TRANSPORT a URL (its key in $KEY) or a program with arguments as JSON. Stdin: a JSON list of [tool, arguments].
+// One official client, driven by a script on stdin: node mcp_client.mjs LINE ERA TRANSPORT, with LINE v1 or v2, ERA
+// legacy or modern, TRANSPORT a URL (its key in $KEY) or a program with arguments as JSON. Stdin: a JSON list of
+// [tool, arguments].
 // Stdout: {"tools": [...], "results": [...]}.
 const [line, era, transport] = process.argv.slice(2);
 let text = '';
@@ -15,7 +16,8 @@ const v1 = async () => ({
 const v2 = async () => {
   const client = await import('@modelcontextprotocol/client');
   return {Client: client.Client, Http: client.StreamableHTTPClientTransport,
-          Stdio: client.StdioClientTransport ?? (await import('@modelcontextprotocol/client/stdio')).StdioClientTransport};
+          Stdio: client.StdioClientTransport ??
+              (await import('@modelcontextprotocol/client/stdio')).StdioClientTransport};
 };
 
 const {Client, Http, Stdio} = await (line === 'v1' ? v1() : v2());
@@ -23,7 +25,8 @@ const options = line === 'v2' && era === 'modern' ? {versionNegotiation: {mode: 
 const client = new Client({name: 'pawl-test', version: '1'}, options);
 await client.connect(isUrl
     ? new Http(new URL(transport), {requestInit: {headers: {Authorization: 'Bearer ' + process.env.KEY}}})
-    : new Stdio({command: JSON.parse(transport)[0], args: JSON.parse(transport).slice(1), env: {...process.env}, stderr: 'inherit'}));
+    : new Stdio({command: JSON.parse(transport)[0], args: JSON.parse(transport).slice(1), env: {...process.env},
+                 stderr: 'inherit'}));
 const out = {tools: (await client.listTools()).tools, results: [], server: client.getServerVersion?.()};
 for (const [name, args] of calls) {
   try {

@@ -15,7 +15,7 @@ NAMES = ["propose_action", "record_outcome", "ask_human", "create_subtask", "get
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {}}
-REMOTE = [{"id": "only", "tool": "test.work", "lease": "60s"}]
+REMOTE = [{"id": "only", "tool": "test.work", "lease": "1h"}]
 
 
 class KeyProxy:
@@ -78,7 +78,8 @@ class McpCase(AgentCase):
 
 class ByHand(McpCase):
     def test_a_legacy_client_shakes_hands_first(self):
-        got = self.message("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}})["result"]
+        got = self.message("initialize",
+                           {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}})["result"]
         self.assertEqual(got["protocolVersion"], "2025-11-25")
         self.assertEqual(got["serverInfo"]["name"], "pawl")
         self.assertNotIn("resultType", got)
@@ -116,7 +117,8 @@ class ByHand(McpCase):
         self.assertEqual(error(dict(body, params={"_meta": newer}), headers=headers("tools/list")), (400, -32022))
 
     def test_what_is_no_message_is_refused(self):
-        for text, code in (("{", -32700), ("[]", -32600), ("{}", -32600), ('{"jsonrpc":"2.0","id":null,"method":"x"}', -32600)):
+        for text, code in (("{", -32700), ("[]", -32600), ("{}", -32600),
+                           ('{"jsonrpc":"2.0","id":null,"method":"x"}', -32600)):
             refused = self.refused("POST", "/mcp", text)
             self.assertEqual((refused.status, refused.body["error"]["code"]), (400, code), text)
         self.assertEqual(self.refused("GET", "/mcp").status, 405)
@@ -125,7 +127,8 @@ class ByHand(McpCase):
     def test_every_tool_has_a_schema_and_says_what_it_does_to_the_world(self):
         for tool in self.message("tools/list")["result"]["tools"]:
             self.assertEqual(tool["inputSchema"]["type"], "object")
-            self.assertEqual(set(tool["annotations"]), {"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"})
+            self.assertEqual(set(tool["annotations"]),
+                             {"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"})
 
     def test_an_action_passes_the_gate_once(self):
         run, lease = self.lease()
@@ -134,7 +137,8 @@ class ByHand(McpCase):
         self.assertEqual(first["decision"], "allow")
         again = self.call("propose_action", action)["structuredContent"]
         self.assertEqual(again["receipt_id"], first["receipt_id"])
-        done = self.call("record_outcome", {"receipt_id": first["receipt_id"], "succeeded": True, "response": {"ok": 1}, **lease})
+        done = self.call("record_outcome",
+                         {"receipt_id": first["receipt_id"], "succeeded": True, "response": {"ok": 1}, **lease})
         self.assertEqual(done["structuredContent"]["status"], "succeeded")
         after = self.call("propose_action", action)["structuredContent"]
         self.assertTrue(after["is_done"])
@@ -159,12 +163,14 @@ class ByHand(McpCase):
         got = self.call("create_subtask", {"prompt": "one\ntwo", "parent_task_id": task["id"]})
         self.assertFalse(got["isError"], got)
         subtask = self.ask("GET", "/tasks/" + got["structuredContent"]["id"])
-        self.assertEqual((subtask["title"], subtask["prompt"], subtask["parent_task_id"], subtask["agent"], subtask["settings"]),
+        self.assertEqual((subtask["title"], subtask["prompt"], subtask["parent_task_id"], subtask["agent"],
+                          subtask["settings"]),
                          ("one", "one\ntwo", task["id"], "command", task["settings"]))
         self.assertNotEqual(subtask["state"], "PENDING")
         status = self.call("get_status", {"task_id": subtask["id"]})["structuredContent"]
         self.assertEqual(status["id"], subtask["id"])
-        for arguments, why in (({"prompt": "x"}, "parent_task_id is missing"), ({"parent_task_id": task["id"]}, "prompt is missing")):
+        for arguments, why in (({"prompt": "x"}, "parent_task_id is missing"),
+                               ({"parent_task_id": task["id"]}, "prompt is missing")):
             refused = self.message("tools/call", {"name": "create_subtask", "arguments": arguments})
             self.assertIn(why, json.dumps(refused))
 
@@ -172,7 +178,7 @@ class ByHand(McpCase):
 class LeaseKeys(McpCase):
     """What an agent is given opens its own lease's doors, and none else, while the lease lasts."""
 
-    def held(self, prompt="stubborn", **given):
+    def held(self, prompt="stay", **given):
         """A running agent, and its key."""
         there = self.work / "there"
         run = self.begin(f"{prompt} {there}", **given)
@@ -197,7 +203,8 @@ class LeaseKeys(McpCase):
         self.assertFalse(self.call("ask_human", {"question": "Go on?"}, key=key)["isError"])
         self.assertEqual(self.waits(run)["question"]["text"], "Go on?")
         # The lease is over, and so is its key, for every door.
-        self.assertEqual(self.refused("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, key=key).status, 409)
+        self.assertEqual(self.refused("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
+                                      key=key).status, 409)
         self.assertEqual(self.refused("GET", "/runs/" + run, key=key).status, 409)
         # The answer resumes the session.
         self.ask("POST", f"/runs/{run}/answer", {"step": "work", "answer": "work it"})
@@ -206,8 +213,10 @@ class LeaseKeys(McpCase):
     def test_open_nothing_else(self):
         run, key = self.held()
         other, lease = self.lease()
-        for method, path in (("GET", "/runs"), ("GET", "/runs/" + other), ("POST", "/runs"), ("GET", "/keys"), ("POST", "/leases"),
-                             ("POST", f"/runs/{run}/cancel"), ("GET", f"/runs/{run}/steps/work/logs"), ("GET", "/approvals"),
+        for method, path in (("GET", "/runs"), ("GET", "/runs/" + other), ("POST", "/runs"), ("GET", "/keys"),
+                             ("POST", "/leases"),
+                             ("POST", f"/runs/{run}/cancel"), ("GET", f"/runs/{run}/steps/work/logs"),
+                             ("GET", "/approvals"),
                              ("POST", f"/leases/{lease['lease_id']}/ask"), ("POST", "/leases/complete")):
             body = {} if method == "POST" else None
             self.assertEqual(self.refused(method, path, body, key=key).status, 403, path)
@@ -215,7 +224,8 @@ class LeaseKeys(McpCase):
         refused = self.refused("POST", f"/leases/{run}:work/ask", {"token": 99, "question": "x"}, key=key)
         self.assertEqual((refused.status, refused.body["code"]), (409, "LEASE_LOST"))
         # Nothing in it can be changed, and nothing of it is stored.
-        for wrong in (key[:-1] + ("0" if key[-1] != "0" else "1"), key.replace("~work~", "~other~"), key.rpartition("~")[0]):
+        for wrong in (key[:-1] + ("0" if key[-1] != "0" else "1"), key.replace("~work~", "~other~"),
+                      key.rpartition("~")[0]):
             self.assertEqual(self.refused("GET", "/runs/" + run, key=wrong).status, 401)
         secret = key.rpartition("~")[2].encode()
         for file in self.data.rglob("*"):
@@ -228,23 +238,28 @@ class LeaseKeys(McpCase):
         script = ("import json,os,sys,urllib.request as u\n"
                   "prompt=sys.stdin.read()\n"
                   "def post(url,body,key=os.environ['PAWL_LEASE_KEY']):\n"
-                  "  q=u.Request(url,json.dumps(body).encode(),{'Authorization':'Bearer '+key,'Content-Type':'application/json'})\n"
+                  "  q=u.Request(url,json.dumps(body).encode(),{'Authorization':'Bearer "
+                  "'+key,'Content-Type':'application/json'})\n"
                   "  try: return json.load(u.urlopen(q))\n"
                   "  except u.HTTPError as e: return e.code\n"
                   "mcp=os.environ['PAWL_MCP_URL']\n"
                   "said=''\n"
                   "if prompt=='the whole':\n"
-                  "  call={'jsonrpc':'2.0','id':1,'method':'tools/call','params':{'name':'create_subtask','arguments':{'prompt':'a part'}}}\n"
+                  "  call={'jsonrpc':'2.0','id':1,'method':'tools/call',"
+                  "'params':{'name':'create_subtask','arguments':{'prompt':'a part'}}}\n"
                   "  said=post(mcp,call)['result']['isError']\n"
-                  "  escape={'title':'e','prompt':'p','parent_task_id':os.environ['PAWL_TASK_ID'],'agent':'command','command':['true']}\n"
+                  "  escape={'title':'e','prompt':'p','parent_task_id':os.environ['PAWL_TASK_ID'],"
+                  "'agent':'command','command':['true']}\n"
                   "  said=[said,post(mcp[:-3]+'tasks',escape)]\n"
                   "print(json.dumps({'type':'result','result':'done','output':{'said':said}}))\n")
-        task = self.ask("POST", "/tasks", {"title": "t", "agent": "command", "prompt": "the whole", "folder": str(self.work),
+        task = self.ask("POST", "/tasks",
+                        {"title": "t", "agent": "command", "prompt": "the whole", "folder": str(self.work),
                                            "command": ["python3", "-c", script], "run": True})["id"]
         self.until(lambda: self.ask("GET", "/tasks/" + task)["state"] == "READY")
         done = self.ask("GET", "/tasks/" + task)
         run = self.ask("GET", "/runs/" + done["run_id"])
-        self.assertEqual(run["steps"][0]["output"]["output"], {"said": [False, 400]}, "it cannot choose a program for its part")
+        self.assertEqual(run["steps"][0]["output"]["output"], {"said": [False, 400]},
+                         "it cannot choose a program for its part")
         (part,) = done["subtasks"]
         part = self.ask("GET", "/tasks/" + part)
         self.assertEqual((part["state"], part["prompt"], part["agent"]), ("COMPLETED", "a part", "command"))
@@ -254,10 +269,12 @@ class LeaseKeys(McpCase):
         script = ("import json,os,urllib.request as u\n"
                   "body={'jsonrpc':'2.0','id':1,'method':'tools/call','params':{'name':'propose_action','arguments':"
                   "{'connector':'mail','operation':'send','target':'x'}}}\n"
-                  "q=u.Request(os.environ['PAWL_MCP_URL'],json.dumps(body).encode(),{'Authorization':'Bearer '+os.environ['PAWL_LEASE_KEY']})\n"
+                  "q=u.Request(os.environ['PAWL_MCP_URL'],json.dumps(body).encode(),{'Authorization':'Bearer "
+                  "'+os.environ['PAWL_LEASE_KEY']})\n"
                   "u.urlopen(q).read()\n"
                   "print(json.dumps({'type':'result','result':'done'}))\n")
-        run = self.begin("x", tool="agent.command", command=["python3", "-c", script], step={"retry": {"max_attempts": 1}})
+        run = self.begin("x", tool="agent.command", command=["python3", "-c", script],
+                         step={"retry": {"max_attempts": 1}})
         done = self.ended(run)
         self.assertEqual((done["status"], done["error_code"]), ("failed", "EFFECT_UNKNOWN"))
 
@@ -265,7 +282,7 @@ class LeaseKeys(McpCase):
 class OfficialClients(McpCase):
     def clients(self, *command, stdin="", **environment):
         done = subprocess.run([str(HERE / "mcp-clients"), *command], input=stdin, capture_output=True, text=True,
-                              timeout=300, env={**os.environ, **environment})
+                              timeout=600, env={**os.environ, **environment})
         if done.returncode == 77:
             self.skipTest("npm cannot be reached: " + done.stderr.strip()[-200:])
         return done
@@ -274,7 +291,8 @@ class OfficialClients(McpCase):
         run, lease = self.lease()
         calls = [["propose_action", {"connector": "mail", "operation": "send", "target": "t", **lease}],
                  ["get_status", {"run_id": run}], ["no_such", {}]]
-        done = self.clients("node", "mcp_client.mjs", line, era, transport, stdin=json.dumps(calls), KEY=self.key, **environment)
+        done = self.clients("node", "mcp_client.mjs", line, era, transport, stdin=json.dumps(calls), KEY=self.key,
+                            **environment)
         self.assertEqual(done.returncode, 0, done.stderr)
         got = json.loads(done.stdout)
         self.assertEqual([tool["name"] for tool in got["tools"]], NAMES)
@@ -306,18 +324,19 @@ class OfficialClients(McpCase):
         self.addCleanup(proxy.stop)
         ways = ([proxy.url + "/mcp", "--transport", "http"], ["-e", f"PAWL_DATA={self.data}", PAWL, "mcp"])
         for way in ways:
-            inspector = ["npx", "--no-install", "mcp-inspector", "--cli", *way]
+            inspector = ["node_modules/.bin/mcp-inspector", "--cli", *way]
             listed = self.clients(*inspector, "--method", "tools/list")
             self.assertEqual(listed.returncode, 0, listed.stderr)
             self.assertEqual([tool["name"] for tool in json.loads(listed.stdout)["tools"]], NAMES)
-            called = self.clients(*inspector, "--method", "tools/call", "--tool-name", "get_status", "--tool-arg", "run_id=" + run)
+            called = self.clients(*inspector, "--method", "tools/call", "--tool-name", "get_status", "--tool-arg",
+                                  "run_id=" + run)
             self.assertEqual(called.returncode, 0, called.stderr)
             self.assertEqual(json.loads(called.stdout)["structuredContent"]["status"], "running")
 
 
 class TheRealThing(McpCase):
-    """The Claude Code CLI itself, where $PAWL_TEST_CLAUDE names one. Without an account it gets as far as to say so, which is
-    far enough to see that it takes the flags, reaches the tools with its lease's key, and is understood."""
+    """The Claude Code CLI itself, where $PAWL_TEST_CLAUDE names one. Without an account it gets as far as to say so,
+    which is far enough to see that it takes the flags, reaches the tools with its lease's key, and is understood."""
     sandbox = "auto"
 
     def setUp(self):
@@ -331,7 +350,8 @@ class TheRealThing(McpCase):
         self.start()
         for mode in ("off", "auto"):
             run = self.begin("say hi", sandbox={"mode": mode, "network": True}, max_budget_usd="0.10", pass_env=[],
-                             allowed_tools=["Read", "Bash(git *)"], step={"timeout": "60s", "retry": {"max_attempts": 1}})
+                             allowed_tools=["Read", "Bash(git *)"],
+                             step={"timeout": "60s", "retry": {"max_attempts": 1}})
             self.ended(run)
             said = self.log(run)["text"]
             self.assertRegex(said, r'"mcp_servers":\[\{"name":"pawl","status":"connected"')
@@ -353,8 +373,11 @@ class Stdio(McpCase):
         self.assertEqual(got[2]["result"]["resultType"], "complete")
 
     def test_a_server_that_goes_away_is_an_error_and_no_end(self):
-        bridge = subprocess.Popen([PAWL, "mcp", "--data", str(self.data)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        bridge = subprocess.Popen([PAWL, "mcp", "--data", str(self.data)], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, text=True)
         self.addCleanup(bridge.stdout.close)
+        self.addCleanup(bridge.wait)
+        self.addCleanup(bridge.kill)
         def say(number):
             bridge.stdin.write(json.dumps({"jsonrpc": "2.0", "id": number, "method": "ping"}) + "\n")
             bridge.stdin.flush()

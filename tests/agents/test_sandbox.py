@@ -29,10 +29,11 @@ class SandboxCase(AgentCase):
         sandbox = given.pop("sandbox", None)
         if sandbox is not None:
             given["sandbox"] = sandbox
-        given.setdefault("step", {"retry": {"max_attempts": 1}, "timeout": "60s"})
+        given.setdefault("step", {"retry": {"max_attempts": 1}, "timeout": "10m"})
         given.setdefault("pass_env", [])
         result = "import json,subprocess,sys\n" \
-                 "d=subprocess.run(['bash','-c',sys.argv[1]],stdout=subprocess.PIPE,stderr=subprocess.STDOUT,text=True,errors='replace')\n" \
+                 "d=subprocess.run(['bash','-c',sys.argv[1]],stdout=subprocess.PIPE,stderr=subprocess.STDOUT," \
+                 "text=True,errors='replace')\n" \
                  "print(json.dumps({'type':'result','result':d.stdout[-20000:],'output':d.returncode}))\n"
         run = self.begin("x", tool="agent.command", command=["python3", "-c", result, script], **given)
         output = self.output(run)
@@ -41,14 +42,16 @@ class SandboxCase(AgentCase):
 
 class Attacks(SandboxCase):
     def test_the_database_is_not_there(self):
-        code, said = self.sh(f"ls {self.data}; cat {self.data}/admin.key {self.data}/secret; find / -name '*.db' -not -path '/proc/*' "
-                             f"-not -path '/usr/*' 2>/dev/null; ls {self.data}/logs {self.data}/processes")
+        code, said = self.sh(f"ls {self.data}; cat {self.data}/admin.key {self.data}/secret; find / '(' -path /proc -o "
+                             f"-path /usr -o -path /sys ')' -prune -o "
+                             f"-name '*.db' -print 2>/dev/null; ls {self.data}/logs {self.data}/processes")
         self.assertNotIn("pawl_", said.replace("pawl_key", ""))
         for name in ("admin.key\n", "server.json", "signing-key", "pawl.db"):
             self.assertNotIn("\n" + name, "\n" + said)
 
     def test_only_the_workspace_can_be_written(self):
-        code, said = self.sh("for d in / /usr /etc /opt /bin /root /home /var /sys /proc/sys/kernel; do touch $d/x 2>/dev/null && echo wrote $d; done; "
+        code, said = self.sh("for d in / /usr /etc /opt /bin /root /home /var /sys /proc/sys/kernel; do touch $d/x "
+                             "2>/dev/null && echo wrote $d; done; "
                              "touch here && touch /tmp/there && echo mine")
         wrote = [line for line in said.splitlines() if line.startswith("wrote")]
         self.assertEqual(wrote, [], said)
@@ -58,7 +61,8 @@ class Attacks(SandboxCase):
         self.assertFalse(pathlib.Path("/x").exists())
 
     def test_other_processes_are_not_there(self):
-        code, said = self.sh(f"ls -d /proc/[0-9]* | wc -l; cat /proc/*/cmdline | tr '\\0' ' '; kill -9 {self.process.pid}; true")
+        code, said = self.sh(f"ls -d /proc/[0-9]* | wc -l; cat /proc/*/cmdline | tr '\\0' ' '; kill -9 "
+                             f"{self.process.pid}; true")
         self.assertNotIn("serve", said)
         self.assertIsNone(self.process.poll())
         self.assertLess(int(said.splitlines()[0]), 12)
@@ -66,7 +70,8 @@ class Attacks(SandboxCase):
     def test_there_is_no_network(self):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
-            attempt = f"(echo hi >/dev/tcp/127.0.0.1/{port}) 2>/dev/null && echo connected || echo refused; ls /sys/class/net 2>/dev/null; cat /proc/net/dev | tail -n +3 | cut -d: -f1"
+            attempt = f"(echo hi >/dev/tcp/127.0.0.1/{port}) 2>/dev/null && echo connected || echo refused; " \
+                      "ls /sys/class/net 2>/dev/null; cat /proc/net/dev | tail -n +3 | cut -d: -f1"
             self.assertIn("refused", self.sh(attempt)[1])
             self.assertEqual(self.sh(attempt)[1].split()[1:], ["lo"])
             self.assertIn("connected", self.sh(attempt, sandbox={"network": True})[1])
@@ -90,20 +95,33 @@ class Attacks(SandboxCase):
             self.assertNotIn(word, said)
 
     def test_a_fork_bomb_ends_at_its_limit(self):
-        code, said = self.sh("for i in $(seq 200); do sleep 30 & done 2>&1 | tail -1; n=$(ls -d /proc/[0-9]* | wc -l); echo count $n; kill $(jobs -p) 2>/dev/null; true",
-                             sandbox={"processes": 40})
-        count = int(next(line for line in said.splitlines() if line.startswith("count")).split()[1]) if "count" in said else 0
-        self.assertLessEqual(count, 41, said)
-        self.assertTrue("Resource temporarily unavailable" in said or "retry" in said, said)
+        bomb = self.work / "bomb.py"
+        bomb.write_text("import os, signal, time\n"
+                        "children = []\n"
+                        "try:\n"
+                        "    while len(children) < 200:\n"
+                        "        child = os.fork()\n"
+                        "        if child == 0:\n"
+                        "            time.sleep(1000)\n"
+                        "        children.append(child)\n"
+                        "except OSError as error:\n"
+                        "    print(error)\n"
+                        "print('count', sum(name.isdigit() for name in os.listdir('/proc')))\n"
+                        "for child in children:\n"
+                        "    os.kill(child, signal.SIGKILL)\n")
+        code, said = self.sh(f"python3 {bomb}", sandbox={"processes": 40})
+        self.assertIn("Resource temporarily unavailable", said)
+        self.assertLessEqual(int(said.split("count ")[1]), 41, said)
         # And the server goes on.
         self.assertIn("fine", self.sh("echo fine")[1])
 
     def test_a_wild_fork_bomb_is_over_when_its_step_is(self):
         mark = self.work / "bomb"
-        run = self.begin("x", tool="agent.command", command=["bash", "-c", f"touch {mark}; b() {{ b | b & }}; b; sleep 100"], pass_env=[],
+        run = self.begin("x", tool="agent.command",
+                         command=["bash", "-c", f"touch {mark}; b() {{ b | b & }}; b; sleep 100"], pass_env=[],
                          sandbox={"processes": 60}, step={"timeout": "2s", "retry": {"max_attempts": 1}})
         self.assertEqual(self.ended(run)["error_code"], "TOOL_TIMEOUT")
-        self.until(lambda: not self.in_workspace(), 20)
+        self.until(lambda: not self.in_workspace())
         self.assertEqual(self.ask("GET", "/healthz")["status"], "ok")
 
     def in_workspace(self):
@@ -125,9 +143,10 @@ class Attacks(SandboxCase):
         self.assertEqual(said.strip(), "77")
 
     def test_no_orphan_outlives_it(self):
-        code, said = self.sh("(setsid sleep 987 & setsid env -i sleep 988 &) >/dev/null 2>&1; sleep 0.2; echo left")
+        code, said = self.sh("(setsid sleep 987 & setsid env -i sleep 988 &) >/dev/null 2>&1; "
+                             "while [ $(grep -lx sleep /proc/[0-9]*/comm | wc -l) -lt 2 ]; do :; done; echo left")
         self.assertIn("left", said)
-        self.until(lambda: not self.in_workspace(), 10)
+        self.until(lambda: not self.in_workspace())
 
     def test_no_orphan_outlives_the_server(self):
         mark = self.work / "mark"
@@ -136,10 +155,12 @@ class Attacks(SandboxCase):
         self.until(mark.exists)
         self.assertTrue(self.in_workspace())
         self.kill()
-        self.until(lambda: not self.in_workspace(), 10)
+        self.until(lambda: not self.in_workspace())
+        self.start()  # the next server removes the control group
 
     def test_it_cannot_get_more_rights(self):
-        code, said = self.sh("unshare -Ur true && echo nested; mount -t tmpfs x /mnt && echo mounted; grep CapEff /proc/self/status")
+        code, said = self.sh("unshare -Ur true && echo nested; mount -t tmpfs x /mnt && echo mounted; grep CapEff "
+                             "/proc/self/status")
         self.assertNotIn("nested", said)
         self.assertNotIn("mounted", said)
         self.assertIn("CapEff:\t0000000000000000", said)
@@ -156,7 +177,7 @@ class Attacks(SandboxCase):
 
     def test_told_to_stop_it_may_tidy_up(self):
         mark = self.work / "polite"
-        run = self.begin(f"polite {mark}", step={"timeout": "60s"})
+        run = self.begin(f"polite {mark}", step={"timeout": "10m"})
         self.until(mark.exists)
         self.ask("POST", f"/runs/{run}/cancel", {})
         self.until((self.work / "polite.bye").exists)
@@ -173,8 +194,10 @@ class Agents(SandboxCase):
         self.assertEqual(seen["cwd"], str(self.work))
 
     def test_tools_of_the_server_are_reached_with_a_network(self):
-        run = self.begin("sh python3 -c \"import os,urllib.request as u;print(u.urlopen(u.Request(os.environ['PAWL_MCP_URL'],"
-                         "b'{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":1,\\\"method\\\":\\\"ping\\\"}',{'Authorization':'Bearer '+os.environ['PAWL_LEASE_KEY']})).read())\"", pass_env=[])
+        run = self.begin("sh python3 -c \"import os,urllib.request as "
+                         "u;print(u.urlopen(u.Request(os.environ['PAWL_MCP_URL'],"
+                         "b'{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":1,\\\"method\\\":\\\"ping\\\"}',"
+                         "{'Authorization':'Bearer '+os.environ['PAWL_LEASE_KEY']})).read())\"", pass_env=[])
         self.assertIn("result", json.loads(self.output(run)["result"])["out"])
 
     def test_tools_without_a_network_are_refused(self):
@@ -187,13 +210,16 @@ class Agents(SandboxCase):
         self.assertIn("demands", done["diagnostic"]["message"])
 
     def test_shell_steps_are_in_it_too(self):
-        self.publish([{"id": "s", "tool": "shell", "with": {"argv": ["sh", "-c", f"ls {self.data}; touch in; id -u; cat"], "cwd": str(self.work), "stdin": "told"}}])
+        self.publish([{"id": "s", "tool": "shell",
+                       "with": {"argv": ["sh", "-c", f"ls {self.data}; touch in; id -u; cat"], "cwd": str(self.work),
+                                "stdin": "told"}}])
         done = self.ended(self.ask("POST", "/runs", {"workflow": "agents"})["id"])
         output = done["steps"][0]["output"]
         self.assertIn("No such file", output["stderr"])
         self.assertIn("told", output["stdout"])
         self.assertTrue((self.work / "in").exists())
-        self.publish([{"id": "s", "tool": "shell", "with": {"argv": ["sh", "-c", "exit 3"]}, "retry": {"max_attempts": 1}}])
+        self.publish([{"id": "s", "tool": "shell", "with": {"argv": ["sh", "-c", "exit 3"]},
+                       "retry": {"max_attempts": 1}}])
         done = self.ended(self.ask("POST", "/runs", {"workflow": "agents"})["id"])
         self.assertIn("exited with 3", done["diagnostic"]["message"])
 

@@ -1,7 +1,10 @@
-"""What every test of the API shares: a real server (named by $PAWL) in a folder of its own, spoken to over real sockets.
+"""What every test of the API shares: a real server (named by $PAWL) in a folder of its own, spoken to over real
+sockets.
 
-A test waits for what it expects, never for time to pass: `until` asks again and again, with a deadline.
+A test waits for a condition, never for an amount of time: see support/waiting.py. Leases and expiries are long, unless
+the test waits for their end; a test that needs something done before a short one is over uses `growing`.
 """
+import datetime
 import http.client
 import json
 import os
@@ -17,12 +20,17 @@ import time
 import unittest
 import urllib.parse
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "postgres"))
+sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / folder) for folder in ("postgres", "support")]
 from database import new_database  # noqa: E402
+from waiting import HANG_S, until  # noqa: E402
 
 PAWL = os.environ.get("PAWL") or str(pathlib.Path(__file__).parents[2] / "build/release/pawl")
-# Sanitized builds on a busy machine take their time.
-TIMEOUT_S = 60
+TIMEOUT_S = HANG_S
+# Long runs repeat more often: ./test deep sets it.
+DEEP = bool(os.environ.get("PAWL_TEST_DEEP"))
+
+# Sanitized servers are slower and larger than the limits that some tests check.
+SLACK = float(os.environ.get("API_SLACK", "1"))
 
 TERMINAL = {"success", "failed", "denied", "timeout", "canceled"}
 
@@ -30,7 +38,7 @@ TERMINAL = {"success", "failed", "denied", "timeout", "canceled"}
 REMOTE = """
 workflow: remote
 steps:
-  - {id: only, tool: test.work, lease: 30s}
+  - {id: only, tool: test.work, lease: 1h}
 """
 
 GATED = """
@@ -163,7 +171,11 @@ class Feed:
 
     def next(self):
         """The next event; None at the end of the stream."""
+        end = time.monotonic() + TIMEOUT_S
         while True:
+            # An idle feed still says now and then how far the journal is.
+            if time.monotonic() > end:
+                raise AssertionError("neither an event nor the end of the stream came")
             block = self.take_until(b"\n\n")
             if block is None:
                 return None
@@ -194,16 +206,15 @@ class Feed:
             events.append(event)
         return events
 
-    def wait_for_nothing(self, seconds=0.3):
-        """What came within this time."""
-        self.sock.settimeout(seconds)
-        try:
-            while more := self.sock.recv(1 << 16):
-                self.buffer += more
-        except TimeoutError:
-            pass
-        self.sock.settimeout(TIMEOUT_S)
-        return re.sub(rb"id: \S+\n\n", b"", self.buffer)  # how far the journal is is no event
+    def problem(self):
+        """The body of a refusal."""
+        size = int(re.search(r"(?i)content-length: (\d+)", self.head)[1])
+        while len(self.buffer) < size:
+            more = self.sock.recv(1 << 16)
+            if not more:
+                break
+            self.buffer += more
+        return json.loads(self.buffer[:size])
 
     def close(self):
         self.sock.close()
@@ -229,20 +240,18 @@ class Server:
         self.process = subprocess.Popen(
             [PAWL, "serve", "--data", str(self.data), "--listen", "127.0.0.1:0", *self.flags],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env=env)
-        end = time.monotonic() + TIMEOUT_S
-        while True:
-            if self.process.poll() is not None:
-                raise AssertionError(f"the server ended at its start with {self.process.returncode}")
-            try:
-                about = json.loads((self.data / "server.json").read_text())
-                break
-            except (FileNotFoundError, json.JSONDecodeError):
-                if time.monotonic() > end:
-                    raise AssertionError("the server never came up")
-                time.sleep(0.005)
-        url = urllib.parse.urlsplit(about["url"])
+        url = urllib.parse.urlsplit(until(self.about, bool, "the server's address")["url"])
         self.address = (url.hostname, url.port)
         return self
+
+    def about(self):
+        """The content of server.json; None before it is there."""
+        if self.process.poll() is not None:
+            raise AssertionError(f"the server ended at its start with {self.process.returncode}")
+        try:
+            return json.loads((self.data / "server.json").read_text())
+        except (FileNotFoundError, json.JSONDecodeError):
+            return None
 
     def kill(self):
         """As the power failing would, as far as a process can tell."""
@@ -260,6 +269,11 @@ class Server:
     def rss_mib(self):
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) / 1024
+
+    def cpu_seconds(self):
+        """Processor time that it has used so far. Other programs make a server slower, but not this any larger."""
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def end(self):
         if self.process and self.process.poll() is None:
@@ -401,16 +415,25 @@ class ApiCase(unittest.TestCase):
 
     def run_status(self, run, status, who=None, **query):
         """Waits until the run has this status, and gives the run."""
-        return self.until(lambda: self.get_run(run, who, **query), lambda r: r["status"] == status, f"{run} is {status}")
+        return self.until(lambda: self.get_run(run, who, **query), lambda r: r["status"] == status,
+                          f"{run} is {status}")
 
     def lease(self, who=None, tools=("test.work",), max=1, wait="0s", worker="w1"):
         answer = (who or self.admin).post("/leases", {"worker": worker, "tools": list(tools), "max": max, "wait": wait})
         return self.ok(answer).json["leases"]
 
     def lease_one(self, who=None, **more):
-        leases = self.lease(who, wait="30s", **more)
+        leases = self.until(lambda: self.lease(who, wait="30s", **more), bool, "a step to take")
         self.assertEqual(len(leases), 1, leases)
         return leases[0]
+
+    def lease_count(self, count, who=None, **more):
+        """Takes this many. One request may bring fewer than there are: a server among others leaves some to them."""
+        leases = []
+        while len(leases) < count:
+            leases += self.until(lambda: self.lease(who, wait="30s", max=count - len(leases), **more), bool,
+                                 "steps to take")
+        return leases
 
     def report(self, verb, lease, who=None, **more):
         """One item of a batch; gives its result."""
@@ -423,16 +446,35 @@ class ApiCase(unittest.TestCase):
         result = self.report("complete", lease, who, **more)
         self.assertTrue(result["ok"], result)
 
+    # ---- Time
+
     def until(self, look, holds, what):
-        """Looks until what is seen holds, and gives it."""
-        end = time.monotonic() + TIMEOUT_S
-        while True:
-            seen = look()
-            if holds(seen):
-                return seen
-            if time.monotonic() > end:
-                self.fail(f"never came: {what}; last seen: {seen}")
-            time.sleep(0.005)
+        """Polls until the value holds, and returns it."""
+        return until(look, holds, what)
+
+    def is_past(self, moment):
+        """Whether a time that the server gave, which has the same clock, is over."""
+        end = datetime.datetime.fromisoformat(moment.replace("Z", "+00:00"))
+        return datetime.datetime.now(datetime.timezone.utc) > end + datetime.timedelta(milliseconds=1)
+
+    def wait_past(self, moment):
+        self.until(lambda: self.is_past(moment), bool, f"{moment} is over")
+
+    def growing(self, attempt, first_ms=200):
+        """For what must be done before a short span is over: attempt(span) returns None when that was visibly
+        impossible because the machine was busy. Then it is called with a span five times as long."""
+        for span_ms in (first_ms, first_ms * 5, first_ms * 25, first_ms * 125):
+            result = attempt(f"{span_ms}ms")
+            if result is not None:
+                return result
+        self.fail(f"even {span_ms} ms were too short")
+
+    def metric(self, name):
+        """The value of a metric without labels."""
+        return float(re.search(rf"^{name} (\S+)$", self.ok(self.admin.get("/metrics")).body.decode(), re.M)[1])
+
+    def until_metric(self, name, value):
+        self.until(lambda: self.metric(name), lambda seen: seen == value, f"{name} is {value}")
 
 
 def retrying(base="10ms", attempts=3):
@@ -441,5 +483,5 @@ def retrying(base="10ms", attempts=3):
 workflow: retrying
 retry: {{max_attempts: {attempts}, base: {base}, max: 1h, jitter: 0}}
 steps:
-  - {{id: only, tool: test.work, lease: 30s}}
+  - {{id: only, tool: test.work, lease: 1h}}
 """

@@ -71,7 +71,8 @@ class Schemas:
     def check_properties(self, argument, value, place, _):
         if not isinstance(value, dict):
             return []
-        return [p for key in argument if key in value for p in self.problems(argument[key], value[key], f"{place}/{key}")]
+        return [p for key in argument if key in value
+                for p in self.problems(argument[key], value[key], f"{place}/{key}")]
 
     def check_required(self, argument, value, place, _):
         return [f"{place}/{key} is missing" for key in argument if isinstance(value, dict) and key not in value]

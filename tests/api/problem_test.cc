@@ -61,8 +61,8 @@ TEST(Problems, of_the_sources_have_a_known_code_and_its_status) {
   auto known = known_codes();
   const std::regex said(R"re(\.status = (\d+),\s*\.code = "([A-Z_]+)")re");
   int found = 0;
-  for (const char* room : {"src/api", "src/http"})
-    for (const auto& entry : fs::directory_iterator(source / room)) {
+  for (const char* module : {"src/api", "src/http"})
+    for (const auto& entry : fs::directory_iterator(source / module)) {
       std::string text = read(entry.path());
       for (std::sregex_iterator at(text.begin(), text.end(), said), none; at != none; ++at, ++found) {
         auto place = known.find((*at)[2].str());

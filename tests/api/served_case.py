@@ -5,14 +5,16 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
-import time
 import unittest
 import urllib.parse
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+from waiting import HANG_S, until  # noqa: E402
+
 PAWL = os.environ.get("PAWL") or str(pathlib.Path(__file__).parents[2] / "build/release/pawl")
-# Sanitized builds on a busy machine take their time.
-TIMEOUT_S = 120
+TIMEOUT_S = HANG_S
 
 
 class Answer:
@@ -34,16 +36,19 @@ class ServedCase(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="pawl-api-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
-        cls.process = subprocess.Popen([PAWL, "serve", "--data", str(cls.folder), "--listen", "127.0.0.1:0", *cls.flags],
+        cls.process = subprocess.Popen([PAWL, "serve", "--data", str(cls.folder), "--listen", "127.0.0.1:0",
+                                        *cls.flags],
                                        stdin=subprocess.DEVNULL)
         cls.addClassCleanup(cls.stop)
-        end = time.monotonic() + TIMEOUT_S
-        while not (cls.folder / "server.json").exists():
-            if cls.process.poll() is not None or time.monotonic() > end:
-                raise AssertionError("the server did not start")
-            time.sleep(0.01)
+        until(cls.is_up, bool, "the server's address")
         cls.address = urllib.parse.urlsplit(json.loads((cls.folder / "server.json").read_text())["url"]).netloc
         cls.key = (cls.folder / "admin.key").read_text().strip()
+
+    @classmethod
+    def is_up(cls):
+        if cls.process.poll() is not None:
+            raise AssertionError(f"the server ended at its start with {cls.process.returncode}")
+        return (cls.folder / "server.json").exists()
 
     @classmethod
     def stop(cls):

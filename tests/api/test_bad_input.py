@@ -1,7 +1,6 @@
 """Whatever comes in, the server answers it, lives, stays quick for everyone else, and stays small."""
 import contextlib
 import json
-import os
 import random
 import re
 import socket
@@ -10,16 +9,17 @@ import threading
 import time
 import unittest
 
-from api_case import GATED, REMOTE, TIMEOUT_S, ApiCase
+from api_case import DEEP, GATED, REMOTE, SLACK, TIMEOUT_S, ApiCase, until
 
-# Sanitizers make everything slower and larger; whoever runs with them says so.
-SLACK = float(os.environ.get("API_SLACK", "1"))
-ANSWER_S_MAX = 1 * SLACK
+# Processor time of the server between a request for its health and the answer. It tells a server that does something
+# else first from a machine that does.
+ANSWER_CPU_S_MAX = 1 * SLACK
 RSS_MIB_MAX = 300 * SLACK
 
 # Where a JSON body goes. {run} is a run that waits, {approval} its approval, {key} somebody's key.
 JSON_ROUTES = ["POST /runs", "POST /runs/batch", "POST /runs/{run}/approve", "POST /runs/{run}/reject",
-               "POST /runs/{run}/answer", "POST /runs/{run}/cancel", "POST /runs/{run}/retry", "POST /runs/{run}/status",
+               "POST /runs/{run}/answer", "POST /runs/{run}/cancel", "POST /runs/{run}/retry",
+               "POST /runs/{run}/status",
                "POST /approvals/{approval}/approve", "POST /approvals/{approval}/reject", "POST /leases",
                "POST /leases/complete", "POST /leases/fail", "POST /leases/heartbeat", "PUT /tenant/caps",
                "PATCH /tenant/caps",
@@ -31,10 +31,14 @@ OTHER_ROUTES = ["GET /runs", "GET /runs/{run}", "GET /runs/{run}/events", "GET /
 
 
 class BadInputCase(ApiCase):
+    # What a busy client sends and reads late is waited for.
+    flags = ("--header-timeout", "10m", "--body-timeout", "10m", "--write-timeout", "10m")
+
     def setUp(self):
         super().setUp()
         self.watching = threading.Event()
-        self.slowest_s = 0
+        self.rounds = 0
+        self.slowest_cpu_s = 0
         self.largest_mib = 0
         self.failure = None
         self.watch = threading.Thread(target=self.keep_watch)
@@ -44,17 +48,23 @@ class BadInputCase(ApiCase):
     def keep_watch(self):
         """Asks for the server's health as long as the test lasts, on a fresh connection each time."""
         while not self.watching.wait(0.02):
-            begin = time.monotonic()
+            begin = self.server.cpu_seconds()
             try:
                 with contextlib.closing(self.server.connect()) as sock:
                     sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                     answer = sock.recv(4096)
+                    self.slowest_cpu_s = max(self.slowest_cpu_s, self.server.cpu_seconds() - begin)
                 self.largest_mib = max(self.largest_mib, self.server.rss_mib())
             except OSError as error:
                 answer = repr(error).encode()
             if not answer.startswith(b"HTTP/1.1 200"):
                 self.failure = self.failure or answer
-            self.slowest_s = max(self.slowest_s, time.monotonic() - begin)
+            self.rounds += 1
+
+    def until_watched(self):
+        """Until the watch has asked once more from its beginning."""
+        before = self.rounds
+        until(lambda: self.rounds, lambda rounds: rounds >= before + 2, "the watch sees it")
 
     def end_watch(self):
         self.watching.set()
@@ -65,7 +75,7 @@ class BadInputCase(ApiCase):
         super().tearDown()
         self.assertTrue(self.server.is_alive(), f"the server ended with {self.server.process.returncode}")
         self.assertIsNone(self.failure, "while this was going on, /healthz did not answer")
-        self.assertLess(self.slowest_s, ANSWER_S_MAX)
+        self.assertLess(self.slowest_cpu_s, ANSWER_CPU_S_MAX)
         self.assertLess(self.largest_mib, RSS_MIB_MAX)
 
     def things(self):
@@ -102,7 +112,8 @@ class Bodies(BadInputCase):
         for route in JSON_ROUTES:
             method, path = route.format(**things).split()
             for body in (b"{", b"}", b'{"a":}', b"{'a':1}", b"{a:1}", b'{"a":1,}', b"nope", b"\xef\xbb\xbf{}", b"{}{}",
-                         b'{"a":1,"a":2}', b'"\n"', b"\x00", b"[1", b"{}x", b'{"a":01}', b'{"a":+1}', b'{"a":.5}', b" "):
+                         b'{"a":1,"a":2}', b'"\n"', b"\x00", b"[1", b"{}x", b'{"a":01}', b'{"a":+1}', b'{"a":.5}',
+                         b" "):
                 with self.subTest(route=route, body=body):
                     answer = self.refused(self.admin.request(method, path, body), 400, "INVALID_JSON")
                     self.assertRegex(answer.json["detail"], r"offset \d+|incomplete")
@@ -154,7 +165,8 @@ class Bodies(BadInputCase):
         self.refused(self.admin.put("/workflows/bomb", bomb), 422, "INVALID_WORKFLOW")
         self.refused(self.admin.put("/workflows/bomb", "x" * 2_000_000), 422, "INVALID_WORKFLOW")
         steps = ", ".join(f"{{id: s{n}, tool: noop}}" for n in range(1001))
-        self.refused(self.admin.put("/workflows/bomb", f"{{workflow: bomb, steps: [{steps}]}}"), 422, "INVALID_WORKFLOW")
+        self.refused(self.admin.put("/workflows/bomb", f"{{workflow: bomb, steps: [{steps}]}}"), 422,
+                     "INVALID_WORKFLOW")
 
     def test_values_of_the_wrong_kind_are_refused_with_their_place(self):
         things = self.things()
@@ -163,7 +175,8 @@ class Bodies(BadInputCase):
                  ("POST /runs", "provider"), ("POST /runs/batch", "items"), ("POST /runs/{run}/approve", "reason"),
                  ("POST /runs/{run}/approve", "approval_id"), ("POST /runs/{run}/cancel", "reason"),
                  ("POST /runs/{run}/answer", "step"), ("POST /runs/{run}/status", "status"), ("POST /leases", "worker"),
-                 ("POST /leases/complete", "items"), ("POST /leases/fail", "items"), ("POST /leases/heartbeat", "items"),
+                 ("POST /leases/complete", "items"), ("POST /leases/fail", "items"),
+                 ("POST /leases/heartbeat", "items"),
                  ("POST /tenants", "name"), ("POST /keys", "role"), ("POST /keys/{key}/rotate", "overlap")]
         rest = {"workflow": "gated"}
         for route, key in cases:
@@ -187,7 +200,8 @@ class Bodies(BadInputCase):
     def test_texts_that_are_too_long_are_refused(self):
         things = self.things()
         run = things["run"]
-        for path, body in ((f"/runs/{run}/approve", {"reason": "x" * 2001}), (f"/runs/{run}/cancel", {"reason": "x" * 2001}),
+        for path, body in ((f"/runs/{run}/approve", {"reason": "x" * 2001}),
+                           (f"/runs/{run}/cancel", {"reason": "x" * 2001}),
                            ("/runs", {"workflow": "x" * 65}), ("/runs", {"workflow": "gated", "workspace": "x" * 65}),
                            ("/runs", {"workflow": "gated", "trigger_type": "x" * 65}),
                            ("/runs", {"workflow": "gated", "trigger_ref": "x" * 513}),
@@ -196,7 +210,8 @@ class Bodies(BadInputCase):
             with self.subTest(path=path, body=str(body)[:60]):
                 self.refused(self.admin.post(path, body), 400, "INVALID_REQUEST")
         for more in ({"message": "x" * 2001}, {"error_code": "x" * 81}):
-            result, = self.ok(self.admin.post("/leases/fail", {"items": [{"lease_id": "x", "token": 1, **more}]})).json["items"]
+            result, = self.ok(self.admin.post("/leases/fail",
+                                              {"items": [{"lease_id": "x", "token": 1, **more}]})).json["items"]
             self.assertEqual((result["code"], result["where"]), ("INVALID_REQUEST", "/items/0/" + next(iter(more))))
         self.unharmed(things)
 
@@ -217,13 +232,15 @@ class Bodies(BadInputCase):
         for query in ("limit=18446744073709551616", "limit=1e3", "limit=+1", "limit= 1", "limit=-1", "limit="):
             with self.subTest(query=query):
                 self.refused(self.admin.get("/runs?" + query.replace(" ", "%20")), 400, "INVALID_REQUEST")
-        for duration in ("99999999999999999999h", "9223372036854775807ms", "-1s", "1", "1y", "s", "1.5s", "", "0s", "0h0ms"):
+        for duration in ("99999999999999999999h", "9223372036854775807ms", "-1s", "1", "1y", "s", "1.5s", "", "0s",
+                         "0h0ms"):
             with self.subTest(duration=duration):
                 answer = self.admin.post("/runs", {"workflow": "remote", "timeout": duration})
                 self.assertEqual(self.refused(answer, 400, "INVALID_REQUEST").json["where"], "/timeout")
         for money in ("1000000000.000001", "1e3", "0.0000001", "-1", ".5", "1.", "", "9" * 100):
             with self.subTest(money=money):
-                self.refused(self.admin.post("/runs", {"workflow": "remote", "budget_usd": money}), 400, "INVALID_REQUEST")
+                self.refused(self.admin.post("/runs", {"workflow": "remote", "budget_usd": money}), 400,
+                             "INVALID_REQUEST")
 
     def test_costs_at_the_edge_add_up_without_going_round(self):
         run = self.start("""
@@ -262,8 +279,10 @@ class Text(BadInputCase):
         self.assertEqual(self.step(run["id"], "only")["output"], text)
 
     def test_bytes_that_are_not_utf_8_are_refused_in_a_path(self):
-        for path in (b"/runs/\xff", b"/runs/%ff", b"/runs/%00", b"/runs/%", b"/runs/%f", b"/runs/%zz", b"/workflows/%ff%fe",
-                     b"/approvals/%c0%af/approve", b"/\xff\xfe", b"/%2e%2e/runs", b"/runs/../keys", b"//runs", b"/runs//"):
+        for path in (b"/runs/\xff", b"/runs/%ff", b"/runs/%00", b"/runs/%", b"/runs/%f", b"/runs/%zz",
+                     b"/workflows/%ff%fe",
+                     b"/approvals/%c0%af/approve", b"/\xff\xfe", b"/%2e%2e/runs", b"/runs/../keys", b"//runs",
+                     b"/runs//"):
             for method in (b"GET", b"POST", b"PUT", b"DELETE"):
                 with self.subTest(method=method, path=path):
                     received = self.exchange(self.head(method + b" " + path + b" HTTP/1.1", "Connection: close"))
@@ -280,7 +299,8 @@ class Text(BadInputCase):
         return json.loads(body.decode()) if body else None
 
     def test_a_query_of_any_bytes_gets_an_answer(self):
-        for query in (b"status=%ff", b"workflow=%ff", b"q=%ff%00", b"cursor=%ff", b"since=%ff", b"%", b"a=%", b"=", b"&&&",
+        for query in (b"status=%ff", b"workflow=%ff", b"q=%ff%00", b"cursor=%ff", b"since=%ff", b"%", b"a=%", b"=",
+                      b"&&&",
                       b"q=" + b"x" * 10_000, b"q=a&q=b", b"vocabulary=%ff", b"limit=%31"):
             with self.subTest(query=query[:30]):
                 received = self.exchange(self.head(b"GET /runs?" + query + b" HTTP/1.1", "Connection: close"))
@@ -298,14 +318,17 @@ class Http(BadInputCase):
     def test_what_is_no_request_is_refused_and_the_connection_ends(self):
         ok = b"GET /healthz HTTP/1.1\r\n"
         for name, data in (("words", b"hello there\r\n\r\n"), ("no version", b"GET /healthz\r\n\r\n"),
-                           ("http/2", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), ("tls", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n"),
+                           ("http/2", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+                           ("tls", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n"),
                            ("no host", ok + b"\r\n"), ("two hosts", ok + b"Host: localhost\r\nHost: b\r\n\r\n"),
-                           ("space in a name", ok + b"Host : a\r\n\r\n"), ("no colon", ok + b"Host: localhost\r\nnonsense\r\n\r\n"),
+                           ("space in a name", ok + b"Host : a\r\n\r\n"),
+                           ("no colon", ok + b"Host: localhost\r\nnonsense\r\n\r\n"),
                            ("control in a header", ok + b"Host: localhost\r\nX: \x01\r\n\r\n"),
                            ("NUL in a header", ok + b"Host: localhost\r\nX: a\x00b\r\n\r\n"),
                            ("unknown method", b"FROB /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"),
                            ("a long method", b"G" * 9000 + b" / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
-                           ("no path", b"GET  HTTP/1.1\r\nHost: localhost\r\n\r\n"), ("relative", b"GET healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")):
+                           ("no path", b"GET  HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+                           ("relative", b"GET healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")):
             with self.subTest(name):
                 status = self.status_of(self.exchange(data))
                 self.assertIn(status, (400, 404, 501, 505))
@@ -313,9 +336,11 @@ class Http(BadInputCase):
     def test_bodies_whose_length_is_doubtful_are_refused(self):
         """Two readers of such a request could see two different ones."""
         for name, headers in (("negative", ["Content-Length: -1"]), ("words", ["Content-Length: many"]),
-                              ("two", ["Content-Length: 2", "Content-Length: 3"]), ("huge", ["Content-Length: 99999999999999999999"]),
+                              ("two", ["Content-Length: 2", "Content-Length: 3"]),
+                              ("huge", ["Content-Length: 99999999999999999999"]),
                               ("both", ["Content-Length: 2", "Transfer-Encoding: chunked"]),
-                              ("gzip", ["Transfer-Encoding: gzip"]), ("chunked twice", ["Transfer-Encoding: chunked, chunked"]),
+                              ("gzip", ["Transfer-Encoding: gzip"]),
+                              ("chunked twice", ["Transfer-Encoding: chunked, chunked"]),
                               ("odd case", ["Transfer-Encoding: xchunked"]), ("plus", ["Content-Length: +2"])):
             with self.subTest(name):
                 received = self.exchange(self.head("POST /runs HTTP/1.1", *headers) + b"{}\r\n0\r\n\r\n")
@@ -350,22 +375,27 @@ class Http(BadInputCase):
             self.assertTrue(sock.recv(4096).startswith(b"HTTP/1.1 201"))
 
     def test_a_method_that_a_path_does_not_have_is_refused(self):
-        for method, path, allowed in (("DELETE", "/runs", "POST, GET, HEAD, OPTIONS"), ("PATCH", "/tenant", "GET, HEAD, OPTIONS"),
-                                      ("PUT", "/api/runs", "POST, GET, HEAD, OPTIONS"), ("POST", "/healthz", "GET, HEAD, OPTIONS"),
-                                      ("HEAD", "/leases", "POST, OPTIONS"), ("GET", "/leases/complete/", "POST, OPTIONS")):
+        for method, path, allowed in (("DELETE", "/runs", "POST, GET, HEAD, OPTIONS"),
+                                      ("PATCH", "/tenant", "GET, HEAD, OPTIONS"),
+                                      ("PUT", "/api/runs", "POST, GET, HEAD, OPTIONS"),
+                                      ("POST", "/healthz", "GET, HEAD, OPTIONS"),
+                                      ("HEAD", "/leases", "POST, OPTIONS"),
+                                      ("GET", "/leases/complete/", "POST, OPTIONS")):
             answer = self.admin.request(method, path)
             self.assertEqual((answer.status, answer.headers["Allow"]), (405, allowed), (method, path))
             if method != "HEAD":
                 self.refused(answer, 405, "METHOD_NOT_ALLOWED")
 
     def test_options_say_which_methods_there_are(self):
-        for path, allowed in (("/runs", "POST, GET, HEAD, OPTIONS"), ("/api/tenant/caps", "GET, HEAD, PUT, PATCH, OPTIONS"),
+        for path, allowed in (("/runs", "POST, GET, HEAD, OPTIONS"),
+                              ("/api/tenant/caps", "GET, HEAD, PUT, PATCH, OPTIONS"),
                               (f"/runs/{'x' * 30}", "GET, HEAD, OPTIONS")):
             answer = self.ok(self.client().request("OPTIONS", path), 204)
             self.assertEqual((answer.headers["Allow"], answer.body), (allowed, b""))
             self.assertNotIn("Access-Control-Allow-Origin", answer.headers)
         self.refused(self.client().request("OPTIONS", "/nowhere"), 404, "NOT_FOUND")
-        self.assertEqual(self.status_of(self.exchange(b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")), 204)
+        self.assertEqual(self.status_of(self.exchange(b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: "
+                                                      b"close\r\n\r\n")), 204)
 
     def test_a_path_may_end_with_a_slash_and_begin_with_api(self):
         run = self.start(REMOTE)["id"]
@@ -386,7 +416,8 @@ class Http(BadInputCase):
 
     def test_no_content_type_is_needed_and_none_is_in_the_way(self):
         self.publish(REMOTE)
-        for kind in (None, "application/json", "application/x-www-form-urlencoded", "text/plain; charset=utf-8", "nonsense"):
+        for kind in (None, "application/json", "application/x-www-form-urlencoded", "text/plain; charset=utf-8",
+                     "nonsense"):
             self.ok(self.admin.post("/runs", b'{"workflow":"remote"}', {"Content-Type": kind} if kind else {}), 201)
 
     def test_lists_have_pages_of_some_size(self):
@@ -442,7 +473,8 @@ class Http(BadInputCase):
         """DNS rebinding: a page's own name leads here, and the browser thinks that it talks to the page's server."""
         for host in ("evil.example", "evil.example:7295", "127.0.0.1.evil.example", ""):
             with self.subTest(host):
-                answer = self.refused(self.admin.request("GET", "/tenant", headers={"Host": host}), 421, "HOST_NOT_ALLOWED")
+                answer = self.refused(self.admin.request("GET", "/tenant", headers={"Host": host}), 421,
+                                      "HOST_NOT_ALLOWED")
                 self.assertIn("--host", answer.json["detail"])
         for host in ("localhost", "127.0.0.1:80", "[::1]:7295", "LocalHost:7295"):
             self.ok(self.admin.request("GET", "/tenant", headers={"Host": host}))
@@ -461,7 +493,8 @@ class Http(BadInputCase):
         dice = random.Random(seed)
         requests = [self.head("POST /runs HTTP/1.1", "Content-Length: 20") + b'{"workflow":"gated"}',
                     self.head(f"GET /runs/{things['run']}?at=1&vocabulary=runtime HTTP/1.1"),
-                    self.head("POST /leases HTTP/1.1", "Transfer-Encoding: chunked") + b"5\r\n{\"a\":\r\n1\r\n}\r\n0\r\n\r\n",
+                    self.head("POST /leases HTTP/1.1",
+                              "Transfer-Encoding: chunked") + b"5\r\n{\"a\":\r\n1\r\n}\r\n0\r\n\r\n",
                     self.head("PUT /workflows/gated HTTP/1.1", f"Content-Length: {len(GATED)}") + GATED.encode(),
                     self.head("GET /events?after=0 HTTP/1.1", "Connection: Upgrade", "Upgrade: websocket",
                               "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: " + "A" * 22 + "==") + b"\x81\x80abcd"]
@@ -520,7 +553,7 @@ class Masses(BadInputCase):
             socks.append(sock)
         self.publish(REMOTE)
         self.create("remote")
-        time.sleep(0.5)  # for the watch to see it
+        self.until_watched()
 
     def test_large_values_are_taken_and_given_back(self):
         self.publish(REMOTE)
@@ -549,24 +582,23 @@ class Masses(BadInputCase):
         many = b'{"items":[' + items + b'],"more":[' + b",".join([b"[1,2]"] * 1_200_000) + b"]}"
         large = b'{"workflow":"gated","input":[' + b",".join([b'{"a":1}'] * 900_000) + b"]}"
         self.assertLess(max(len(many), len(large)), 8 << 20)
+        turns = 3 if DEEP else 1
 
         def send(path, body):
             who = self.client(self.admin.key)
-            for _ in range(3):
+            for _ in range(turns):
                 self.assertIn(who.post(path, body).status, (400, 413))
 
-        threads = [threading.Thread(target=send, args=one) for one in (("/leases/complete", many), ("/runs", large)) * 2]
+        threads = [threading.Thread(target=send, args=one)
+                   for one in (("/leases/complete", many), ("/runs", large)) * 2]
         for thread in threads:
             thread.start()
-        waits = []
+        answers, asking = 0, self.client()
         while any(thread.is_alive() for thread in threads):
-            begin = time.monotonic()
-            self.ok(self.client().get("/healthz"))
-            waits.append(time.monotonic() - begin)
-            time.sleep(0.01)
-        waits.sort()
-        self.assertGreater(len(waits), 20)
-        self.assertLess(waits[len(waits) * 9 // 10], 0.05 * SLACK)
+            self.ok(asking.get("/healthz"))
+            answers += 1
+        # If each waited for a body before it, there would be about one for each of the bodies.
+        self.assertGreater(answers, 10 * turns * len(threads))
         self.unharmed(things)
 
     def test_many_idle_connections_are_no_burden(self):
@@ -577,10 +609,14 @@ class Masses(BadInputCase):
         for client in keeping:
             self.ok(client.get("/tenant"))
         self.publish(REMOTE)
-        begin = time.monotonic()
+        begin = self.server.cpu_seconds()
         for client in keeping:
             self.ok(client.post("/runs", {"workflow": "remote"}), 201)
-        self.assertLess(time.monotonic() - begin, 10 * SLACK)
+        self.assertLess(self.server.cpu_seconds() - begin, 2 * SLACK)
+
+
+class SlowSenders(BadInputCase):
+    flags = ("--header-timeout", "1s")
 
     def test_who_sends_a_byte_now_and_then_is_cut_off(self):
         request = self.head("GET /runs?" + "q" * 2000 + "=1 HTTP/1.1")
@@ -588,11 +624,11 @@ class Masses(BadInputCase):
         for sock in socks:
             self.addCleanup(sock.close)
         open_socks, cut_off, sent = set(socks), 0, 0
-        begin = time.monotonic()
         while open_socks:
-            self.assertLess(time.monotonic() - begin, 25 * SLACK, f"{len(open_socks)} are still held")
+            self.assertLess(sent, len(request), f"{len(open_socks)} are still held")
             for sock in list(open_socks):
                 try:
+                    sock.settimeout(TIMEOUT_S)
                     sock.sendall(request[sent:sent + 1])
                     sock.setblocking(False)
                     answer = sock.recv(4096)
@@ -604,13 +640,12 @@ class Masses(BadInputCase):
                     pass
                 except ConnectionError:
                     open_socks.discard(sock)
-                finally:
-                    sock.settimeout(TIMEOUT_S)
             sent += 1
-            time.sleep(0.1)
+            time.sleep(0.05)  # the pace of the slow senders
         self.assertGreater(cut_off, 0)
-        self.assertLess(sent, len(request))
 
+
+class Connections(BadInputCase):
     def test_connections_that_are_half_open_or_cut_are_let_go(self):
         self.publish(REMOTE)
         body = b'{"workflow":"remote"}'
@@ -642,7 +677,7 @@ class Masses(BadInputCase):
             sock.sendall(self.head(f"GET /runs/{run} HTTP/1.1") * 20)
         for _ in range(20):
             self.ok(self.admin.get("/tenant"))
-        time.sleep(0.5)  # for the watch to see it
+        self.until_watched()
 
     def test_polls_that_are_given_up_are_no_burden(self):
         body = b'{"worker":"w","tools":["nobody.has"],"wait":"60s"}'

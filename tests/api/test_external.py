@@ -6,7 +6,7 @@ from api_case import REMOTE, TERMINAL, ApiCase
 
 
 class ExternalRuns(ApiCase):
-    """Some other orchestrator carries the run and reports; contract v1 is enforced on it."""
+    """Some other orchestrator executes the run and reports; contract v1 is enforced on it."""
 
     STATUSES = ["created", "running", "waiting", "success", "failed", "denied", "timeout", "canceled"]
     LEGAL = {("created", "running"), ("running", "waiting"), ("waiting", "running"), ("running", "success"),
@@ -26,7 +26,8 @@ class ExternalRuns(ApiCase):
 
     def run_in(self, status):
         run = self.create("remote", provider="external")["id"]
-        path = {"created": [], "running": ["running"], "waiting": ["running", "waiting"]}.get(status, ["running", status])
+        path = {"created": [], "running": ["running"], "waiting": ["running", "waiting"]}.get(status,
+                                                                                              ["running", status])
         for word in path:
             self.ok(self.say(run, word))
         return run

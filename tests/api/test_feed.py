@@ -8,13 +8,15 @@ import os
 import resource
 import struct
 import threading
-import time
 import unittest
 
-from api_case import GATED, INSTANT, REMOTE, TIMEOUT_S, ApiCase, Feed, is_of_test, with_query
+from api_case import DEEP, GATED, INSTANT, REMOTE, SLACK, TIMEOUT_S, ApiCase, Feed, is_of_test, with_query
 
 
 class FeedCase(ApiCase):
+    # A reader that a test leaves alone for a while is not cut off.
+    flags = ("--write-timeout", "10m")
+
     def check_whole(self, feed_events, runs, who=None):
         """The feed brought each of these runs' streams: all of it, once, in order."""
         streams = collections.defaultdict(list)
@@ -123,7 +125,8 @@ class ServerSentEvents(FeedCase):
             feed = self.feed(viewer, after=events[-1]["position"]) if len(events) % 2 else \
                 self.feed(viewer, headers={"Last-Event-ID": events[-1]["position"]})
         thread.join()
-        self.assertEqual(feed.wait_for_nothing(), b"")
+        last = self.create("instant")["id"]
+        self.assertEqual({event["run_id"] for event in feed.until(self.finished([last]))}, {last})
         self.check_whole(events, runs)
 
     def follow_over_restarts(self, kill):
@@ -158,8 +161,10 @@ class ServerSentEvents(FeedCase):
         feed = self.feed()
         runs = self.batch(3)
         feed.until(self.finished(runs))
-        self.assertEqual(self.server.stop(), 0)
+        self.server.process.terminate()
         feed.rest()
+        feed.close()
+        self.assertEqual(self.server.process.wait(TIMEOUT_S), 0)
         self.assertEqual(feed.resume_at, feed.last_id)
 
     def test_a_position_that_is_not_of_this_journal_is_gone(self):
@@ -167,7 +172,7 @@ class ServerSentEvents(FeedCase):
             feed = self.feed(after=position)
             self.assertEqual(feed.status, 410)
             self.assertIn("application/problem+json", feed.head)
-            self.assertIn(b"FEED_POSITION_GONE", feed.wait_for_nothing())
+            self.assertEqual(feed.problem()["code"], "FEED_POSITION_GONE")
 
     def test_what_is_not_kept_any_more_is_gone_and_what_is_kept_can_be_had(self):
         self.needs_a_journal_of_limited_length()
@@ -199,13 +204,15 @@ class ServerSentEvents(FeedCase):
 
     def test_a_feed_of_one_run_brings_only_that_run(self):
         self.publish(INSTANT)
-        first = self.create("instant")["id"]
+        first = self.start(GATED)["id"]
         feed = self.feed(run=first, after="0")
-        self.batch(5)
+        for other in self.batch(5):
+            self.run_status(other, "success")
+        self.run_status(first, "waiting")
+        self.ok(self.admin.post(f"/runs/{first}/approve"))
         events = feed.until(self.finished([first]))
         self.assertEqual({e["run_id"] for e in events}, {first})
         self.check_whole(events, [first])
-        self.assertEqual(feed.wait_for_nothing(), b"")
 
     def test_a_run_that_is_not_there_or_not_ours_has_no_feed(self):
         stranger = self.make_tenant("elsewhere")
@@ -233,7 +240,8 @@ class ServerSentEvents(FeedCase):
         self.assertNotIn(key["key"].split("_")[2][:32], json.dumps(seen))
         for_viewers = viewers.until(lambda e: e["event"]["type"] == "run.canceled")
         self.assertEqual({e.get("run_id") for e in for_viewers}, {run})
-        self.assertEqual(viewers.wait_for_nothing(), b"")
+        later = self.create("remote")["id"]
+        self.assertEqual(viewers.next().get("run_id"), later)
 
     def test_a_feed_shows_nothing_of_another_tenant(self):
         stranger = self.make_tenant("elsewhere")
@@ -242,8 +250,10 @@ class ServerSentEvents(FeedCase):
         feed = self.feed(stranger, after="0")
         mine = self.batch(20)
         theirs = self.batch(5, who=stranger)
+        for run in mine:
+            self.run_status(run, "success")
+        theirs += self.batch(1, who=stranger)
         events = feed.until(self.finished(theirs))
-        events += [json.loads(b.split(b"data: ")[1]) for b in feed.wait_for_nothing().split(b"\n\n") if b"data: " in b]
         self.assertEqual({e["run_id"] for e in events if "run_id" in e}, set(theirs))
         self.check_whole(events, theirs, stranger)
         text = json.dumps(events)
@@ -262,12 +272,12 @@ class ServerSentEvents(FeedCase):
         self.publish(REMOTE)
         slow, quick = self.feed(receive_bytes=4096), self.feed()
         whole = []
-        reading = threading.Thread(target=lambda: whole.extend(quick.take(26)))
+        reading = threading.Thread(target=lambda: whole.extend(quick.take(10)))
         reading.start()
-        for _ in range(13):
+        for _ in range(5):
             self.create("remote", input="x" * 1_000_000)
         reading.join()
-        self.assertTrue(slow.take(26) == whole)
+        self.assertTrue(slow.take(10) == whole)
 
     def test_a_reader_who_keeps_up_gets_a_long_past_in_one_go(self):
         self.publish(REMOTE)
@@ -294,23 +304,23 @@ class ServerSentEvents(FeedCase):
         self.assertEqual(slow.resume_at, slow.last_id)
         self.assertEqual(self.feed(after=slow.resume_at).status, 410)
 
-    def test_a_thousand_slow_readers_cost_little_and_hold_up_nobody(self):
+    SLOW_READERS = 1000 if DEEP else 250
+
+    def test_many_slow_readers_cost_little_and_hold_up_nobody(self):
         self.publish(REMOTE)
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
         resource.prlimit(self.server.process.pid, resource.RLIMIT_NOFILE, (min(4096, hard), hard))
-        slow = [self.feed(receive_bytes=4096) for _ in range(1000)]
+        slow = [self.feed(receive_bytes=4096) for _ in range(self.SLOW_READERS)]
         quick = self.feed()
         before = self.server.rss_mib()
         for n in range(40):
             run = self.batch(25, "remote", input=f"{n}" + "x" * 10_000)[-1] if n % 8 else \
                 self.create("remote", input="x" * 1_000_000)["id"]
-            begin = time.monotonic()
             quick.until(lambda event: event.get("run_id") == run)
-            self.assertLess(time.monotonic() - begin, 10)
         # Each has a queue of 64 KiB and as much that is being written; large messages are there once for all.
-        self.assertLess(self.server.rss_mib() - before, 400)
+        self.assertLess(self.server.rss_mib() - before, (100 + 0.3 * self.SLOW_READERS) * SLACK)
         self.assertEqual({feed.next()["seq"] for feed in slow[::50]}, {1})
 
     def test_an_idle_feed_says_where_to_resume(self):
@@ -340,9 +350,7 @@ class ServerSentEvents(FeedCase):
         quick = self.feed()
         for _ in range(3):
             run = self.create("instant", input="x" * 1_000_000)["id"]
-            begin = time.monotonic()
             quick.until(self.finished([run]))
-            self.assertLess(time.monotonic() - begin, 5)
 
     def test_without_a_key_there_is_no_feed(self):
         feed = Feed(self.server, None)
@@ -355,7 +363,7 @@ class ServerSentEvents(FeedCase):
         feed = self.feed(self.client(key["key"]))
         self.ok(self.admin.delete("/keys/" + key["id"]))
         self.create("remote")
-        self.assertEqual(feed.wait_for_nothing(), b"")
+        self.assertEqual(feed.rest(), [])
 
 
 class WebSocket:
@@ -369,7 +377,8 @@ class WebSocket:
         self.pongs = []
         self.positions = []
         nonce = websocket_key or base64.b64encode(os.urandom(16)).decode()
-        lines = [f"GET {with_query('/events', query)} HTTP/1.1", "Host: localhost", "Connection: Upgrade", "Upgrade: websocket",
+        lines = [f"GET {with_query('/events', query)} HTTP/1.1", "Host: localhost", "Connection: Upgrade",
+                 "Upgrade: websocket",
                  f"Sec-WebSocket-Version: {version}", f"Sec-WebSocket-Key: {nonce}", f"Authorization: Bearer {key}",
                  *(f"{name}: {value}" for name, value in (headers or {}).items())]
         self.sock.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
@@ -378,7 +387,8 @@ class WebSocket:
         head, self.buffer = self.buffer.split(b"\r\n\r\n", 1)
         self.head = head.decode()
         self.status = int(self.head.split()[1])
-        accept = base64.b64encode(hashlib.sha1((nonce + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest()).decode()
+        accept = base64.b64encode(hashlib.sha1((nonce
+                                                + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest()).decode()
         self.accepted = f"Sec-WebSocket-Accept: {accept}" in self.head
 
     def fill(self):
@@ -406,6 +416,11 @@ class WebSocket:
 
     def next(self):
         """The next event; None when the other side has closed."""
+        while (message := self.next_message()) is not None:
+            if "event" in message and is_of_test(message):  # otherwise it only says how far the journal is
+                return message
+
+    def next_message(self):
         while True:
             try:
                 first, second = self.exactly(2)
@@ -420,8 +435,7 @@ class WebSocket:
             if opcode == 0x1:
                 message = json.loads(payload)
                 self.positions.append(message["position"])
-                if "event" in message and is_of_test(message):  # otherwise it only says how far the journal is
-                    return message
+                return message
             if opcode == 0x8:
                 self.close_code = int.from_bytes(payload[:2], "big")
                 self.close_reason = payload[2:].decode()
@@ -466,9 +480,7 @@ class WebSockets(FeedCase):
     def test_first_of_all_it_says_where_it_begins(self):
         self.publish(REMOTE)
         idle = self.open()
-        idle.sock.settimeout(0.3)
-        with self.assertRaises(TimeoutError):
-            idle.next()
+        idle.next_message()
         missed = self.create("remote")["id"]
         self.assertEqual(self.open(after=idle.positions[0]).next()["run_id"], missed)
 
@@ -544,7 +556,8 @@ class WebSockets(FeedCase):
         socket.rest()
         self.assertEqual(socket.close_code, 1012)
         self.assertTrue(socket.close_reason.endswith(" " + last), socket.close_reason)
-        self.server.process.wait(timeout=TIMEOUT_S)
+        socket.sock.close()
+        self.assertEqual(self.server.process.wait(TIMEOUT_S), 0)
 
     def test_a_handshake_that_is_wrong_is_refused(self):
         self.assertEqual(self.open(version="8").status, 426)

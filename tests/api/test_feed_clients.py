@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 from api_case import INSTANT
+from ports import stable_port
 from test_feed import FeedCase
 
 SOURCES = pathlib.Path(__file__).parent / "feed-clients"
@@ -70,11 +71,12 @@ class Clients(FeedCase):
         self.check_whole(self.until(client, self.finished(runs)), runs)
 
     def test_an_event_source_goes_on_by_itself_after_the_server_was_killed(self):
+        self.server.flags += ["--listen", f"127.0.0.1:{stable_port()}"]
+        self.restart()
         client = self.follow("sse")
         runs = self.batch(50)
         events = self.until(client, self.finished(runs))
-        self.server.flags += ["--listen", f"127.0.0.1:{self.server.address[1]}"]  # where the client looks for it
-        self.restart()
+        self.restart()  # where the client looks for it
         more = self.batch(50)
         events += self.until(client, self.finished(more))
         self.check_whole(events, runs + more)

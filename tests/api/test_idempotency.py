@@ -42,7 +42,8 @@ class IdempotencyKeys(ApiCase):
     def test_the_same_content_in_another_spelling_is_the_same_request(self):
         headers = {"Idempotency-Key": "k1"}
         first = self.ok(self.admin.post("/runs", '{"workflow":"remote","input":{"a":1,"b":2.50}}', headers), 201).json
-        again = self.ok(self.admin.post("/runs", '{ "input": {"b": 2.5, "a": 1},\n "workflow": "remote" }', headers), 200).json
+        again = self.ok(self.admin.post("/runs", '{ "input": {"b": 2.5, "a": 1},\n "workflow": "remote" }', headers),
+                        200).json
         self.assertEqual(again["id"], first["id"])
 
     def test_a_request_that_was_refused_leaves_its_key_free(self):
@@ -192,7 +193,8 @@ class Triggers(ApiCase):
 
     def test_another_key_of_the_tenant_finds_the_same_run(self):
         first = self.ok(self.post(trigger_type="webhook", trigger_ref="d-1"), 201).json
-        answer = self.as_role("operator").post("/runs", {"workflow": "remote", "trigger_type": "webhook", "trigger_ref": "d-1"})
+        answer = self.as_role("operator").post("/runs",
+                                               {"workflow": "remote", "trigger_type": "webhook", "trigger_ref": "d-1"})
         self.assertEqual(self.ok(answer, 200).json["id"], first["id"])
 
     def test_a_trigger_is_remembered_after_a_kill(self):
@@ -213,7 +215,8 @@ class Triggers(ApiCase):
 
         def ask(client):
             for n in range(30):
-                answers.append((n, client.post("/runs", {"workflow": "instant", "trigger_type": "cron", "trigger_ref": str(n)})))
+                answers.append((n, client.post("/runs",
+                                               {"workflow": "instant", "trigger_type": "cron", "trigger_ref": str(n)})))
 
         threads = [threading.Thread(target=ask, args=(self.client(self.admin.key),)) for _ in range(8)]
         for thread in threads:

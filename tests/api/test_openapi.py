@@ -1,13 +1,14 @@
 """The document at /openapi.json against the server that gives it."""
 import json
 import re
-import time
 import unittest
 
 from json_schema import Schemas
 from served_case import ServedCase
+from waiting import until
 
-NOBODY = {"TaskId": "task_00000000000000000000000000", "RunId": "run_01kaw3v9m8f2hr4x6q0t7c5ezy", "ApprovalId": "apr_01kaw3v9m8f2hr4x6q0t7c5ezy",
+NOBODY = {"TaskId": "task_00000000000000000000000000", "RunId": "run_01kaw3v9m8f2hr4x6q0t7c5ezy",
+          "ApprovalId": "apr_01kaw3v9m8f2hr4x6q0t7c5ezy",
           "KeyId": "key_01kaw3v9m8f2hr4x6q0t7c5ezy", "ReceiptId": "rcp_01kaw3v9m8f2hr4x6q0t7c5ezy",
           "LeaseId": "run_01kaw3v9m8f2hr4x6q0t7c5ezy:nobody", "Name": "nobody"}
 
@@ -61,12 +62,14 @@ class Document(OpenApiCase):
     def test_problems_are_shown_with_the_status_they_stand_under(self):
         for name, (_, _, operation) in self.operations.items():
             for status, response in operation["responses"].items():
-                for example in response.get("content", {}).get("application/problem+json", {}).get("examples", {}).values():
+                for example in response.get("content", {}).get("application/problem+json", {}).get("examples",
+                                                                                                   {}).values():
                     self.assertEqual(self.schemas.resolve(example["$ref"])["value"]["status"], int(status), name)
 
 
 class Answers(OpenApiCase):
-    """Calls every operation, most of them with the document's own example, and holds the answer against the document."""
+    """Calls every operation, most of them with the document's own example, and holds the answer against the
+    document."""
 
     def call(self, operation_id, body=None, key=None, expect=None, headers=None, query="", **path):
         method, pattern, operation = self.operations[operation_id]
@@ -88,7 +91,8 @@ class Answers(OpenApiCase):
     def test_every_operation_answers_as_described(self):
         self.called = set()
         for part in (self.publish, self.carry_a_run, self.refuse_and_retry, self.pass_the_gate, self.prove, self.report,
-                     self.make_many, self.govern, self.administer, self.know_people, self.tell_others, self.ask_for_things,
+                     self.make_many, self.govern, self.administer, self.know_people, self.tell_others,
+                     self.ask_for_things,
                      self.operate, self.listen_to_agents, self.follow):
             part()
         self.assertEqual(set(self.operations), self.called)
@@ -134,7 +138,8 @@ class Answers(OpenApiCase):
         self.call("create_run", {"workflow": "ship-order"}, headers=twice, expect=422)
         self.call("create_run", {"workflow": "nobody"}, expect=422)
         self.call("create_run", "{", expect=400)
-        self.call("keep_leases", {"items": [self.take_lease(), {"lease_id": first + ":nobody", "token": 1}]}, expect=200)
+        self.call("keep_leases", {"items": [self.take_lease(), {"lease_id": first + ":nobody", "token": 1}]},
+                  expect=200)
         self.call("release_leases", {"items": [{"lease_id": first + ":pack", "token": 1},
                                                {"lease_id": first + ":pack", "token": 1}]}, expect=200)
         self.call("answer_run", {"step": "pack", "answer": "in one box"}, id=first, expect=200)
@@ -208,7 +213,8 @@ class Answers(OpenApiCase):
         self.call("approve", id=asked["approval_id"], expect=200)
         lease = self.take_lease()
         receipt = self.propose(lease, risk="med")["receipt_id"]
-        self.call("record_outcome", {**outcome, "token": lease["token"]}, id=lease["lease_id"], receipt=receipt, expect=200)
+        self.call("record_outcome", {**outcome, "token": lease["token"]}, id=lease["lease_id"], receipt=receipt,
+                  expect=200)
         self.call("complete_leases", {"items": [lease]}, expect=200)
 
         self.start()
@@ -242,7 +248,8 @@ class Answers(OpenApiCase):
         self.call("cancel_run", id=run, expect=200)
 
     def listen_to_agents(self):
-        step = {"id": "work", "tool": "agent.command", "with": {"prompt": "x", "command": ["sh", "-c", "echo '{\"type\":\"result\"}'"]}}
+        step = {"id": "work", "tool": "agent.command",
+                "with": {"prompt": "x", "command": ["sh", "-c", "echo '{\"type\":\"result\"}'"]}}
         self.call("publish_workflow", {"workflow": "said", "steps": [step]}, name="said", expect=201)
         run = self.call("create_run", {"workflow": "said"}, expect=201)["id"]
         part = self.call("get_log", id=run, step="work", query="?follow=true&limit=100", expect=200)
@@ -254,7 +261,8 @@ class Answers(OpenApiCase):
         task = self.call("create_task", {"title": "t", "agent": "command", **step["with"]}, expect=201)["id"]
         self.call("get_task_log", id=task, expect=404)
         self.call("run_task", id=task, expect=200)
-        self.assertIn("result", self.call("get_task_log", id=task, query="?follow=true&execution=1", expect=200)["text"])
+        self.assertIn("result", self.call("get_task_log", id=task, query="?follow=true&execution=1",
+                                          expect=200)["text"])
         self.call("get_task_log", id=task, query="?execution=2", expect=404)
         self.call("speak_mcp", self.example("McpMessage"), expect=200)
 
@@ -314,14 +322,12 @@ class Answers(OpenApiCase):
         self.call("list_webhooks", expect=200)
         self.call("get_webhook", name="orders", expect=200)
         self.start()
-        for _ in range(1000):
-            page = self.call("list_deliveries", name="orders", query="?limit=1", expect=200)
-            if page["items"]:
-                break
-            time.sleep(0.05)
+        page = until(lambda: self.call("list_deliveries", name="orders", query="?limit=1", expect=200),
+                     lambda page: page["items"], "a delivery")
         delivery = page["items"][0]["id"]
         for status in (201, 200):
-            self.call("replay_delivery", name="orders", id=delivery, headers={"Idempotency-Key": "replay"}, expect=status)
+            self.call("replay_delivery", name="orders", id=delivery, headers={"Idempotency-Key": "replay"},
+                      expect=status)
         self.call("replay_delivery", name="orders", id=NOBODY["RunId"], expect=404)
         self.call("replay_deliveries", self.example("ReplayRequest"), name="orders", expect=200)
         self.call("remove_webhook", name="orders", expect=200)
@@ -334,16 +340,13 @@ class Answers(OpenApiCase):
         self.call("remove_slack", expect=200)
 
     def task_in(self, task, state):
-        for _ in range(1000):
-            seen = self.call("get_task", id=task, expect=200)
-            if seen["state"] == state:
-                return seen
-            time.sleep(0.01)
-        self.fail(f"{task} is not {state}: {seen}")
+        return until(lambda: self.call("get_task", id=task, expect=200), lambda seen: seen["state"] == state,
+                     f"{task} is {state}")
 
     def take_agent(self):
         body = {"worker": "w", "tools": ["test.sweep"], "max": 1, "wait": "30s"}
-        lease = self.call("take_leases", body, expect=200)["leases"][0]
+        taken = until(lambda: self.call("take_leases", body, expect=200)["leases"], bool, "a step to take")
+        lease = taken[0]
         return {"lease_id": lease["lease_id"], "token": lease["token"]}
 
     def ask_for_things(self):
@@ -383,7 +386,7 @@ class Answers(OpenApiCase):
         self.call("list_task_events", id=NOBODY["TaskId"], expect=404)
         late = self.call("create_task", {**wanted, "timeout": "50ms"}, expect=201)["id"]
         self.call("run_task", id=late, expect=200)
-        self.take_agent()
+        self.take_agent()  # a run's time begins when it does
         self.assertIsNotNone(self.task_in(late, "TIMED_OUT")["diagnostic"])
         self.call("list_tasks", query="?state=TIMED_OUT&limit=1", expect=200)
         self.call("list_tasks", query="?state=nobody", expect=400)

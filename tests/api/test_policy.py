@@ -72,7 +72,8 @@ class Trials(ApiCase):
         actions = [{"action": action()}, {"action": action(risk="med"), "workspace": "ops", "workflow": "triage"},
                    {"action": action(risk="high")}]
         result = self.ok(self.admin.post("/policy/test", {"policy": ASK, "actions": actions})).json
-        self.assertEqual([item["now"]["effect"] for item in result["items"]], ["allow", "needs_approval", "needs_approval"])
+        self.assertEqual([item["now"]["effect"] for item in result["items"]],
+                         ["allow", "needs_approval", "needs_approval"])
         self.assertEqual([item["draft"]["effect"] for item in result["items"]], ["needs_approval"] * 3)
         self.assertEqual([item["changes"] for item in result["items"]], [True, True, True])
         self.assertEqual(result["items"][2]["now"]["approval"],

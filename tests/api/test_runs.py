@@ -3,7 +3,6 @@ import hashlib
 import itertools
 import json
 import threading
-import time
 import unittest
 
 from api_case import GATED, INSTANT, REMOTE, ApiCase, retrying
@@ -35,7 +34,8 @@ class Workflows(ApiCase):
         self.assertEqual(self.run_status(run["id"], "success")["steps"][0]["output"], "ü😀")
 
     def test_an_invalid_definition_is_refused_with_file_line_and_reason(self):
-        answer = self.admin.put("/workflows/bad", "workflow: bad\nsteps:\n  - {id: a, tool: noop}\n  - {id: a, tool: noop}\n")
+        answer = self.admin.put("/workflows/bad",
+                                "workflow: bad\nsteps:\n  - {id: a, tool: noop}\n  - {id: a, tool: noop}\n")
         self.refused(answer, 422, "INVALID_WORKFLOW")
         self.assertRegex(answer.json["detail"], r"^bad:4:\d+: step `a` is already defined in line 3")
         self.refused(self.admin.get("/workflows/bad"), 404, "NOT_FOUND")
@@ -100,7 +100,8 @@ class Creation(ApiCase):
                            ("budget_usd", 2.5), ("budget_usd", "-1"), ("provider", "restate"), ("provider", "x"),
                            ("trigger_type", "retry"), ("trigger_ref", "x" * 513), ("unheard_of", 1)]:
             with self.subTest(key=key, value=value):
-                answer = self.refused(self.admin.post("/runs", {"workflow": "instant", key: value}), 400, "INVALID_REQUEST")
+                answer = self.refused(self.admin.post("/runs", {"workflow": "instant", key: value}), 400,
+                                      "INVALID_REQUEST")
                 self.assertEqual(answer.json["where"], "/" + key)
         self.assertEqual(self.ok(self.admin.get("/runs")).json["items"], [])
 
@@ -223,10 +224,12 @@ class Lists(ApiCase):
     def test_since_is_the_moment_of_creation(self):
         self.publish(REMOTE)
         before = self.create("remote")
-        time.sleep(0.005)  # times have milliseconds
-        after = self.create("remote")
+        # Times have milliseconds: several may be created in the same one.
+        after = self.until(lambda: self.create("remote"), lambda r: r["created_at"] > before["created_at"],
+                           "a later one")
         self.assertEqual(self.ids(since=after["created_at"]), [after["id"]])
-        self.assertEqual(self.ids(since=before["created_at"]), [after["id"], before["id"]])
+        everything = self.ids(since=before["created_at"])
+        self.assertEqual((everything[0], everything[-1]), (after["id"], before["id"]))
         self.assertEqual(self.ids(since="2999-01-01T00:00:00Z"), [])
 
     def test_a_filter_that_is_misspelt_or_malformed_is_refused(self):
@@ -288,7 +291,7 @@ class Lists(ApiCase):
     def test_a_list_and_a_run_use_the_same_word(self):
         run = self.start(retrying(base="1h"))
         other = self.start(REMOTE)
-        leases = self.lease(max=2, wait="5s")
+        leases = self.lease_count(2)
         lease = next(lease for lease in leases if lease["run_id"] == run["id"])
         self.report("fail", lease, retryable=True)
         self.assertEqual(self.get_run(run["id"], vocabulary="runtime")["status"], "failed_retryable")
@@ -401,7 +404,8 @@ steps:
         run = self.start(REMOTE)["id"]
         self.refused(self.admin.post(f"/runs/{run}/approve"), 409, "NOTHING_WAITING")
         last = self.events(run)[-1]["event"]
-        self.assertEqual((last["type"], last["requested"], last["code"]), ("transition.refused", "approve", "NOTHING_WAITING"))
+        self.assertEqual((last["type"], last["requested"], last["code"]),
+                         ("transition.refused", "approve", "NOTHING_WAITING"))
 
 
 class Vocabularies(ApiCase):
@@ -461,7 +465,8 @@ class Vocabularies(ApiCase):
         self.report("fail", self.lease_one(), retryable=True)
         self.assertEqual([(self.get_run(run, vocabulary=v)["status"], self.step(run, "only", vocabulary=v)["status"])
                           for v in ("contract-v1", "state-machine", "runtime")],
-                         [("running", "failed_retryable"), ("RUNNING", "PENDING"), ("failed_retryable", "failed_retryable")])
+                         [("running", "failed_retryable"), ("RUNNING", "PENDING"),
+                          ("failed_retryable", "failed_retryable")])
         self.assertEqual(self.get_run(run)["sub_state"], "backing-off")
 
     def test_a_batch_that_is_repeated_has_the_words_of_what_it_finds(self):
@@ -470,7 +475,8 @@ class Vocabularies(ApiCase):
         self.ok(self.admin.post("/runs/batch", items))
         self.report("fail", self.lease_one(), retryable=True)
         self.assertEqual([self.ok(self.admin.post("/runs/batch", items, vocabulary=v)).json["items"][0]["run_status"]
-                          for v in ("contract-v1", "state-machine", "runtime")], ["running", "RUNNING", "failed_retryable"])
+                          for v in ("contract-v1", "state-machine", "runtime")],
+                         ["running", "RUNNING", "failed_retryable"])
         self.refused(self.admin.post("/runs/batch", items, vocabulary="klingon"), 400, "INVALID_REQUEST")
 
     def test_an_unknown_vocabulary_is_refused_before_anything_is_done(self):
@@ -479,7 +485,8 @@ class Vocabularies(ApiCase):
         self.run_status(run, "waiting")
         odd = {"vocabulary": "klingon"}
         for answer in (self.admin.get("/runs", **odd), self.admin.get(f"/runs/{run}", **odd),
-                       self.admin.get(f"/runs/{run}", at=1, **odd), self.admin.post("/runs", {"workflow": "gated"}, **odd),
+                       self.admin.get(f"/runs/{run}", at=1, **odd),
+                       self.admin.post("/runs", {"workflow": "gated"}, **odd),
                        self.admin.post(f"/runs/{run}/approve", **odd), self.admin.post(f"/runs/{run}/reject", **odd),
                        self.admin.post(f"/runs/{run}/cancel", **odd), self.admin.post(f"/runs/{run}/retry", **odd),
                        self.admin.post(f"/runs/{run}/status", {"status": "running"}, **odd)):

@@ -1,7 +1,7 @@
 """The state machine document, row by row and edge by edge, through the API and in its own words.
 
-Every test reads with ?vocabulary=state-machine. What a run went through is read from its past, event by event, so that a
-state that lasted a millisecond is seen as well as one that lasts.
+Every test reads with ?vocabulary=state-machine. What a run went through is read from its past, event by event, so that
+a state that lasted a millisecond is seen as well as one that lasts.
 """
 import itertools
 import threading
@@ -24,8 +24,8 @@ STEP_TABLE = {("PENDING", "RUNNING"), ("RUNNING", "SUCCEEDED"), ("RUNNING", "PEN
 WORK = """
 workflow: work
 steps:
-  - {id: first, tool: test.work, lease: 30s}
-  - {id: second, tool: test.work, lease: 30s}
+  - {id: first, tool: test.work, lease: 1h}
+  - {id: second, tool: test.work, lease: 1h}
 """
 
 WORK_GATE = """
@@ -234,7 +234,7 @@ steps:
         self.assertEqual({s["status"] for s in self.seen(run)["steps"]}, {"CANCELED"})
 
     def test_running_to_running_when_a_stale_step_is_reclaimed(self):
-        run = self.start(WORK.replace("lease: 30s", "lease: 50ms"))["id"]
+        run = self.start(WORK.replace("lease: 1h", "lease: 50ms"))["id"]
         first = self.lease_one(worker="crashed")
         second = self.lease_one(worker="healthy")
         self.assertEqual((second["lease_id"], second["attempt"]), (first["lease_id"], 2))
@@ -291,7 +291,7 @@ steps:
 
 class EdgeCases(StateMachineCase):
     def test_a_crashed_worker_does_not_stall_its_run_forever(self):
-        run = self.start(WORK.replace("lease: 30s", "lease: 50ms"))["id"]
+        run = self.start(WORK.replace("lease: 1h", "lease: 50ms"))["id"]
         self.lease_one(worker="crashed")
         while self.status(run) != "SUCCEEDED":
             self.complete(self.lease_one(worker="healthy"))
@@ -308,8 +308,7 @@ class EdgeCases(StateMachineCase):
     def test_no_claim_comes_before_its_time(self):
         run = self.start(retrying(base="60ms", attempts=2))["id"]
         self.report("fail", self.lease_one(), retryable=True)
-        self.assertEqual(self.lease(), [])
-        self.lease_one()
+        self.until(self.lease, bool, "the second attempt")
         events = [e["event"] for e in self.events(run)]
         due = next(e["next_eligible_at"] for e in events if e["type"] == "step.failed_retryable")
         claimed = [e["at"] for e in events if e["type"] == "step.claimed"][-1]
@@ -361,11 +360,13 @@ steps:
   - {id: gate, tool: approval}
   - {id: b, tool: test.work}
 """)
-        runs = [i["id"] for i in self.ok(self.admin.post("/runs/batch", {"items": [{"workflow": "mix"}] * 24})).json["items"]]
+        runs = [i["id"] for i in self.ok(self.admin.post("/runs/batch",
+                                                         {"items": [{"workflow": "mix"}] * 24})).json["items"]]
 
         def work(who):
             for turn in range(25):
-                leases = who.post("/leases", {"worker": "w", "tools": ["test.work"], "max": 3, "wait": "20ms"}).json["leases"]
+                leases = who.post("/leases", {"worker": "w", "tools": ["test.work"], "max": 3,
+                                              "wait": "20ms"}).json["leases"]
                 for n, lease in enumerate(leases):
                     verb = "fail" if (turn + n) % 4 == 0 else "complete"
                     who.post(f"/leases/{verb}", {"items": [{"lease_id": lease["lease_id"], "token": lease["token"]}]})

@@ -6,14 +6,18 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
-import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+import leftovers  # noqa: E402
+from waiting import HANG_S, until  # noqa: E402
+
+leftovers.watch()
 PAWL = os.environ.get("PAWL") or str(pathlib.Path(__file__).parents[2] / "build/release/pawl")
 SOURCE = pathlib.Path(__file__).parents[2]
-# Sanitized builds on a busy machine take their time.
-TIMEOUT_S = 120
+TIMEOUT_S = HANG_S
 ESCAPE = "\x1b"
 
 TWO_STEPS = """
@@ -98,12 +102,7 @@ class PawlCase(unittest.TestCase):
         self.assertIn("clean", result.stdout)
 
     def wait_until(self, holds, what):
-        end = time.monotonic() + TIMEOUT_S
-        while time.monotonic() < end:
-            if holds():
-                return
-            time.sleep(0.01)
-        self.fail(f"never came: {what}")
+        until(holds, bool, what)
 
 
 def interrupt(process, how=signal.SIGINT):

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import urllib.request
 
-from pawl_case import PAWL, PawlCase
+from pawl_case import PAWL, TIMEOUT_S, PawlCase
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "postgres"))
 from database import new_database  # noqa: E402
@@ -66,7 +66,7 @@ class ServerCase(PawlCase):
         request = urllib.request.Request(self.url() + path, method=method,
                                          data=None if body is None else json.dumps(body).encode(),
                                          headers={"Authorization": "Bearer " + key})
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
             return json.load(answer)
 
     def started(self, text=REMOTE, name="remote"):
@@ -80,7 +80,8 @@ class ServerCase(PawlCase):
         program = self.folder / "double.py"
         program.write_text(DOUBLE)
         program.chmod(0o755)
-        return self.start_command("worker", "--tool", "double", "--concurrency", "2", "--data", self.data, "--", program,
+        return self.start_command("worker", "--tool", "double", "--concurrency", "2", "--data", self.data, "--",
+                                  program,
                                   *args)
 
     def start_command(self, *args):

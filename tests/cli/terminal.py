@@ -52,9 +52,13 @@ class Terminal:
 
     def finish(self):
         end = time.monotonic() + TIMEOUT_S
-        while self.process.poll() is None and time.monotonic() < end:
+        while self.process.poll() is None:
+            if time.monotonic() > end:
+                raise AssertionError(f"it never ended; seen:\n{self.seen}")
             self.read(0.05)
-        self.read(0.1)
+        # All that it wrote is there by now.
+        while select.select([self.ours], [], [], 0)[0]:
+            self.read(0)
         return self.process.returncode
 
     def close(self):

@@ -13,9 +13,11 @@ import urllib.error
 import urllib.request
 import zipfile
 
-from pawl_case import SOURCE
+from pawl_case import SOURCE, TIMEOUT_S
 from server_case import ServerCase
 
+import fetching  # noqa: E402: pawl_case knows the way to tests/support, server_case that to tests/postgres
+from cluster import free_port  # noqa: E402
 sys.path.insert(0, str(SOURCE / "tests" / "connectors"))
 from fakes import Fake, Model  # noqa: E402
 sys.path.insert(0, str(SOURCE / "tests" / "providers"))
@@ -199,7 +201,8 @@ class Governed(EvidenceCase):
 
     def problems_in(self, file):
         result = self.expect(self.pawl("verify", file, "--key", self.key(), "--json", data=False), 1)
-        return [(line["subject"], line["what"]) for line in map(json.loads, result.stdout.splitlines()) if line["type"] == "problem"]
+        return [(line["subject"], line["what"]) for line in map(json.loads, result.stdout.splitlines())
+                if line["type"] == "problem"]
 
     def assert_named(self, problems, subject, words):
         self.assertTrue(any(found.startswith(subject) and words in what for found, what in problems), problems)
@@ -237,7 +240,8 @@ class Governed(EvidenceCase):
             cut = self.folder / "cut.zip"
             cut.write_bytes(whole[:size])
             self.assertEqual(self.problems_in(cut),
-                             [("bundle", f"it was cut off: {size} bytes of a zip archive are here, and its end is missing")])
+                             [("bundle", f"it was cut off: {size} bytes of a zip archive are here, and its end is "
+                                         f"missing")])
         cut.write_bytes(b"")
         self.assertEqual(self.problems_in(cut), [("bundle", "the file is empty")])
 
@@ -265,9 +269,11 @@ class Governed(EvidenceCase):
         rows = database.execute("SELECT number, lines FROM history ORDER BY number").fetchall()
         database.close()
         number, lines = [row for row in rows if b"run.succeeded" in row[1]][-1]
-        problems = with_change("UPDATE history SET lines = ? WHERE number = ?", lines[:lines.rindex(b"\n", 0, -1) + 1], number)
+        problems = with_change("UPDATE history SET lines = ? WHERE number = ?", lines[:lines.rindex(b"\n", 0, -1) + 1],
+                               number)
         self.assert_named(problems, self.run_id, "events and its row says")
-        problems = with_change("UPDATE receipts SET status = 2 WHERE id = (SELECT id FROM receipts ORDER BY id LIMIT 1)")
+        problems = with_change("UPDATE receipts SET status = 2 "
+                               "WHERE id = (SELECT id FROM receipts ORDER BY id LIMIT 1)")
         self.assert_named(problems, self.run_id, "is not the fold of the journal")
         self.verify_clean()
 
@@ -289,7 +295,8 @@ class Tampering(EvidenceCase):
         with self.database() as database:
             for table in ("runs", "approvals"):
                 database.execute(f"DELETE FROM {table}")
-        self.assertTrue(any(problem["subject"] == self.ended and "is gone" in problem["what"] for problem in self.problems()))
+        self.assertTrue(any(problem["subject"] == self.ended and "is gone" in problem["what"]
+                            for problem in self.problems()))
 
     def test_a_checkpoint_that_is_held_elsewhere_shows_a_journal_that_was_cut(self):
         self.expect(self.pawl("verify", "--checkpoint", self.held), 0)
@@ -309,7 +316,8 @@ class Tampering(EvidenceCase):
             (number,) = database.execute("SELECT history FROM runs").fetchone()
             pieces = []
             while number is not None:
-                previous, lines = database.execute("SELECT previous, lines FROM history WHERE number = ?", (number,)).fetchone()
+                previous, lines = database.execute("SELECT previous, lines FROM history WHERE number = ?",
+                                                   (number,)).fetchone()
                 pieces.insert(0, (number, bytes(lines)))
                 number = previous
             head = hashlib.sha256(f"pawl stream v1\n{tenant_text}\n{self.ended}".encode()).digest()
@@ -383,32 +391,36 @@ class AtServer(EvidenceCase):
         self.good(self.folder / "x.zip")
         self.expect(self.pawl("tenants", "--create", "other"), 0)
         other = self.expect(self.pawl("keys", "create", "--tenant", "other", "--role", "admin"), 0).stdout.strip()
-        for path in (f"/runs/{run}/evidence?partial=true", f"/runs/{run[:-1]}{'0' if run[-1] != '0' else '1'}/evidence"):
+        for path in (f"/runs/{run}/evidence?partial=true",
+                     f"/runs/{run[:-1]}{'0' if run[-1] != '0' else '1'}/evidence"):
             request = urllib.request.Request(self.url() + path, headers={"Authorization": "Bearer " + other})
             with self.assertRaises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(request, timeout=30)
+                urllib.request.urlopen(request, timeout=TIMEOUT_S)
             self.assertEqual(refused.exception.code, 404)
             refused.exception.close()
         self.expect(self.pawl("keys", "signing", "rotate"), 0)
         self.expect(self.pawl("evidence", run, "-o", self.folder / "y.zip", "--partial"), 0)
         self.good(self.folder / "y.zip")
 
+    def start_s3(self, folder, root):
+        """Its port. Somebody may take that one before it does."""
+        for _ in range(5):
+            port = free_port()
+            emulator = subprocess.Popen([folder / "node_modules/.bin/s3rver", "-a", "127.0.0.1", "-p", str(port),
+                                         "-d", root, "--configure-bucket", "audit"],
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            self.addCleanup(lambda process=emulator: (process.kill(), process.wait(), process.stdout.close()))
+            for line in emulator.stdout:
+                if b"listening" in line:
+                    return port
+        self.fail("the S3 does not start")
+
     def test_bundles_go_to_s3(self):
-        folder = SOURCE / "build" / "s3"
-        if not (folder / "node_modules" / "s3rver").exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            shutil.copy(SOURCE / "tests/cli/s3/package.json", folder)
-            try:
-                subprocess.run(["npm", "install", "--ignore-scripts", "--no-package-lock", "--no-audit", "--no-fund"],
-                               cwd=folder, check=True, capture_output=True, timeout=300)
-            except (OSError, subprocess.SubprocessError):
-                self.skipTest("the S3 could not be fetched: it needs npm and the network, once")
-        port = 20000 + os.getpid() % 20000
+        folder = fetching.BUILD / "s3"
+        if not fetching.fetched(folder, SOURCE / "tests/cli/s3"):
+            self.skipTest("the S3 could not be fetched: it needs npm and the network, once")
         root = self.folder / "buckets"
-        emulator = subprocess.Popen([folder / "node_modules/.bin/s3rver", "-a", "127.0.0.1", "-p", str(port), "-d", root,
-                                     "--configure-bucket", "audit"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        self.addCleanup(lambda: (emulator.kill(), emulator.wait(), emulator.stdout.close()))
-        emulator.stdout.readline()
+        port = self.start_s3(folder, root)
         os.environ.update(AWS_ACCESS_KEY_ID="S3RVER", AWS_SECRET_ACCESS_KEY="S3RVER")
         self.addCleanup(lambda: [os.environ.pop(name) for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")])
         server = self.serve("--checkpoint-interval", "50ms", "--artifacts", "s3://audit/pawl",

@@ -1,4 +1,4 @@
-"""The verbs that only look: runs, show, graph, check, version, help; and what is said to those who mistype."""
+"""The commands that only look: runs, show, graph, check, version, help; and what is said to those who mistype."""
 import json
 import re
 import unittest
@@ -24,15 +24,18 @@ class Looking(PawlCase):
 
     def test_runs_are_found_by_what_they_do_who_carries_them_and_their_retries(self):
         rows = {row["id"]: row for row in self.runs()}
-        self.assertEqual([(rows[run]["provider"], rows[run]["sub_state"], rows[run]["provider_state"], rows[run]["retry_count"])
+        self.assertEqual([(rows[run]["provider"], rows[run]["sub_state"], rows[run]["provider_state"],
+                           rows[run]["retry_count"])
                           for run in (self.gated, self.two)],
                          [("native", "waiting", "waiting", 0), ("native", "succeeded", "success", 0)])
         for flags, found in ((["--sub-state", "waiting"], [self.gated]), (["--sub-state", "succeeded"], [self.two]),
                              (["--sub-state", "backing-off"], []), (["--provider", "native"], [self.gated, self.two]),
-                             (["--provider", "native", "--status", "waiting"], [self.gated]), (["--provider", "restate"], []),
+                             (["--provider", "native", "--status", "waiting"], [self.gated]),
+                             (["--provider", "restate"], []),
                              (["--retries", "1"], []), (["--sub-state", "waiting", "--status", "success"], [])):
             self.assertEqual([run["id"] for run in self.runs(*flags)], found, flags)
-        none = self.expect(self.pawl("runs", "--provider", "restate", "--sub-state", "error", "--retries", "2"), 0).stdout
+        none = self.expect(self.pawl("runs", "--provider", "restate", "--sub-state", "error", "--retries", "2"),
+                           0).stdout
         self.assertIn("no run that restate carries with 2 retries or more is error in ", none)
         for flags in (["--sub-state", "sleepy"], ["--provider", "pigeons"], ["--retries", "0"], ["--retries", "often"]):
             self.expect(self.pawl("runs", *flags), 2)
@@ -72,7 +75,8 @@ class Looking(PawlCase):
     def test_show_speaks_other_vocabularies(self):
         self.assertEqual(self.show(self.gated, "--vocabulary", "state-machine")["status"], "WAITING_APPROVAL")
         self.assertEqual(self.show(self.two, "--vocabulary", "runtime")["status"], "succeeded")
-        self.assertIn("WAITING_APPROVAL", self.expect(self.pawl("show", self.gated, "--vocabulary", "state-machine"), 0).stdout)
+        self.assertIn("WAITING_APPROVAL",
+                      self.expect(self.pawl("show", self.gated, "--vocabulary", "state-machine"), 0).stdout)
         self.expect(self.pawl("show", self.two, "--vocabulary", "esperanto"), 2)
 
     def test_show_a_run_that_ended_badly_says_why(self):
@@ -118,30 +122,31 @@ class Checking(PawlCase):
 
 
 class Mistyping(PawlCase):
-    def verbs(self):
+    def commands(self):
         """Those that the help lists."""
         listed = self.expect(self.pawl("--help", data=False), 0).stdout.split("Subcommands:")[1].split("\n\n")[0]
         return re.findall(r"^  (\w+) ", listed, re.MULTILINE)
 
-    def test_every_verb_has_examples(self):
-        verbs = self.verbs()
-        self.assertGreater(len(verbs), 15)
-        for verb in verbs:
-            with self.subTest(verb):
-                text = self.expect(self.pawl("help", verb, data=False), 0).stdout
+    def test_every_command_has_examples(self):
+        commands = self.commands()
+        self.assertGreater(len(commands), 15)
+        for command in commands:
+            with self.subTest(command):
+                text = self.expect(self.pawl("help", command, data=False), 0).stdout
                 self.assertLessEqual(max(map(len, text.splitlines())), 130)
-                self.assertRegex(text, rf"Examples:\n  (source <\()?pawl {verb}")
-                self.assertEqual(text, self.expect(self.pawl(verb, "--help", data=False), 0).stdout)
+                self.assertRegex(text, rf"Examples:\n  (source <\()?pawl {command}")
+                self.assertEqual(text, self.expect(self.pawl(command, "--help", data=False), 0).stdout)
 
-    def test_every_verb_and_flag_of_the_docs_exists(self):
+    def test_every_command_and_flag_of_the_docs_exists(self):
         text = (SOURCE / "docs/cli.md").read_text()
-        listed = {verb for line in text.splitlines() if line.startswith("| `pawl") for verb in re.findall(r"`pawl (\w+)", line)}
-        self.assertEqual(listed, set(self.verbs()))
+        listed = {command for line in text.splitlines() if line.startswith("| `pawl")
+                  for command in re.findall(r"`pawl (\w+)", line)}
+        self.assertEqual(listed, set(self.commands()))
         for line in text.splitlines():
             if not line.startswith("| `pawl"):
                 continue
-            verb = re.match(r"\| `pawl (\w+)", line)[1]
-            known = self.expect(self.pawl(verb, "--help", data=False), 0).stdout
+            command = re.match(r"\| `pawl (\w+)", line)[1]
+            known = self.expect(self.pawl(command, "--help", data=False), 0).stdout
             for flag in re.findall(r"`[^`]*?(--[a-z-]+)", line):
                 self.assertIn(flag, known, line)
 

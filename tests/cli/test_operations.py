@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 import unittest
 import urllib.parse
 
@@ -18,7 +17,9 @@ SLOW = """
 workflow: slow
 retry: {max_attempts: 1}
 steps:
-  - {id: wait, tool: shell, with: {idempotent: true, argv: [sh, -c, "touch BEGUN; while [ ! -e GO ]; do sleep 0.02; done; echo done >> DONE"]}}
+  - id: wait
+    tool: shell
+    with: {idempotent: true, argv: [sh, -c, "touch BEGUN; while [ ! -e GO ]; do sleep 0.02; done; echo done >> DONE"]}
 """
 
 SLEEPY = """
@@ -46,7 +47,8 @@ class OperationsCase(PawlCase):
         with open(self.log_path, "ab") as log:
             process = subprocess.Popen(
                 [PAWL, "serve", "--data", str(self.data), "--listen", "127.0.0.1:0", *map(str, flags)],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=stderr or log, env=self.environment(**(env or {})), cwd=self.folder)
+                stdin=subprocess.DEVNULL, stdout=log, stderr=stderr or log, env=self.environment(**(env or {})),
+                cwd=self.folder)
         self.addCleanup(self.end, process)
         self.wait_until(lambda: (self.data / "server.json").exists() or process.poll() is not None, "the server")
         self.assertIsNone(process.poll(), self.log_path.read_text())
@@ -129,12 +131,10 @@ class Stopping(OperationsCase):
         self.assertEqual(self.steps(run)["wait"]["attempts"], 1)
 
     def test_a_step_that_sleeps_for_long_is_given_back_at_once(self):
-        server = self.serve("--grace", "1m")
+        server = self.serve("--grace", "10m")
         run = self.start_run(SLEEPY)
         self.wait_until(lambda: self.step_of(run)["status"] == "running", "the step")
-        began = time.monotonic()
         self.stop(server)
-        self.assertLess(time.monotonic() - began, 30)
         self.assertEqual((self.steps(run)["wait"]["status"], self.steps(run)["wait"]["attempts"]), ("ready", 0))
 
     def test_pawl_run_that_is_interrupted_gives_its_step_back_too(self):
@@ -158,7 +158,7 @@ class Stopping(OperationsCase):
         self.verify_clean()
 
     def test_polls_are_answered_empty_feeds_are_told_to_resume_and_nobody_new_is_let_in(self):
-        server = self.serve("--grace", "1m")
+        server = self.serve("--grace", "10m")  # for which neither of them waits
         run = self.start_run(SLOW)  # so that there is time to look
         self.wait_until((self.folder / "begun").exists, "the step")
         address = self.address
@@ -176,12 +176,10 @@ class Stopping(OperationsCase):
         poller = threading.Thread(target=poll)
         poller.start()
         self.wait_until(lambda: "pawl_polls_waiting 1" in self.metrics(), "the poll")
-        began = time.monotonic()
         server.send_signal(signal.SIGTERM)
         poller.join(TIMEOUT_S)
         self.assertEqual(polled, [(200, {"leases": []})])
         self.assertIn(b"event: resume", stream.read())
-        self.assertLess(time.monotonic() - began, 30, "neither waits for the grace to be over")
 
         def is_closed():
             try:
@@ -209,12 +207,14 @@ class Stopping(OperationsCase):
         body = json.dumps({"worker": "w", "tools": ["test.work"], "wait": "0s"})
         with socket.create_connection(self.address.split(":"), timeout=TIMEOUT_S) as sock:
             sock.sendall((f"POST /leases HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.key}\r\n"
-                          f"Content-Length: {len(body)}\r\n\r\n{body[:10]}").encode())
-            time.sleep(0.2)  # so that its beginning has been read
+                          f"Content-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n").encode())
+            answer = b""
+            while b"100 Continue" not in answer:  # its beginning has been read
+                answer += sock.recv(4096)
+            sock.sendall(body[:10].encode())
             server.send_signal(signal.SIGTERM)
             self.wait_for_log("stopping")
             sock.sendall(body[10:].encode())
-            answer = b""
             while more := sock.recv(4096):
                 answer += more
         self.assertIn(b"HTTP/1.1 200", answer)
@@ -256,7 +256,8 @@ class Releasing(OperationsCase):
 
     def worker(self, *flags):
         script = self.folder / "work.sh"
-        script.write_text(f"#!/bin/sh\ntouch {self.folder}/begun\nwhile [ ! -e {self.folder}/go ]; do sleep 0.02; done\necho 1\n")
+        script.write_text(f"#!/bin/sh\ntouch {self.folder}/begun\nwhile [ ! -e {self.folder}/go ]; do sleep 0.02; "
+                          f"done\necho 1\n")
         script.chmod(0o755)
         process = subprocess.Popen([PAWL, "worker", "--tool", "test.work", "--data", self.data, *flags, "--", script],
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -339,7 +340,8 @@ class Logging(OperationsCase):
         self.ask("PUT", "/healthz", headers={"X-Request-Id": "mine-3"})
         self.wait_until(lambda: len(self.logged("request")) >= 3, "the lines")
         first, second, third = [line for line in self.logged("request") if line["request_id"].startswith("mine-")]
-        self.assertEqual((first["method"], first["route"], first["status"], first["tenant"]), ("GET", "/runs", 200, "default"))
+        self.assertEqual((first["method"], first["route"], first["status"], first["tenant"]),
+                         ("GET", "/runs", 200, "default"))
         self.assertTrue(first["key"].startswith("key_"), first)
         self.assertGreater(first["bytes"], 0)
         self.assertGreater(first["microseconds"], 0)
@@ -395,10 +397,8 @@ class Logging(OperationsCase):
             for _ in range(100):
                 self.assertEqual(self.ask("GET", "/healthz").status, 200)
         self.start_run(REMOTE)
-        began = time.monotonic()
         server.send_signal(signal.SIGTERM)
         self.assertEqual(server.wait(TIMEOUT_S), 0)
-        self.assertLess(time.monotonic() - began, 15)
 
     @unittest.skipUnless(os.environ.get("FAILING_DISK"), "needs the library of tests/crash")
     def test_a_store_that_fails_is_the_last_that_is_said(self):
@@ -445,7 +445,7 @@ class Configuring(OperationsCase):
         self.assertIn(f"{self.data}/pawl.yaml:2:1: unknown setting `lissen`; did you mean `listen`?", result.stderr)
 
     def test_settings_are_heeded(self):
-        self.serve("--body-max", "2KiB", "--no-workers", "--idle-timeout", "50ms")
+        self.serve("--body-max", "2KiB", "--no-workers", "--idle-timeout", "2s")
         self.assertEqual(self.ask("POST", "/runs", "x" * 3000).status, 413)
         run = self.start_run(SLEEPY)
         with socket.create_connection(self.address.split(":"), timeout=TIMEOUT_S) as sock:
@@ -460,15 +460,18 @@ class Configuring(OperationsCase):
 
         def ask(path, body):
             connection = http.client.HTTPConnection(self.address, timeout=TIMEOUT_S)
-            for _ in range(100):
+            for asked in range(100_000):
                 connection.request("POST" if body else "GET", path, body, {"Authorization": "Bearer " + self.key})
                 answer = connection.getresponse()
                 answer.read()
                 seen[path].add(answer.status)
+                if asked >= 100 and len(seen["/runs"]) > 1:
+                    break
             connection.close()
 
         beat = json.dumps({"items": [{"lease_id": "x", "token": 1}]})
-        threads = [threading.Thread(target=ask, args=args) for args in [("/runs", None)] * 8 + [("/leases/heartbeat", beat)] * 4]
+        threads = [threading.Thread(target=ask, args=args) for args in [("/runs", None)] * 8
+                   + [("/leases/heartbeat", beat)] * 4]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -15,7 +15,8 @@ class Files(PawlCase):
         good = self.expect(self.pawl("policy", "check", self.workflow(FIRST, "good.yaml"), data=False), 0)
         self.assertRegex(good.stdout, r"good.yaml: p has 1 rule, no errors\n$")
         bad = self.expect(self.pawl("policy", "check", self.workflow(BAD, "bad.yaml"), data=False), 2)
-        self.assertRegex(bad.stderr, r"bad.yaml:3:31: the condition of rule `a`: no such column: conector; did you mean "
+        self.assertRegex(bad.stderr, r"bad.yaml:3:31: the condition of rule `a`: no such column: conector; did you "
+                                     r"mean "
                                      r"`connector`\?\n$")
         as_json = self.expect(self.pawl("policy", "check", "good.yaml", "--json", data=False), 0)
         self.assertEqual(json.loads(as_json.stdout), {"policy": "p", "rules": 1})
@@ -33,7 +34,7 @@ class Files(PawlCase):
         self.expect(self.pawl("policy", "put", "nowhere.yaml"), 4)
 
 
-class Verbs:
+class Commands:
     """The same in a folder and at a server."""
 
     def policy(self, *words, code=0):
@@ -49,7 +50,8 @@ class Verbs:
         self.assertIn("policy: default", self.policy("show", "--version", "0").stdout)
         self.assertRegex(self.policy("show", "--version", "3", code=4).stderr, "there is no policy v3")
         self.assertEqual(json.loads(self.policy("show", "--json").stdout)["version"], 2)
-        self.assertEqual([line.split()[0] for line in self.policy("history").stdout.splitlines()], ["version", "2", "1"])
+        self.assertEqual([line.split()[0] for line in self.policy("history").stdout.splitlines()],
+                         ["version", "2", "1"])
         lines = [json.loads(line) for line in self.policy("history", "--json").stdout.splitlines()]
         self.assertEqual([line["version"] for line in lines], [2, 1])
         self.assertRegex(self.policy("put", self.workflow(BAD), code=2).stderr, r"workflow.yaml:3:31: .*rule `a`")
@@ -65,7 +67,7 @@ class Verbs:
         self.assertRegex(self.policy("test", self.workflow(BAD), code=2).stderr, "no such column")
 
 
-class InFolder(Verbs, PawlCase):
+class InFolder(Commands, PawlCase):
     def begin(self):
         pass
 
@@ -75,7 +77,7 @@ class InFolder(Verbs, PawlCase):
         self.expect(self.pawl("verify"), 0)
 
 
-class AtServer(Verbs, ServerCase):
+class AtServer(Commands, ServerCase):
     def begin(self):
         self.serve()
 

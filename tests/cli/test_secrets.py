@@ -11,7 +11,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from pawl_case import PAWL
+from pawl_case import PAWL, TIMEOUT_S
 from server_case import ServerCase
 
 CANARY = "canary/7f3a \"q\" wert+5"
@@ -214,7 +214,8 @@ class OnAServer(SecretsCase):
     def test_nothing_that_the_server_says_or_keeps_holds_a_value(self):
         log = self.folder / "log"
         with open(log, "wb") as file:
-            server = subprocess.Popen([PAWL, "serve", "--listen", "127.0.0.1:0", "--access-log", "--data", str(self.data),
+            server = subprocess.Popen([PAWL, "serve", "--listen", "127.0.0.1:0", "--access-log", "--data",
+                                       str(self.data),
                                        *self.flags()], stdin=subprocess.DEVNULL, stdout=file, stderr=file,
                                       env=self.environment(PAWL_SECRET_BY_VARIABLE=CANARY), cwd=self.folder)
         self.addCleanup(self.end, server)
@@ -234,7 +235,7 @@ class OnAServer(SecretsCase):
         for path in (f"/runs/{run}", f"/runs/{run}/events", "/runs", "/approvals", "/metrics", "/workflows/w",
                      "/openapi.json"):
             request = urllib.request.Request(self.url() + path, headers={"Authorization": "Bearer " + key})
-            answers.append(urllib.request.urlopen(request, timeout=30).read())
+            answers.append(urllib.request.urlopen(request, timeout=TIMEOUT_S).read())
         seen_by_others = []
         for place in pathlib.Path("/proc").glob("[0-9]*"):
             for name in ("cmdline", "environ"):
@@ -245,7 +246,7 @@ class OnAServer(SecretsCase):
                     pass
         self.assert_unseen(*answers, *seen_by_others, log.read_bytes())
         server.terminate()
-        server.wait(30)
+        server.wait(TIMEOUT_S)
         self.assert_unseen(log.read_bytes())
         self.verify_clean()
 
@@ -253,7 +254,8 @@ class OnAServer(SecretsCase):
         self.put("acme", "TOKEN", OTHER)
         self.serve(*self.flags())
         self.expect(self.pawl("tenants", "--create", "acme"), 0)
-        key = json.loads(self.expect(self.pawl("keys", "create", "--tenant", "acme", "--role", "admin", "--json"), 0).stdout)
+        key = json.loads(self.expect(self.pawl("keys", "create", "--tenant", "acme", "--role", "admin", "--json"),
+                                     0).stdout)
         text = self.workflow_text(f"""
   - id: send
     tool: http.request

@@ -1,4 +1,4 @@
-"""pawl run and pawl resume where a server carries the run: the same to see, to say and to script as without one."""
+"""pawl run and pawl resume where a server executes the run: the same to see, to say and to script as without one."""
 import http.server
 import json
 import re
@@ -28,11 +28,13 @@ class Scripted(ServerCase):
         self.serve()
         for text, flags, code in ((TWO_STEPS, [], 0), (GATED, ["--approve"], 0), (GATED, [], 5),
                                   (GATED, ["--reject", "--reason", "no"], 3),
-                                  ("workflow: bad\nsteps: [{id: a, tool: noop, with: {fail_times: 9}, retry: {max_attempts: 1}}]", [], 1)):
+                                  ("workflow: bad\nsteps: [{id: a, tool: noop, with: {fail_times: 9}, retry: "
+                                   "{max_attempts: 1}}]", [], 1)):
             with self.subTest(text=text, flags=flags):
                 path = self.workflow(text)
                 served = self.expect(self.pawl("run", path, "--json", *flags), code).stdout.splitlines()
-                alone = self.expect(self.pawl("run", path, "--json", *flags, "--data", self.folder / "alone", data=False),
+                alone = self.expect(self.pawl("run", path, "--json", *flags, "--data", self.folder / "alone",
+                                              data=False),
                                     code).stdout.splitlines()
                 self.assertEqual(types(served), types(alone))
                 ended, expected = json.loads(served[-1]), json.loads(alone[-1])
@@ -109,12 +111,16 @@ class Scripted(ServerCase):
 
     def test_a_server_that_was_killed_is_waited_for(self):
         server = self.serve()
-        run = self.start("run", self.workflow(GATED.replace("noop}", "sleep, with: {duration: 2s}}", 1)), "--json", "--approve")
+        go = self.folder / "go"
+        waits = f"shell, with: {{idempotent: true, argv: [sh, -c, 'while [ ! -e {go} ]; do sleep 0.02; done']}}}}"
+        run = self.start("run", self.workflow(GATED.replace("noop}", waits, 1)), "--json", "--approve")
         lines = [run.stdout.readline()]
         self.assertEqual(types(lines), ["run.created"])
         self.kill(server)
         while "waiting for it to come back" not in lines[-1]:
             lines.append(run.stdout.readline())
+            self.assertTrue(lines[-1], "it ended")
+        go.touch()
         self.serve()  # at another address
         out, err = run.communicate(timeout=TIMEOUT_S)
         self.assertEqual(run.returncode, 0, err)
@@ -127,8 +133,10 @@ class Scripted(ServerCase):
     def test_a_key_that_is_revoked_ends_it(self):
         server = self.serve()
         made = json.loads(self.expect(self.pawl("keys", "create", "--role", "operator", "--json"), 0).stdout)
-        run = subprocess.Popen([PAWL, "run", self.workflow(LONG), "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               text=True, env=self.environment(**{**self.away(), "PAWL_KEY": made["key"]}), cwd=self.folder)
+        run = subprocess.Popen([PAWL, "run", self.workflow(LONG), "--json"], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE,
+                               text=True, env=self.environment(**{**self.away(), "PAWL_KEY": made["key"]}),
+                               cwd=self.folder)
         self.addCleanup(self.end, run)
         run.stdout.readline()
         self.expect(self.pawl("keys", "revoke", made["id"]), 0)
@@ -147,10 +155,12 @@ class LosingAnswers(http.server.BaseHTTPRequestHandler):
 
     def pass_on(self):
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        headers = {name: self.headers[name] for name in ("authorization", "content-type", "idempotency-key") if name in self.headers}
-        request = urllib.request.Request(self.behind + self.path, data=body or None, method=self.command, headers=headers)
+        headers = {name: self.headers[name] for name in ("authorization", "content-type", "idempotency-key")
+                   if name in self.headers}
+        request = urllib.request.Request(self.behind + self.path, data=body or None, method=self.command,
+                                         headers=headers)
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
                 if self.command == "POST" and self.path == "/runs":
                     self.keys.append(self.headers["idempotency-key"])
                     if len(self.keys) == 1:
@@ -252,7 +262,7 @@ class AtTheTerminal(ServerCase):
 
 
 class Reading(ServerCase):
-    """The reading verbs, by a folder and by a server."""
+    """The reading commands, by a folder and by a server."""
 
     def both(self, *args, code=0):
         here = self.expect(self.pawl(*args), code).stdout
@@ -263,8 +273,10 @@ class Reading(ServerCase):
         self.serve()
         self.run_to_end(TWO_STEPS)
         self.run_to_end(TWO_STEPS.replace("n: 1", "n: 2"))
-        for args in (["workflows"], ["workflows", "--json"], ["workflows", "two"], ["workflows", "two", "--version", "1"],
-                     ["workflows", "two", "--json"], ["graph", "two"], ["graph", "two", "--version", "1", "--format", "dot"]):
+        for args in (["workflows"], ["workflows", "--json"], ["workflows", "two"],
+                     ["workflows", "two", "--version", "1"],
+                     ["workflows", "two", "--json"], ["graph", "two"],
+                     ["graph", "two", "--version", "1", "--format", "dot"]):
             with self.subTest(args):
                 here, there = self.both(*args)
                 self.assertEqual(here, there)
@@ -315,8 +327,9 @@ class Lying(LosingAnswers):
     lie = (b"", b"")
 
     def pass_on(self):
-        request = urllib.request.Request(self.behind + self.path, headers={"authorization": self.headers["authorization"]})
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        request = urllib.request.Request(self.behind + self.path,
+                                         headers={"authorization": self.headers["authorization"]})
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
             body = answer.read().replace(*self.lie)
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))

@@ -1,10 +1,12 @@
-"""pawl serve, and the verbs that talk to it."""
+"""pawl serve, and the commands that talk to it."""
 import json
 import signal
 import subprocess
 import time
 import unittest
+import urllib.request
 
+from pawl_case import TIMEOUT_S
 from server_case import ServerCase
 
 
@@ -20,7 +22,7 @@ class Serve(ServerCase):
         run = self.started()
         key = (self.data / "admin.key").read_text()
         server.send_signal(signal.SIGTERM)
-        self.assertEqual(server.wait(30), 0)
+        self.assertEqual(server.wait(TIMEOUT_S), 0)
         self.assertFalse((self.data / "server.json").exists())
         self.serve()
         self.assertEqual((self.data / "admin.key").read_text(), key)
@@ -43,13 +45,13 @@ class Serve(ServerCase):
     def test_a_lost_secret_is_said_and_not_made_anew(self):
         server = self.serve()
         server.send_signal(signal.SIGTERM)
-        server.wait(30)
+        server.wait(TIMEOUT_S)
         (self.data / "secret").write_text("short")
         result = self.expect(self.pawl("serve", "--listen", "127.0.0.1:0"), 74)
         self.assertIn("secret", result.stderr)
 
 
-class Verbs(ServerCase):
+class Commands(ServerCase):
     def test_deciding_goes_through_the_server_that_has_the_folder(self):
         self.serve()
         run = self.started()
@@ -79,14 +81,16 @@ class Verbs(ServerCase):
         self.expect(self.pawl("runs", data=False, env={**away, "PAWL_SERVER": "http://127.0.0.1:1"}), 75)
 
     def test_without_a_server_it_is_said_how_to_get_one(self):
-        for verb in (["keys"], ["tenants"], ["caps"], ["events", "--follow"]):
-            result = self.expect(self.pawl(*verb), 2)
+        for command in (["keys"], ["tenants"], ["caps"], ["events", "--follow"]):
+            result = self.expect(self.pawl(*command), 2)
             self.assertIn("pawl serve", result.stderr)
 
     def test_keys_are_made_rotated_and_revoked(self):
         self.serve()
-        made = json.loads(self.expect(self.pawl("keys", "create", "--role", "viewer", "--name", "eyes", "--json"), 0).stdout)
-        next_one = json.loads(self.expect(self.pawl("keys", "rotate", made["id"], "--overlap", "1h", "--json"), 0).stdout)
+        made = json.loads(self.expect(self.pawl("keys", "create", "--role", "viewer", "--name", "eyes", "--json"),
+                                      0).stdout)
+        next_one = json.loads(self.expect(self.pawl("keys", "rotate", made["id"], "--overlap", "1h", "--json"),
+                                          0).stdout)
         self.assertNotEqual(next_one["key"], made["key"])
         env = {"PAWL_KEY": made["key"]}
         url = self.url()
@@ -128,7 +132,8 @@ class Verbs(ServerCase):
         self.serve("--no-workers")
         self.expect(self.pawl("workflows", "--publish", self.workflow(
             "workflow: far\nsteps:\n  - {id: a, tool: far.away}\n  - {id: b, tool: far.away}\n")), 0)
-        shown = self.expect(self.pawl("caps", "--max-concurrency", "1", "--max-writes-per-run", "0", "--weight", "3"), 0).stdout
+        shown = self.expect(self.pawl("caps", "--max-concurrency", "1", "--max-writes-per-run", "0", "--weight", "3"),
+                            0).stdout
         self.assertRegex(shown, r"max_concurrency +1 +0\n")
         self.assertRegex(shown, r"max_runs_per_min +- +0\n")
         self.assertRegex(shown, r"max_writes_per_run +0 +0\n")
@@ -142,7 +147,8 @@ class Verbs(ServerCase):
         self.assertEqual((load["weight"], load["running"], load["queued"]), (3, 1, 2))
         self.assertGreaterEqual(load["held_back"]["max_concurrency"], 1)
         self.assertEqual(load["held_back"]["max_runs_per_min"], 0)
-        self.assertIn("workspace europe: weight 7", self.expect(self.pawl("caps", "--max-concurrency", "none"), 0).stdout)
+        self.assertIn("workspace europe: weight 7",
+                      self.expect(self.pawl("caps", "--max-concurrency", "none"), 0).stdout)
         self.assertEqual(len(self.request("POST", "/leases", take)["leases"]), 2)
 
     def test_wrong_caps_are_refused_and_change_nothing(self):
@@ -150,7 +156,8 @@ class Verbs(ServerCase):
         self.expect(self.pawl("caps", "--max-concurrency", "5"), 0)
         for wrong in (["--max-concurrency", "0"], ["--max-concurrency", "-3"], ["--max-runs-per-min", "many"],
                       ["--max-concurrency", "99999999999"], ["--weight", "0"], ["--weight", "1001"],
-                      ["--workspace", "europe"], ["--workspace", " ", "--weight", "2"], ["--max-concurency", "2"], ["5"]):
+                      ["--workspace", "europe"], ["--workspace", " ", "--weight", "2"], ["--max-concurency", "2"],
+                      ["5"]):
             self.expect(self.pawl("caps", *wrong), 2)
         viewer = self.expect(self.pawl("keys", "create", "--role", "viewer"), 0).stdout.strip()
         seen = {"PAWL_KEY": viewer}
@@ -196,7 +203,8 @@ class Verbs(ServerCase):
 class Tls(ServerCase):
     def certificate(self, name):
         files = [str(self.folder / f"{name}-{part}.pem") for part in ("cert", "key")]
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+                        "-nodes",
                         "-days", "2", "-subj", "/CN=" + name, "-addext", "subjectAltName=" + name, "-out", files[0],
                         "-keyout", files[1]], check=True, capture_output=True)
         return files
@@ -236,6 +244,19 @@ class Tls(ServerCase):
 
 
 class Worker(ServerCase):
+    def metrics(self):
+        key = (self.data / "admin.key").read_text().strip()
+        request = urllib.request.Request(self.url() + "/metrics", headers={"Authorization": "Bearer " + key})
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            return answer.read().decode()
+
+    def wait_for_event(self, run, kind):
+        def find():
+            return [item["event"] for item in self.request("GET", f"/runs/{run}/events")["items"]
+                    if item["event"]["type"] == kind]
+        self.wait_until(find, kind)
+        return find()[0]
+
     def approved(self):
         run = self.started()
         self.wait_until(lambda: self.status(run) == "waiting", "the gate")
@@ -257,8 +278,8 @@ class Worker(ServerCase):
         self.wait_until(lambda: self.status(run) == "success", "the second attempt")
         self.assertEqual(self.steps(run)["work"]["attempts"], 2)
         later.send_signal(signal.SIGTERM)
-        self.assertEqual(later.wait(30), 0)
-        time.sleep(1)  # the server looks now and then whether those who wait are still there
+        self.assertEqual(later.wait(TIMEOUT_S), 0)
+        self.wait_until(lambda: "pawl_polls_waiting 0\n" in self.metrics(), "that the server knows it to be gone")
         self.worker("never")
         run = self.approved()
         self.wait_until(lambda: self.status(run) == "failed", "the end")
@@ -290,9 +311,15 @@ class Worker(ServerCase):
 
     def test_a_lease_that_is_shorter_than_the_work_is_kept(self):
         self.serve()
-        self.start_command("worker", "--tool", "slow", "--data", self.data, "--", "sh", "-c", "sleep 2.5; echo 1")
-        run = self.started("workflow: slow\nsteps:\n  - {id: a, tool: slow, lease: 1s, retry: {max_attempts: 5, base: 1ms}}\n",
-                           "slow")
+        go = self.folder / "go"
+        self.start_command("worker", "--tool", "slow", "--data", self.data, "--", "sh", "-c",
+                           f"while [ ! -e {go} ]; do sleep 0.02; done; echo 1")
+        run = self.started("workflow: slow\n"
+                           "steps: [{id: a, tool: slow, lease: 4s, retry: {max_attempts: 5, base: 1ms}}]\n", "slow")
+        claimed = self.wait_for_event(run, "step.claimed")
+        # As it was first given, the lease is over by then.
+        self.wait_until(lambda: time.time() * 1000 > claimed["lease_expires_at"] + 500, "the first lease's end")
+        go.touch()
         self.wait_until(lambda: self.status(run) == "success", "the end")
         self.assertEqual(self.request("GET", "/runs/" + run)["steps"][0]["attempts"], 1)
 

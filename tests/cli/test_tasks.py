@@ -2,6 +2,7 @@
 import json
 import unittest
 
+from pawl_case import TIMEOUT_S
 from server_case import ServerCase
 
 WORK = """
@@ -73,7 +74,7 @@ class Tasks(ServerCase):
         self.expect(self.pawl("task", "accept", task), 0)
         refused = self.pawl("task", "accept", task)
         self.expect(refused, 3)
-        self.assertIn("possible is delete", refused.stderr)
+        self.assertIn("Allowed: delete.", refused.stderr)
         self.assertIn("nothing waits", self.pawl("inbox").stdout)
         self.assertIn(task, self.pawl("task", "list", "--state", "COMPLETED", "--tag", "house").stdout)
         self.expect(self.pawl("task", "delete", task), 0)
@@ -97,14 +98,15 @@ class Tasks(ServerCase):
 
     def test_logs_of_what_has_not_begun_are_waited_for(self):
         poet = self.poet()
-        task = self.add("Write", "Write a poem.", "--agent", "command", "--command", str(poet), "--folder", str(poet.parent))
+        task = self.add("Write", "Write a poem.", "--agent", "command", "--command", str(poet), "--folder",
+                        str(poet.parent))
         self.assertIn("has not begun", self.expect(self.pawl("task", "logs", task), 4).stderr)
         reader = self.start("task", "logs", task, "--follow")
         self.expect(self.pawl("task", "run", task), 0)
         self.state(task, "BLOCKED")
         self.expect(self.pawl("task", "answer", task, "the moon"), 0)
         self.state(task, "READY")
-        self.assertEqual(reader.wait(30), 0)
+        self.assertEqual(reader.wait(TIMEOUT_S), 0)
         self.assertIn("no run and no task", self.expect(self.pawl("logs", "nowhere"), 4).stderr)
 
     def test_approvals_and_parts_and_dependencies(self):
@@ -123,7 +125,8 @@ class Tasks(ServerCase):
         self.assertEqual([task["id"] for task in board["CANCELLED"]], [later])
 
     def test_what_is_wrong_is_said(self):
-        for args, code in ((["add"], 2), (["add", "title"], 2), (["show"], 2), (["show", "abc"], 2), (["show", "nowhere"], 4),
+        for args, code in ((["add"], 2), (["add", "title"], 2), (["show"], 2), (["show", "abc"], 2),
+                           (["show", "nowhere"], 4),
                            (["dance"], 2), (["add", "t", "--workflow", "nowhere"], 2), (["list", "--state", "busy"], 2),
                            (["add", "t", "--workflow", "work", "--input", "{"], 2)):
             with self.subTest(args=args):

@@ -2,10 +2,9 @@
 import re
 import signal
 import termios
-import time
 import unittest
 
-from pawl_case import ESCAPE, GATED, SOURCE, TIMEOUT_S, PawlCase, without_escapes
+from pawl_case import ESCAPE, GATED, SOURCE, PawlCase, without_escapes
 from terminal import Terminal
 
 
@@ -55,18 +54,21 @@ class AtTheTerminal(PawlCase):
         self.assertEqual(terminal.finish(), 0)
 
     def test_what_was_typed_before_the_question_does_not_answer_it(self):
-        text = GATED.replace("tool: noop}", "tool: sleep, with: {duration: 700ms}}", 1)
-        terminal = self.terminal("run", self.workflow(text))
-        terminal.expect(r"before +sleep +running")
+        go = self.folder / "go"
+        waits = f"tool: shell, with: {{argv: [sh, -c, 'while [ ! -e {go} ]; do sleep 0.02; done']}}}}"
+        terminal = self.terminal("run", self.workflow(GATED.replace("tool: noop}", waits, 1)))
+        terminal.expect(r"before +shell +running")
         terminal.type("y")
+        go.touch()
         terminal.expect(r"approve\?")
-        terminal.read(0.5)
-        self.assertEqual(self.only_run()["status"], "waiting")
+        # Keys are read in their order: it would have been approved before it is left.
         terminal.type("q")
         self.assertEqual(terminal.finish(), 5)
+        self.assertEqual(self.only_run()["status"], "waiting")
 
     def test_ctrl_c(self):
-        terminal = self.terminal("run", self.workflow("workflow: s\nsteps:\n  - {id: a, tool: sleep, with: {duration: 300s}}\n"))
+        terminal = self.terminal("run", self.workflow("workflow: s\nsteps:\n  - {id: a, tool: sleep, with: {duration: "
+                                                      "300s}}\n"))
         terminal.expect(r"a +sleep +running")
         terminal.type("\x03")
         self.assertEqual(terminal.finish(), 130)
@@ -81,9 +83,14 @@ class AtTheTerminal(PawlCase):
         self.assertEqual(self.only_run()["status"], "waiting")
 
     def test_the_retry_counts_down_in_place(self):
-        terminal = self.terminal("run", SOURCE / "examples/first-run.yaml", "--approve")
+        terminal = self.terminal("run", self.workflow("""
+workflow: flaky
+retry: {max_attempts: 4, base: 2s, max: 2s, jitter: 0}
+steps: [{id: judge, tool: noop, with: {fail_times: 1, cost_usd: "0.02"}}]
+"""))
         self.assertEqual(terminal.finish(), 0)
-        self.assertRegex(without_escapes(terminal.seen), r"judge +noop +failed_retryable +1/4 +\$0\.02 +retry in 0\.\ds")
+        self.assertRegex(without_escapes(terminal.seen),
+                         r"judge +noop +failed_retryable +1/4 +\$0\.02 +retry in \d\.\ds")
         self.assertRegex(terminal.seen, r"\x1b\[\d+A")
 
     def test_no_colour_still_draws_in_place(self):
@@ -133,9 +140,7 @@ class AtTheTerminal(PawlCase):
         before = terminal.seen.count("gate")
         terminal.resize(50, 20)
         terminal.process.send_signal(signal.SIGWINCH)
-        end = time.monotonic() + TIMEOUT_S
-        while terminal.seen.count("gate") == before and time.monotonic() < end:
-            terminal.read(0.1)
+        self.wait_until(lambda: terminal.read(0.05) or terminal.seen.count("gate") > before, "another picture")
         terminal.type("y")
         self.assertEqual(terminal.finish(), 0)
 

@@ -88,9 +88,11 @@ class Verify(PawlCase):
                                 ("the row of rcp_", "UPDATE receipts SET key = X'3A78' WHERE typeof(key) = 'blob'"),
                                 ("the row of rcp_", "UPDATE receipts SET key = 'other' WHERE key = 'k'"),
                                 ("and has no row", "DELETE FROM receipts WHERE key = 'k'"),
-                                ("of which the journal says nothing", "INSERT INTO receipts SELECT tenant, zeroblob(16), run, "
+                                ("of which the journal says nothing",
+                                 "INSERT INTO receipts SELECT tenant, zeroblob(16), run, "
                                                                       "status, 'more' FROM receipts WHERE key = 'k'"),
-                                ("rows of receipts and no such row of a run", "UPDATE receipts SET run = zeroblob(16)")):
+                                ("rows of receipts and no such row of a run",
+                                 "UPDATE receipts SET run = zeroblob(16)")):
             with self.subTest(what):
                 before = (self.data / "pawl.db").read_bytes()
                 self.change(statement)

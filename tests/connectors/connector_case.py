@@ -1,4 +1,5 @@
-"""What the tests of connectors share: the real binary, secrets in a folder, and what became of a step and its receipts."""
+"""What the tests of connectors share: the real binary, secrets in a folder, and what became of a step and its
+receipts."""
 import json
 import pathlib
 import sys
@@ -22,7 +23,7 @@ class ConnectorCase(ServerCase):
 
     def step(self, tool, attempts=1, with_=None, key=None, **more):
         """A step of one workflow. JSON is YAML, so `with` is printed as it is."""
-        step = {"id": "do", "tool": tool, "with": with_, "timeout": "20s",
+        step = {"id": "do", "tool": tool, "with": with_, "timeout": "10m",
                 "retry": {"max_attempts": attempts, "base": "10ms", "max": "20ms"}, **more}
         if key:
             step["idempotency_key"] = key
@@ -44,6 +45,16 @@ class ConnectorCase(ServerCase):
     def output(self, step):
         self.assertEqual(step["status"], "succeeded", step)
         return step["output"]
+
+    def with_one_lost_answer(self, run):
+        """run(timeout) makes a step of which one request is never answered. Every other one must be answered within
+        `timeout`: when there were further attempts, the machine was too busy for that, and it is called with a longer
+        one."""
+        for timeout in ("300ms", "3s", "30s"):
+            step = run(timeout)
+            if step["attempts"] == 2:
+                return step
+        self.fail(f"there were {step['attempts']} attempts")
 
     def only_receipt(self, status):
         self.assertEqual([receipt["status"] for receipt in self.receipts], [status], self.receipts)

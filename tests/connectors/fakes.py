@@ -1,23 +1,29 @@
-"""Small servers that speak as ServiceNow, Slack, GitHub and the model APIs do, as far as the connectors use them. Each has moods:
-what the next requests that match are answered with instead."""
+"""Small servers that speak as ServiceNow, Slack, GitHub and the model APIs do, as far as the connectors use them. Each
+has moods: what the next requests that match are answered with instead."""
 import base64
 import http.server
 import json
+import pathlib
 import re
+import sys
 import threading
-import time
 import urllib.parse
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+from waiting import HANG_S  # noqa: E402
 
 
 class Mood:
-    """Answers the next `times` requests of this method. `status`: with that; `effect`: after having done it; `hang`: never."""
+    """Answers the next `times` requests of this method. `status`: with that; `effect`: after having done it; `hang`:
+    never."""
 
     def __init__(self, method, status=500, body=None, headers=None, times=1, effect=False, hang=False, path=""):
         self.__dict__.update(locals())
 
 
 class Fake:
-    """The state and what it was asked. Subclasses answer: route(method, path, query, headers, body) -> (status, body[, headers])."""
+    """The state and what it was asked. Subclasses answer: route(method, path, query, headers, body) -> (status, body[,
+    headers])."""
 
     def __init__(self, case):
         fake = self
@@ -34,10 +40,11 @@ class Fake:
                 body = json.loads(raw) if raw else None
                 result = fake.handle(self.command, url.path, query, self.headers, body)
                 if result is None:
-                    fake.closing.wait(60)
+                    fake.closing.wait(HANG_S)
                     return
                 status, content, *more = result
-                text = b"" if content is None else content.encode() if isinstance(content, str) else json.dumps(content).encode()
+                text = b"" if content is None else content.encode() if isinstance(content,
+                                                                                  str) else json.dumps(content).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(text)))
@@ -80,7 +87,8 @@ class Fake:
 
 
 class ServiceNow(Fake):
-    """The Table API on incidents. References are {link, value} unless their links are excluded; notes read as nothing."""
+    """The Table API on incidents. References are {link, value} unless their links are excluded; notes read as
+    nothing."""
     USER, PASSWORD = "integration", "pässword:1"
 
     def __init__(self, case):
@@ -96,7 +104,8 @@ class ServiceNow(Fake):
         if headers.get("Authorization") != expected and headers.get("x-sn-apikey") != "key":
             return 401, {"error": {"message": "User Not Authenticated", "detail": "Required"}, "status": "failure"}
         if path == "/api/now/table/sys_journal_field":
-            wanted = dict(re.match(r"(\w+?)(?:=|LIKE)(.*)", part).groups() for part in query["sysparm_query"].split("^"))
+            wanted = dict(re.match(r"(\w+?)(?:=|LIKE)(.*)", part).groups()
+                          for part in query["sysparm_query"].split("^"))
             found = [{"sys_id": str(n)} for n, entry in enumerate(self.journal)
                      if entry["element"] == wanted["element"] and wanted["value"] in entry["value"]
                      and wanted["element_id"] == self.incident["sys_id"]]
@@ -210,15 +219,18 @@ class Model(Fake):
                          "stop_reason": "tool_use", "stop_sequence": None,
                          "usage": {"input_tokens": 1000, "output_tokens": 500, "cache_creation_input_tokens": 300,
                                    "cache_read_input_tokens": 2000,
-                                   "cache_creation": {"ephemeral_5m_input_tokens": 100, "ephemeral_1h_input_tokens": 200},
+                                   "cache_creation": {"ephemeral_5m_input_tokens": 100,
+                                                      "ephemeral_1h_input_tokens": 200},
                                    "service_tier": "standard"}}, {"request-id": "req_1"}
         if path == "/v1/chat/completions":
             if headers.get("Authorization") != "Bearer " + self.KEY:
-                return 401, {"error": {"message": "Incorrect API key", "type": "invalid_request_error", "code": "invalid_api_key"}}
+                return 401, {"error": {"message": "Incorrect API key", "type": "invalid_request_error",
+                                       "code": "invalid_api_key"}}
             answer = {"id": "chatcmpl-1", "object": "chat.completion", "model": body["model"],
                       "choices": [{"index": 0, "finish_reason": "stop", "message": {
                           "role": "assistant", "content": "Hi", "tool_calls": [
-                              {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{\"x\": 2}"}},
+                              {"id": "call_1", "type": "function",
+                               "function": {"name": "f", "arguments": "{\"x\": 2}"}},
                               {"id": "call_2", "type": "function", "function": {"name": "f", "arguments": "{oops"}}]}}]}
             if self.with_usage:
                 answer["usage"] = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100,

@@ -21,7 +21,8 @@ class LabelsTest(IssueCase):
         step = self.change("labels", add=["Bug", "triage"], remove=["old label", "absent"])
         self.assertEqual(self.github.labels, ["bug", "triage"])
         output = self.output(step)
-        self.assertEqual((output["added"], output["removed"], output["were_there"]), (["triage"], ["old label"], ["Bug"]))
+        self.assertEqual((output["added"], output["removed"], output["were_there"]),
+                         (["triage"], ["old label"], ["Bug"]))
         receipt = self.only_receipt("succeeded")
         self.assertEqual(receipt["before"], {"labels": ["bug", "Old Label"]})
         tool, fields, key = self.undo(receipt)

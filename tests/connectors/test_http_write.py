@@ -22,7 +22,8 @@ class DeclaredWriteTest(ConnectorCase):
         self.things = Things(self)
 
     def ask(self, code=0, attempts=1, **with_):
-        return self.run_step("http.request", {"url": self.things.url + "/thing?q=1", **with_}, code=code, attempts=attempts)
+        return self.run_step("http.request", {"url": self.things.url + "/thing?q=1", **with_}, code=code,
+                             attempts=attempts)
 
     def test_what_only_reads_has_no_receipt_unless_it_is_declared_to_write(self):
         self.ask(method="GET")

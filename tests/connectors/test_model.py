@@ -33,7 +33,8 @@ class ChatTest(ConnectorCase):
         self.assertEqual((usage["cost_basis"], usage["price_version"]), ("computed", "2025-11"))
         self.assertEqual(usage["request_id"], "req_1")
         body = self.model.asked[0][4]
-        self.assertEqual(body, {"model": "claude-sonnet-4-5-20250929", "max_tokens": 100, "system": "be brief", "temperature": 0,
+        self.assertEqual(body, {"model": "claude-sonnet-4-5-20250929", "max_tokens": 100, "system": "be brief",
+                                "temperature": 0,
                                 "messages": [{"role": "user", "content": "hello"}]})
 
     def test_openais_dialect_with_cost(self):
@@ -70,7 +71,8 @@ class ChatTest(ConnectorCase):
         usage = self.output(self.chat("openai", "llama-9", flags=("--prices", str(table))))["usage"]
         self.assertEqual((usage["cost_usd"], usage["price_version"]), ("0.0004", "ours-1"))
         table.write_text('{"version": "x", "models": [{"provider": "openai", "model": "m", "input": 1}]}')
-        result = self.pawl("run", self.workflow('{"workflow": "w", "steps": [{"id": "a", "tool": "noop"}]}'), "--prices", table)
+        result = self.pawl("run", self.workflow('{"workflow": "w", "steps": [{"id": "a", "tool": "noop"}]}'),
+                           "--prices", table)
         self.expect(result, 2)
         self.assertIn("must be an amount in quotes", result.stderr)
 
@@ -93,7 +95,8 @@ class ChatTest(ConnectorCase):
 
     def test_bad_questions_are_refused(self):
         for more, why in (({"messages": []}, "at least one"), ({"max_tokens": 0}, "above nought"),
-                          ({"options": {"stream": True}}, "must not hold stream"), ({"provider": "acme"}, "anthropic or openai")):
+                          ({"options": {"stream": True}}, "must not hold stream"),
+                          ({"provider": "acme"}, "anthropic or openai")):
             provider = more.pop("provider", "openai")
             step = self.chat(provider, "m", code=1, **more)
             self.assertIn(why, step["last_error"]["message"])

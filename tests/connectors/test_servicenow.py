@@ -24,7 +24,8 @@ class UpdateTest(ConnectorCase):
         self.assertEqual(self.output(step)["fields"], {"assignment_group": "network", "priority": "2"})
         receipt = self.only_receipt("succeeded")
         self.assertEqual(receipt["before"], {"fields": {"assignment_group": "desk", "priority": "3"}})
-        self.assertRegex(receipt["action"]["idempotency_key"], r"^sn:incident:update:127\.0\.0\.1:\d+:8a50:[0-9a-f]{32}$")
+        self.assertRegex(receipt["action"]["idempotency_key"],
+                         r"^sn:incident:update:127\.0\.0\.1:\d+:8a50:[0-9a-f]{32}$")
         self.assertTrue(receipt["reversible"])
         tool, fields, _ = self.undo(receipt)
         self.assertEqual(tool, TOOL)
@@ -77,8 +78,12 @@ class UpdateTest(ConnectorCase):
         self.assertEqual(len(self.now.journal), 1)
 
     def test_fields_are_set_again_when_the_time_was_up_after_the_effect(self):
-        self.now.mood("PATCH", effect=True, hang=True)
-        step = self.run_step(TOOL, self.with_({"priority": "1"}, timeout="300ms"), attempts=3)
+        def run(timeout):
+            self.now = ServiceNow(self)
+            self.now.mood("PATCH", effect=True, hang=True)
+            return self.run_step(TOOL, self.with_({"priority": "1"}, timeout=timeout), attempts=20)
+
+        step = self.with_one_lost_answer(run)
         self.assertEqual(step["status"], "succeeded")
         self.assertEqual(len(self.now.calls("PATCH")), 2)
         receipt = self.only_receipt("succeeded")

@@ -24,32 +24,37 @@ class PostTest(ConnectorCase):
         self.assertEqual(message["metadata"], {"event_type": "pawl_post", "event_payload": {"key": key}})
         self.assertEqual(message["blocks"], [{"type": "divider"}])
 
+    def post_lost(self, timeout, effect=True, prepare=lambda: None):
+        self.slack = Slack(self)
+        self.slack.mood("POST", effect=effect, hang=True)
+        prepare()
+        return self.post(attempts=20, timeout=timeout, text=f"within {timeout}")
+
     def test_one_whose_answer_was_lost_is_found_and_not_posted_twice(self):
-        self.slack.mood("POST", effect=True, hang=True)
-        step = self.post(attempts=3, timeout="300ms")
+        step = self.with_one_lost_answer(self.post_lost)
         self.assertEqual(step["status"], "succeeded")
         self.assertEqual(len(self.slack.messages), 1)
         self.assertEqual(len(self.slack.calls("POST")), 1)
 
     def test_one_that_was_not_posted_is_posted_again(self):
-        self.slack.mood("POST", hang=True)
-        step = self.post(attempts=3, timeout="300ms")
+        step = self.with_one_lost_answer(lambda timeout: self.post_lost(timeout, effect=False))
         self.assertEqual(step["status"], "succeeded")
         self.assertEqual(len(self.slack.messages), 1)
 
     def test_it_is_looked_for_on_later_pages_too(self):
-        self.slack.mood("POST", effect=True, hang=True)
-        for n in range(450):
-            self.slack.messages.append({"ts": f"1731715100.{n:06}", "text": "noise"})
-        original = self.slack.route
+        def prepare():
+            for n in range(450):
+                self.slack.messages.append({"ts": f"1731715100.{n:06}", "text": "noise"})
+            original = self.slack.route
 
-        def bury(method, path, query, headers, body):
-            result = original(method, path, query, headers, body)
-            if method == "POST":
-                self.slack.messages.insert(0, self.slack.messages.pop())
-            return result
-        self.slack.route = bury
-        self.post(attempts=3, timeout="300ms")
+            def bury(method, path, query, headers, body):
+                result = original(method, path, query, headers, body)
+                if method == "POST":
+                    self.slack.messages.insert(0, self.slack.messages.pop())
+                return result
+            self.slack.route = bury
+
+        self.with_one_lost_answer(lambda timeout: self.post_lost(timeout, prepare=prepare))
         self.assertEqual(len(self.slack.calls("POST")), 1)
         self.assertEqual(len(self.slack.calls("GET")), 3)
 

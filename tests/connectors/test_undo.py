@@ -1,4 +1,5 @@
-"""A run that acted on several systems is undone on a real server: each undo through the gate, with the secrets of the server."""
+"""A run that acted on several systems is undone on a real server: each undo through the gate, with the secrets of the
+server."""
 import json
 import unittest
 
@@ -37,7 +38,8 @@ class UndoTest(ConnectorCase):
         return answer, answer["run_id"]
 
     def receipts(self):
-        return {receipt["step"]: receipt["status"] for receipt in self.request("GET", "/runs/" + self.run_id)["receipts"]}
+        return {receipt["step"]: receipt["status"]
+                for receipt in self.request("GET", "/runs/" + self.run_id)["receipts"]}
 
     def test_what_can_be_taken_back_is_and_what_cannot_is_named(self):
         answer, run = self.undo()

@@ -9,8 +9,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-const RunBuilder one_step = RunBuilder().step("a");
-
 History running(const RunBuilder& builder = one_step) {
   History h = builder.create();
   h.claim("a");
@@ -44,7 +42,7 @@ TEST(Propose, what_is_allowed_is_intended_before_anything_happens) {
   auto h = running();
   EXPECT_EQ(h.propose("a", allowed).names(), Names{"receipt.intended"});
   EXPECT_EQ(h.receipt().status, ReceiptStatus::intended);
-  EXPECT_EQ(h.receipt().grounds.rule, "fine");
+  EXPECT_EQ(h.receipt().policy_reason.rule, "fine");
   EXPECT_EQ(h.outcome("a").names(), Names{"receipt.succeeded"});
   EXPECT_EQ(h.complete("a").names(), (Names{"step.completed", "run.succeeded"}));
   EXPECT_EQ(h.receipt().response, R"({"status":200})");
@@ -349,11 +347,11 @@ TEST(Doubt, a_repeat_that_fails_says_nothing_of_the_call_before_it) {
 
 // --- two steps under one key ---
 
-const RunBuilder two_steps = RunBuilder().step("a").attempts(5).step("b").needs({}).attempts(5);
+const RunBuilder two_patient_steps = RunBuilder().step("a").attempts(5).step("b").needs({}).attempts(5);
 
 TEST(SharedKey, a_step_is_not_given_the_open_call_of_another) {
   for (bool idempotent : {false, true}) {
-    auto h = running(two_steps);
+    auto h = running(two_patient_steps);
     h.claim("b");
     h.propose("a", allowed, a_proposal(an_action(), idempotent));
     EXPECT_TRUE(
@@ -367,7 +365,7 @@ TEST(SharedKey, a_step_is_not_given_the_open_call_of_another) {
 
 TEST(SharedKey, a_doubt_is_left_to_the_step_that_has_it) {
   for (bool idempotent : {false, true}) {
-    auto h = running(two_steps);
+    auto h = running(two_patient_steps);
     h.claim("b");
     h.propose("a", allowed, a_proposal(an_action(), idempotent));
     h.fail("a");
@@ -525,12 +523,12 @@ TEST(TwoPerson, the_identity_matrix) {
                          Row{"the one who asked, by another identity", true, true, RefusalCode::self_approval},
                          Row{"a key that is nobody's", false, false, RefusalCode::not_a_person},
                          Row{"a key that the one who asked made", false, true, RefusalCode::self_approval}})
-    for (bool approve : {true, false}) {
+    for (bool approves : {true, false}) {
       auto h = running();
       h.propose("a",
                 {.effect = Effect::needs_approval, .policy_version = 1, .terms = {.two_person = true, .quorum = 2}});
       h.act(ResolveApproval{
-          .approve = approve, .by = {"person:eve"}, .is_person = row.is_person, .has_asked = row.has_asked});
+          .approve = approves, .by = {"person:eve"}, .is_person = row.is_person, .has_asked = row.has_asked});
       EXPECT_EQ(h.last().refusal ? std::optional(h.last().refusal->code) : std::nullopt, row.refused) << row.name;
       expect_sound(h);
     }

@@ -7,8 +7,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-const RunBuilder one_step = RunBuilder().step("a");
-
 // --- questions ---
 
 TEST(Ask, pauses_the_run_until_the_answer_comes) {

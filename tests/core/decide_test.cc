@@ -12,7 +12,6 @@ using namespace std::chrono_literals;
 
 constexpr Money cents(std::int64_t count) { return {count * 10'000}; }
 
-const RunBuilder one_step = RunBuilder().step("a");
 const RunBuilder two_steps = RunBuilder().step("a").step("b");
 
 // --- create and start ---

@@ -184,13 +184,13 @@ RC_GTEST_PROP(Json, every_double_reads_back_as_itself, ()) {
   RC_ASSERT(parse_json(text)->to_number<double>() == number);
 }
 
-struct Refusal {
+struct BadJson {
   std::string text;
   std::string reason;
 };
 
 TEST(Json, refuses_with_an_offset) {
-  const Refusal rows[] = {
+  const BadJson rows[] = {
       {"", "the text ends too early at offset 0"},
       {"{\"a\": 1", "the text ends too early at offset 7"},
       {"{\"a\": x}", "unexpected character at offset 6"},

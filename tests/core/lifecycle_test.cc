@@ -344,7 +344,7 @@ TEST(Lifecycle, an_early_answer_meets_neither_an_open_question_nor_a_finished_st
 
 // --- approvals ---
 
-const RunBuilder gated = RunBuilder().gate("g").step("after");
+const RunBuilder gate_first = RunBuilder().gate("g").step("after");
 
 const std::map<ApprovalStatus, Play> into_approval_status{
     {ApprovalStatus::requested, [](History& h) { h.start(); }},
@@ -373,7 +373,7 @@ const std::map<ApprovalStatus, Play> into_approval_status{
 
 TEST(Lifecycle, evolve_moves_an_approval_only_along_its_table) {
   for (ApprovalStatus from : all_of<ApprovalStatus>()) {
-    auto history = play(gated, into_approval_status.at(from));
+    auto history = play(gate_first, into_approval_status.at(from));
     ASSERT_EQ(history.approval().status, from);
     for (ApprovalTrigger trigger : all_of<ApprovalTrigger>()) {
       SCOPED_TRACE(std::string(to_string(from)) + ", " + std::string(to_string(trigger)));
@@ -389,16 +389,16 @@ TEST(Lifecycle, an_approval_that_breaks_a_rule_is_refused_without_a_trace) {
   auto history = play(RunBuilder().gate("g").terms({.tier = Tier::high, .two_person = true, .quorum = 2, .prompt = {}}),
                       [](History& h) { h.start(); });
   ApprovalId id = history.approval().id;
-  auto approve = [&](Actor by) { return ApprovalMoved{id, ApprovalTrigger::approve, std::move(by), {}}; };
-  fold_checked(history.run(), {history.now(), approve(Actor{"person:ada"})}, false);  // one of two
-  fold_checked(history.run(), {history.now(), ApprovalVoted{id, asker}}, false);      // the one who asked
+  auto approved_by = [&](Actor by) { return ApprovalMoved{id, ApprovalTrigger::approve, std::move(by), {}}; };
+  fold_checked(history.run(), {history.now(), approved_by(Actor{"person:ada"})}, false);  // one of two
+  fold_checked(history.run(), {history.now(), ApprovalVoted{id, asker}}, false);          // the one who asked
   history.approve("person:ada");
-  fold_checked(history.run(), {history.now(), approve(Actor{"person:ada"})}, false);  // the same person again
+  fold_checked(history.run(), {history.now(), approved_by(Actor{"person:ada"})}, false);  // the same person again
   fold_checked(history.run(), {history.now(), ApprovalVoted{id, Actor{"person:ada"}}}, false);
-  fold_checked(history.run(), {history.now(), approve(asker)}, false);
-  fold_checked(history.run(), {history.approval().expires_at, approve(Actor{"person:bo"})}, false);  // too late
-  fold_checked(history.run(), {history.now(), ApprovalVoted{{}, Actor{"person:bo"}}}, false);        // no such approval
-  fold_checked(history.run(), {history.now(), approve(Actor{"person:bo"})}, true);
+  fold_checked(history.run(), {history.now(), approved_by(asker)}, false);
+  fold_checked(history.run(), {history.approval().expires_at, approved_by(Actor{"person:bo"})}, false);  // too late
+  fold_checked(history.run(), {history.now(), ApprovalVoted{{}, Actor{"person:bo"}}}, false);  // no such approval
+  fold_checked(history.run(), {history.now(), approved_by(Actor{"person:bo"})}, true);
 }
 
 // --- streams ---

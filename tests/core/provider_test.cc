@@ -1,4 +1,4 @@
-// Seed 003: what providers call their states, and what a run that one of them carries does by it.
+// What providers call their states, and what each state means for a run that they execute.
 #include "core/provider.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace pawl::tests {
 namespace {
 
-// The rows of seed 003, by its own words, not by the table that is tested.
+// The rows of the contract for providers, by its own words, not by the table that is tested.
 struct SeedRow {
   Provider provider;
   std::string_view state;
@@ -106,16 +106,16 @@ RequestApproval asking(std::string address = "sign_1") {
   return {StepId{"sign-off"}, {CallbackKind::awakeable, std::move(address)}, Actor{"key:service"}};
 }
 
-void expect_sound(const History& history) {
+void expect_sound_run(const History& history) {
   EXPECT_EQ(check_run(history.run()), std::vector<std::string>{});
   auto again = read_snapshot(write_snapshot(history.run()), history.workflow());
   ASSERT_TRUE(again);
   EXPECT_TRUE(same_fold(*again, history.run()));
-  auto standing = read_standing(write_snapshot(history.run()));
-  ASSERT_TRUE(standing);
-  EXPECT_EQ(standing->provider, history.run().provider);
-  EXPECT_EQ(standing->provider_state, provider_state(history.run()));
-  EXPECT_EQ(standing->retries, retries_of(history.run()));
+  auto summary = read_summary(write_snapshot(history.run()));
+  ASSERT_TRUE(summary);
+  EXPECT_EQ(summary->provider, history.run().provider);
+  EXPECT_EQ(summary->provider_state, provider_state(history.run()));
+  EXPECT_EQ(summary->retries, retries_of(history.run()));
 }
 
 TEST(ForeignRun, is_handed_over_when_it_is_made_so_its_time_runs) {
@@ -127,7 +127,7 @@ TEST(ForeignRun, is_handed_over_when_it_is_made_so_its_time_runs) {
   history.act(TimePasses{});
   EXPECT_EQ(history.status(), RunStatus::timeout);
   EXPECT_EQ(history.last().find<RunMoved>()->tells, Provider::restate);
-  expect_sound(history);
+  expect_sound_run(history);
 }
 
 TEST(ForeignRun, every_state_of_every_provider_shows_as_the_table_says) {
@@ -141,7 +141,7 @@ TEST(ForeignRun, every_state_of_every_provider_shows_as_the_table_says) {
     if (row.ends) {
       EXPECT_EQ(history.status(), *next(run_table, RunStatus::running, *row.ends));
     }
-    expect_sound(history);
+    expect_sound_run(history);
   }
 }
 
@@ -151,7 +151,7 @@ TEST(ForeignRun, every_change_is_one_event_and_what_is_known_is_none) {
   EXPECT_EQ(history.act(seen_as(Provider::restate, "running")).names(), (Names{}));
   EXPECT_EQ(history.act(seen_as(Provider::restate, "suspended")).names(), (Names{"run.observed", "run.paused"}));
   EXPECT_EQ(history.act(seen_as(Provider::restate, "running")).names(), (Names{"run.observed", "run.resumed"}));
-  expect_sound(history);
+  expect_sound_run(history);
 }
 
 // Who follows it sees it after each event.
@@ -176,7 +176,7 @@ TEST(ForeignRun, an_end_while_it_waits_is_a_path_of_legal_moves) {
             (Names{"run.observed", "run.resumed", "run.succeeded"}));
   EXPECT_FALSE(history.last().events.back().payload.index() == 0);
   EXPECT_FALSE(std::get<RunMoved>(history.last().events.back().payload).tells);
-  expect_sound(history);
+  expect_sound_run(history);
 }
 
 TEST(ForeignRun, never_changes_after_its_end_whatever_the_past_says) {
@@ -213,7 +213,7 @@ TEST(ForeignRun, a_cancel_has_the_provider_told) {
   history.act(CancelRun{asker, "enough"});
   EXPECT_EQ(history.last().find<RunMoved>()->tells, Provider::restate);
   EXPECT_EQ(sub_state(history.run()), "failed");
-  expect_sound(history);
+  expect_sound_run(history);
 }
 
 TEST(ForeignRun, takes_no_reports_and_its_native_like_no_observations) {
@@ -233,13 +233,13 @@ TEST(BoundApproval, makes_the_run_wait_and_an_answer_lets_it_go_on) {
   EXPECT_EQ(sub_state(history.run()), "waiting");
   history.act(seen_as(Provider::restate, "running"));
   EXPECT_EQ(history.status(), RunStatus::waiting);
-  expect_sound(history);
+  expect_sound_run(history);
   history.approve("person:ada");
   EXPECT_EQ(history.last().names(), (Names{"approval.approved", "run.resumed"}));
   EXPECT_EQ(history.last().find<ApprovalMoved>()->tells, Provider::restate);
   EXPECT_EQ(history.act(RecordTold{history.approval().id, {}}).names(), (Names{"approval.told"}));
   EXPECT_TRUE(history.act(RecordTold{history.approval().id, {}}).events.empty());
-  expect_sound(history);
+  expect_sound_run(history);
 }
 
 TEST(BoundApproval, asked_for_twice_with_one_callback_is_one) {
@@ -277,7 +277,7 @@ TEST(BoundApproval, refused_leaves_the_end_to_the_workflow_there) {
   EXPECT_EQ(history.status(), RunStatus::denied);
   EXPECT_EQ(history.run().diagnostic->error_code, "APPROVAL_REJECTED");
   EXPECT_EQ(history.run().diagnostic->cause->error_code, "PROVIDER_RUN_FAILED");
-  expect_sound(history);
+  expect_sound_run(history);
 }
 
 TEST(BoundApproval, that_nobody_decides_expires_and_is_told_too) {
@@ -296,7 +296,7 @@ TEST(BoundApproval, ends_with_its_run) {
   history.act(CancelRun{asker, {}});
   EXPECT_EQ(history.approval().status, ApprovalStatus::canceled);
   EXPECT_FALSE(history.last().find<ApprovalMoved>()->tells);
-  expect_sound(history);
+  expect_sound_run(history);
 }
 
 }  // namespace

@@ -314,6 +314,8 @@ class RunBuilder {
   CreateRun command_;
 };
 
+inline const RunBuilder one_step = RunBuilder().step("a");
+
 // A run that another orchestrator carries.
 inline RunBuilder external_run() { return RunBuilder().step("a").provider(Provider::external); }
 

@@ -343,12 +343,12 @@ TEST(Task, an_answer_goes_on_with_the_run_that_asked_in_its_session) {
   EXPECT_EQ(second.message, "\"because\"");
   EXPECT_TRUE(story.task().question.empty());
   story.around.run = &story.carried();
-  EXPECT_EQ(errand_of(story.run(), story.around), TaskErrand::deliver_answer);
+  EXPECT_EQ(next_action_of(story.run(), story.around), NextTaskAction::deliver_answer);
   story.follow();
   EXPECT_EQ(story.state(), TaskState::queued) << "nobody has taken it up yet";
   story.claim();
   EXPECT_EQ(story.state(), TaskState::running);
-  EXPECT_EQ(errand_of(story.run(), story.around), TaskErrand::none);
+  EXPECT_EQ(next_action_of(story.run(), story.around), NextTaskAction::none);
 }
 
 TEST(Task, a_second_question_is_not_answered_with_the_answer_to_the_first) {
@@ -358,7 +358,7 @@ TEST(Task, a_second_question_is_not_answered_with_the_answer_to_the_first) {
   pawl::Run asks_again = story.carried();
   asks_again.steps[0].lease_token += 1;
   story.around.run = &asks_again;
-  EXPECT_EQ(errand_of(story.run(), story.around), TaskErrand::none);
+  EXPECT_EQ(next_action_of(story.run(), story.around), NextTaskAction::none);
   EXPECT_FALSE(story.ask(story.around));
   EXPECT_EQ(story.state(), TaskState::blocked);
 }
@@ -372,7 +372,7 @@ TEST(Task, an_answer_after_its_run_has_ended_begins_a_new_one_with_the_session) 
   EXPECT_NE(story.task().executions[0].run, story.task().executions[1].run);
   EXPECT_EQ(story.task().executions[0].session, story.task().executions[1].session);
   story.around.run = nullptr;
-  EXPECT_EQ(errand_of(story.run(), story.around), TaskErrand::make_run);
+  EXPECT_EQ(next_action_of(story.run(), story.around), NextTaskAction::make_run);
 }
 
 TEST(Task, a_retry_begins_anew_and_a_resume_goes_on) {
@@ -417,7 +417,7 @@ TEST(Task, waits_for_what_it_depends_on_and_fails_with_it) {
   EXPECT_FALSE(story.ask(RunTask{ada}));
   story.around.dependencies = {{TaskId{{5, 1}}, TaskState::completed, "one"},
                                {TaskId{{5, 2}}, TaskState::running, "two"}};
-  EXPECT_EQ(errand_of(story.run(), story.around), TaskErrand::none);
+  EXPECT_EQ(next_action_of(story.run(), story.around), NextTaskAction::none);
   EXPECT_FALSE(story.ask(story.around));
   EXPECT_EQ(story.state(), TaskState::queued);
   for (TaskState state : {TaskState::failed, TaskState::timed_out, TaskState::cancelled, TaskState::budget_exceeded}) {
@@ -429,7 +429,7 @@ TEST(Task, waits_for_what_it_depends_on_and_fails_with_it) {
     EXPECT_NE(other.run().diagnostic->message.find(TaskId{{5, 2}}.str()), std::string::npos);
   }
   story.around.dependencies[1].state = TaskState::completed;
-  EXPECT_EQ(errand_of(story.run(), story.around), TaskErrand::make_run);
+  EXPECT_EQ(next_action_of(story.run(), story.around), NextTaskAction::make_run);
 }
 
 TEST(Task, a_failed_subtask_does_not_strand_its_parent) {
@@ -493,11 +493,11 @@ TEST(Task, a_cancelled_or_deleted_one_ends_its_run) {
   Story queued = into(TaskState::queued);
   queued.ask(CancelTask{ada, ""});
   queued.around.run = &queued.carried();
-  EXPECT_EQ(errand_of(queued.run(), queued.around), TaskErrand::cancel_run);
+  EXPECT_EQ(next_action_of(queued.run(), queued.around), NextTaskAction::cancel_run);
   Story blocked = into(TaskState::blocked);
   blocked.ask(DeleteTask{ada});
   blocked.around.run = &blocked.carried();
-  EXPECT_EQ(errand_of(blocked.run(), blocked.around), TaskErrand::cancel_run);
+  EXPECT_EQ(next_action_of(blocked.run(), blocked.around), NextTaskAction::cancel_run);
 }
 
 TEST(Task, somebody_who_answers_the_run_itself_has_answered_the_task) {

@@ -16,7 +16,6 @@ struct RunRow {
   std::string_view stored, state_machine, runtime, sub_state;
 };
 
-const RunBuilder one_step = RunBuilder().step("a");
 const RunBuilder one_gate = RunBuilder().gate("g");
 
 void fail_once(History& h) {

@@ -41,18 +41,18 @@ std::string read(std::string_view text, YamlLimits limits = {}) {
   return node ? print(*node) : print_error("", node.error()).substr(1);
 }
 
-struct Row {
+struct YamlRow {
   std::string text;
   std::string expected;
 };
 
 template <std::size_t N>
-void expect_read(const Row (&rows)[N]) {
+void expect_read(const YamlRow (&rows)[N]) {
   for (const auto& row : rows) EXPECT_EQ(read(row.text), row.expected) << row.text;
 }
 
 TEST(Yaml, gives_every_value_its_place) {
-  const Row rows[] = {
+  const YamlRow rows[] = {
       {"a: b", "{a@1:1: b=@1:4}@1:1"},
       {"a:\n  - b\n  - [c, {d: e}]\n", "{a@1:1: [b=@2:5, [c=@3:6, {d@3:10: e=@3:13}@3:9]@3:5]@2:3}@1:1"},
       {"--- # start\na: b\n...\n", "{a@2:1: b=@2:4}@2:1"},
@@ -66,7 +66,7 @@ TEST(Yaml, gives_every_value_its_place) {
 }
 
 TEST(Yaml, counts_columns_in_characters) {
-  const Row rows[] = {
+  const YamlRow rows[] = {
       {"größe: {ä: ö, \U0001F600: x}", "{größe@1:1: {ä@1:9: ö=@1:12, \U0001F600@1:15: x=@1:18}@1:8}@1:1"},
       {R"({"a": "\ud83d\uDE00", "b": 1})", "{a@1:2: \"\U0001F600\"@1:7, b@1:23: 1=@1:28}@1:1"},
   };
@@ -74,7 +74,7 @@ TEST(Yaml, counts_columns_in_characters) {
 }
 
 TEST(Yaml, tells_quoted_from_plain_and_verbatim_from_changed) {
-  const Row rows[] = {
+  const YamlRow rows[] = {
       {"[5, \"5\", '5']", "[5=@1:2, \"5\"=@1:5, \"5\"=@1:10]@1:1"},
       {"[\"a\\tb\", 'it''s']", "[\"a\tb\"@1:2, \"it's\"@1:10]@1:1"},
       {"- |\n  x\n- >-\n  y\n", "[\"x\n\"@1:3, \"y\"@3:3]@1:1"},
@@ -84,7 +84,7 @@ TEST(Yaml, tells_quoted_from_plain_and_verbatim_from_changed) {
 }
 
 TEST(Yaml, puts_an_empty_value_at_its_key) {
-  const Row rows[] = {
+  const YamlRow rows[] = {
       {"a:\nb: ~\nc: null\n", "{a@1:1: null@1:1, b@2:1: null@2:4, c@3:1: null@3:4}@1:1"},
       {"- x\n-\n- y\n", "[x=@1:3, null@2:1, y=@3:3]@1:1"},
       {"- x\n-", "[x=@1:3, null@2:1]@1:1"},
@@ -94,7 +94,7 @@ TEST(Yaml, puts_an_empty_value_at_its_key) {
 }
 
 TEST(Yaml, reads_json) {
-  const Row rows[] = {
+  const YamlRow rows[] = {
       {"{\n\t\"a\": [1, -2.5e3, true, null, \"x\\n\\u00e9\\/\"],\n\t\"b\": {}\n}",
        "{a@2:2: [1=@2:8, -2.5e3=@2:11, true=@2:19, null@2:25, \"x\n\u00e9/\"@2:31]@2:7, b@3:2: {}@3:7}@1:1"},
       {R"(["\\ud83d", "\ud83d\ude00"])", "[\"\\ud83d\"@1:2, \"\U0001F600\"@1:13]@1:1"},
@@ -103,7 +103,7 @@ TEST(Yaml, reads_json) {
 }
 
 TEST(Yaml, replaces_aliases_by_what_they_name) {
-  const Row rows[] = {
+  const YamlRow rows[] = {
       {"a: &x [1, 2]\nb: *x\n", "{a@1:1: [1=@1:8, 2=@1:11]@1:4, b@2:1: [1=@1:8, 2=@1:11]@1:4}@1:1"},
       {"- &x a\n- &x b\n- *x\n", "[a@1:3, b@2:3, b@2:3]@1:1"},
       {"&k a: 1\n*k : 2\n", "2:1: key `a` is already given in line 1"},
@@ -112,7 +112,7 @@ TEST(Yaml, replaces_aliases_by_what_they_name) {
 }
 
 TEST(Yaml, is_refused_with_a_place_and_what_to_do) {
-  const Row rows[] = {
+  const YamlRow rows[] = {
       {"", "1:1: the document is empty"},
       {"# nothing\n", "1:1: the document is empty"},
       {"a: 1\n---\nb: 2\n", "2:1: only one document is read; remove this one and the `---` before it"},
@@ -260,7 +260,7 @@ std::string mutate(std::string text, std::mt19937& random) {
 }
 
 TEST_F(HostileYaml, never_crashes_when_damaged) {
-  const std::string good[] = {
+  const std::string documents[] = {
       "workflow: triage\ntimeout: 15m\nretry: {max_attempts: 4, base: 5s}\nsteps:\n  - id: fetch\n    tool: "
       "http.request\n"
       "    with: {method: GET, url: \"https://x/${{ input.id }}\"}\n  - id: gate\n    tool: approval\n    tier: high\n"
@@ -272,7 +272,7 @@ TEST_F(HostileYaml, never_crashes_when_damaged) {
   for (unsigned seed = 0; seed < 6000; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
-    const std::string text = mutate(good[seed % std::size(good)], random);
+    const std::string text = mutate(documents[seed % std::size(documents)], random);
     const auto node = read_yaml(text);
     if (!node) {
       EXPECT_GE(node.error().place.line, 1);

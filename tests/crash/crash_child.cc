@@ -1,4 +1,4 @@
-// What the crash tests kill. Two verbs on a data folder:
+// What the crash tests kill. Two commands on a data folder:
 //
 //   crash_child work DIR    creates runs and carries them on, until it is killed; prints a line for every run that was
 //                           acknowledged and for every end that is durable: "<run id> <seq> <status>"
@@ -203,9 +203,9 @@ class Check {
 }  // namespace pawl
 
 int main(int argc, char** argv) {
-  std::string_view verb = argc == 3 ? argv[1] : "";
-  if (verb == "work") return pawl::work(argv[2]);
-  if (verb == "check") return pawl::Check(argv[2]).run();
+  std::string_view command = argc == 3 ? argv[1] : "";
+  if (command == "work") return pawl::work(argv[2]);
+  if (command == "check") return pawl::Check(argv[2]).run();
   std::fprintf(stderr, "crash_child work|check DIR\n");
   return 2;
 }

@@ -1,6 +1,7 @@
 """kill -9 under load, a full disk, a sync that fails: nothing acknowledged is lost, and the journal verifies.
 
-CRASH_CHILD names the program that is killed (crash_child.cc), FAILING_DISK the library that makes its disk fail.
+CRASH_CHILD names the program that is killed (crash_child.cc), FAILING_DISK the library that makes its disk fail,
+CRASH_KILLS how often it is killed under load (30, and 300 in `./test deep`).
 """
 import os
 import pathlib
@@ -8,14 +9,21 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+import leftovers  # noqa: E402
+from waiting import HANG_S, until  # noqa: E402
+
+leftovers.watch()
 CHILD = os.environ["CRASH_CHILD"]
-KILLS = int(os.environ.get("CRASH_KILLS", 110))
+KILLS = int(os.environ.get("CRASH_KILLS") or (300 if os.environ.get("PAWL_TEST_DEEP") else 30))
+STRIDE = 1 if os.environ.get("PAWL_TEST_DEEP") else 3  # every so many moments of a start
 EX_IOERR = 74
-START_TIMEOUT_S = 60
+A_WHILE_BYTES = 4000  # acknowledgements of about fifty runs
 
 
 class Crash(unittest.TestCase):
@@ -44,13 +52,11 @@ class Crash(unittest.TestCase):
     def size(self):
         return self.acknowledged.stat().st_size if self.acknowledged.exists() else 0
 
-    def wait_for_work(self, child):
+    def wait_for_work(self, child, size=1):
         """Until the child has acknowledged something new."""
-        before, until = self.size(), time.monotonic() + START_TIMEOUT_S
-        while self.size() == before:
-            self.assertIsNone(child.poll(), "it ended before it was killed")
-            self.assertLess(time.monotonic(), until, "it acknowledges nothing")
-            time.sleep(0.002)
+        enough = self.size() + size
+        until(lambda: self.size() >= enough or child.poll() is not None, bool, "acknowledgements")
+        self.assertIsNone(child.poll(), "it ended before it was killed")
 
     def test_killed_again_and_again(self):
         for kill in range(KILLS):
@@ -67,11 +73,11 @@ class Crash(unittest.TestCase):
         print(f"{KILLS} kills: {self.check().strip()}")
 
     def test_killed_at_every_moment_of_its_first_start(self):
-        for moment in range(1, 10_000):
+        for moment in range(1, 10_000, STRIDE):
             shutil.rmtree(self.data, ignore_errors=True)
             self.acknowledged.unlink(missing_ok=True)
             child = self.with_failing_disk(KILL_AT=str(moment))
-            _, message = child.communicate(timeout=START_TIMEOUT_S)
+            _, message = child.communicate(timeout=HANG_S)
             self.assertEqual(child.returncode, -signal.SIGKILL, message)
             was_working = self.size() > 0
             # There is no database yet, or a whole one; either way the next start goes on from here.
@@ -83,18 +89,17 @@ class Crash(unittest.TestCase):
             if was_working:
                 break
         self.assertGreater(moment, 20, "a start changes more than that")
-        print(f"killed at {moment} moments")
+        print(f"killed at {len(range(1, moment + 1, STRIDE))} moments")
 
     def assert_stopped(self, child, *words):
-        _, message = child.communicate(timeout=START_TIMEOUT_S)
+        _, message = child.communicate(timeout=HANG_S)
         self.assertEqual(child.returncode, EX_IOERR, message)
         for word in words:
             self.assertIn(word, message)
 
     def work_for_a_while(self):
         child = self.start()
-        self.wait_for_work(child)
-        time.sleep(0.2)
+        self.wait_for_work(child, A_WHILE_BYTES)
         child.kill()
         child.communicate()
 
@@ -128,7 +133,8 @@ class Crash(unittest.TestCase):
     @unittest.skipIf(os.geteuid() != 0, "mounting takes root")
     def test_a_small_file_system_that_is_full(self):
         self.data.mkdir()
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", self.data], capture_output=True).returncode:
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", self.data],
+                          capture_output=True).returncode:
             self.skipTest("mounting is not allowed here")
         try:
             child = self.start()

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "store/sqlite/sqlite_store.h"
+#include "support/waiting.h"
 
 namespace pawl::tests {
 namespace {
@@ -15,16 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 const TenantId acme{{1, 1}}, zeta{{1, 2}};
-
-template <class Condition>
-bool eventually(Condition condition) {
-  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
 
 // Writes down what it sees. What is settled is what would be left of it after a crash.
 class Notes : public Follower {

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "crypto/sha256.h"
-#include "engine/house.h"
+#include "engine/test_server.h"
 #include "govern/policies.h"
 
 namespace pawl::tests {
@@ -25,9 +25,9 @@ Action an_action() {
           .idempotency_key = "desk:1:network"};
 }
 
-// A house whose one worker proposes, by whatever policy is published.
-struct GatedHouse : House {
-  Worker& hand = worker("w1", 8);
+// A server whose one worker proposes, by whatever policy is published.
+struct GatedServer : TestServer {
+  Worker& only_worker = worker("w1", 8);
 
   Answer<GateAnswer> propose(const Lease& lease, const Action& action) {
     Verdict verdict = policies.judge(*engine().find_tenant(tenant), action, lease.workspace, lease.workflow);
@@ -44,9 +44,9 @@ struct GatedHouse : House {
     return answer;
   }
   Lease lease() {
-    offer(hand, 1);
+    offer(only_worker, 1);
     turn();
-    return hand.take();
+    return only_worker.take();
   }
   RunId create_by(const std::string& actor, const std::string& workflow = "w") {
     NewRun wanted = request(workflow);
@@ -60,36 +60,36 @@ struct GatedHouse : House {
 // ---- Leases
 
 TEST(GateLease, what_ran_out_allows_nothing_even_before_anybody_noticed) {
-  GatedHouse house;
-  house.publish(writing);
-  house.publish_policy("policy: p\nrules: [{id: all, effect: allow}]");
-  house.create("w");
-  Lease lease = house.lease();
-  house.wait(lease.term);
-  EXPECT_TRUE(house.propose(lease, an_action()).refused_as(RefusalCode::lease_lost));
-  Lease again = house.lease();
+  GatedServer server;
+  server.publish(writing);
+  server.publish_policy("policy: p\nrules: [{id: all, effect: allow}]");
+  server.create("w");
+  Lease lease = server.lease();
+  server.wait(lease.term);
+  EXPECT_TRUE(server.propose(lease, an_action()).refused_as(RefusalCode::lease_lost));
+  Lease again = server.lease();
   EXPECT_GT(again.token, lease.token);
-  EXPECT_EQ(house.propose(again, an_action()).value().effect, Effect::allow);
+  EXPECT_EQ(server.propose(again, an_action()).value().effect, Effect::allow);
 }
 
 TEST(GateLease, a_worker_in_the_process_holds_its_lease_as_long_as_it_is_there) {
-  GatedHouse house;
-  house.publish(writing);
-  house.publish_policy("policy: p\nrules: [{id: all, effect: allow}]");
-  house.create("w");
-  Worker& local = house.worker("local/1", 1);
-  house.engine().remove_worker(house.hand.name);
-  house.turn();
+  GatedServer server;
+  server.publish(writing);
+  server.publish_policy("policy: p\nrules: [{id: all, effect: allow}]");
+  server.create("w");
+  Worker& local = server.worker("local/1", 1);
+  server.engine().remove_worker(server.only_worker.name);
+  server.turn();
   Lease lease = local.take();
-  house.wait(10 * lease.term);
-  EXPECT_EQ(house.propose(lease, an_action()).value().effect, Effect::allow);
+  server.wait(10 * lease.term);
+  EXPECT_EQ(server.propose(lease, an_action()).value().effect, Effect::allow);
 }
 
 // ---- Who is who
 
 // Ada has two keys and an account; with one of them she made a key that is nobody's, and with that another. Bob has a
 // key and an account, cyd an account. One more key is nobody's.
-struct People : GatedHouse {
+struct People : GatedServer {
   std::map<std::string, std::string> actors;
 
   People() {
@@ -187,57 +187,57 @@ const std::vector<Matrix> matrix{
     {"one of one", "quorum: 1", "ada-1", {{"ada-1", counted}}, true},
 };
 
-void expect_votes(People& house, RunId run, const Matrix& row) {
+void expect_votes(People& server, RunId run, const Matrix& row) {
   for (const auto& [who, refused] : row.votes) {
-    auto answer = house.command(run, ResolveApproval{{}, true, Actor{house.actors.at(who)}, {}});
+    auto answer = server.command(run, ResolveApproval{{}, true, Actor{server.actors.at(who)}, {}});
     ASSERT_TRUE(answer.came());
     if (refused)
       EXPECT_TRUE(answer.refused_as(*refused)) << row.name << ": " << who;
     else
       EXPECT_TRUE(answer.accepted()) << row.name << ": " << who;
   }
-  auto status = house.inspect(run).approvals.at(0).status;
+  auto status = server.inspect(run).approvals.at(0).status;
   EXPECT_EQ(status, row.approved ? ApprovalStatus::approved : ApprovalStatus::requested) << row.name;
 }
 
 TEST(Identity, who_may_approve_a_gate_of_the_workflow) {
   for (const Matrix& row : matrix) {
-    People house;
-    house.publish("workflow: g\nsteps: [{id: ok, tool: approval, " + std::string(row.terms) + "}]");
-    RunId run = house.create_by(house.actors.at(row.asked_by), "g");
-    house.turn();
-    expect_votes(house, run, row);
+    People server;
+    server.publish("workflow: g\nsteps: [{id: ok, tool: approval, " + std::string(row.terms) + "}]");
+    RunId run = server.create_by(server.actors.at(row.asked_by), "g");
+    server.turn();
+    expect_votes(server, run, row);
   }
 }
 
 TEST(Identity, who_may_approve_an_action) {
   for (const Matrix& row : matrix) {
-    People house;
-    house.publish(writing);
-    house.publish_policy("policy: p\nrules: [{id: ask, effect: needs_approval, " + std::string(row.terms) + "}]");
-    RunId run = house.create_by(house.actors.at(row.asked_by));
-    EXPECT_EQ(house.propose(house.lease(), an_action()).value().effect, Effect::needs_approval);
-    expect_votes(house, run, row);
-    EXPECT_TRUE(house.inspect(run).receipts.empty());
+    People server;
+    server.publish(writing);
+    server.publish_policy("policy: p\nrules: [{id: ask, effect: needs_approval, " + std::string(row.terms) + "}]");
+    RunId run = server.create_by(server.actors.at(row.asked_by));
+    EXPECT_EQ(server.propose(server.lease(), an_action()).value().effect, Effect::needs_approval);
+    expect_votes(server, run, row);
+    EXPECT_TRUE(server.inspect(run).receipts.empty());
     if (!row.approved) continue;
-    EXPECT_EQ(house.propose(house.lease(), an_action()).value().effect, Effect::allow) << row.name;
+    EXPECT_EQ(server.propose(server.lease(), an_action()).value().effect, Effect::allow) << row.name;
   }
 }
 
 TEST(Identity, a_key_that_is_given_to_the_other_person_in_between_is_still_one_vote_a_person) {
-  People house;
-  house.publish("workflow: g\nsteps: [{id: ok, tool: approval, two_person: true}]");
-  RunId run = house.create_by(house.actors.at("ada-1"), "g");
-  house.command(run, ResolveApproval{{}, true, Actor{house.actors.at("bob-1")}, {}});
-  house.set("cyd", {"nobodys"});
-  house.turn();
-  EXPECT_TRUE(house.command(run, ResolveApproval{{}, true, Actor{house.actors.at("bob-slack")}, {}}).accepted());
-  EXPECT_EQ(house.inspect(run).approvals[0].votes.size(), 1u);
-  EXPECT_TRUE(house.command(run, ResolveApproval{{}, true, Actor{house.actors.at("nobodys")}, {}}).accepted());
-  const auto now = house.inspect(run);
+  People server;
+  server.publish("workflow: g\nsteps: [{id: ok, tool: approval, two_person: true}]");
+  RunId run = server.create_by(server.actors.at("ada-1"), "g");
+  server.command(run, ResolveApproval{{}, true, Actor{server.actors.at("bob-1")}, {}});
+  server.set("cyd", {"nobodys"});
+  server.turn();
+  EXPECT_TRUE(server.command(run, ResolveApproval{{}, true, Actor{server.actors.at("bob-slack")}, {}}).accepted());
+  EXPECT_EQ(server.inspect(run).approvals[0].votes.size(), 1u);
+  EXPECT_TRUE(server.command(run, ResolveApproval{{}, true, Actor{server.actors.at("nobodys")}, {}}).accepted());
+  const auto now = server.inspect(run);
   EXPECT_EQ(now.approvals[0].status, ApprovalStatus::approved);
   EXPECT_EQ(now.approvals[0].votes[1].by, Actor{"person:cyd"});
-  EXPECT_EQ(now.approvals[0].votes[1].via, Actor{house.actors.at("nobodys")});
+  EXPECT_EQ(now.approvals[0].votes[1].via, Actor{server.actors.at("nobodys")});
 }
 
 // ---- Exactly what was approved
@@ -252,16 +252,16 @@ TEST(Approved, each_field_changed_afterwards_is_denied_or_asked_about_anew) {
       {"idempotency_key", [](Action& a) { a.idempotency_key = "another"; }},
   };
   for (const auto& [field, change] : changes) {
-    GatedHouse house;
-    house.publish(writing);
-    house.publish_policy(ask_one);
-    RunId run = house.create("w");
-    house.propose(house.lease(), an_action());
-    house.approve(run, "person:ada");
+    GatedServer server;
+    server.publish(writing);
+    server.publish_policy(ask_one);
+    RunId run = server.create("w");
+    server.propose(server.lease(), an_action());
+    server.approve(run, "person:ada");
     Action other = an_action();
     change(other);
-    auto answer = house.propose(house.lease(), other);
-    const auto now = house.inspect(run);
+    auto answer = server.propose(server.lease(), other);
+    const auto now = server.inspect(run);
     EXPECT_NE(answer.value().effect, Effect::allow) << field;
     EXPECT_TRUE(now.receipts.empty()) << field;
     if (std::string_view(field) == "idempotency_key")
@@ -272,32 +272,33 @@ TEST(Approved, each_field_changed_afterwards_is_denied_or_asked_about_anew) {
 }
 
 TEST(Approved, under_a_policy_that_was_replaced_counts_for_nothing) {
-  GatedHouse house;
-  house.publish(writing);
-  house.publish_policy(ask_one);
-  RunId run = house.create("w");
-  house.propose(house.lease(), an_action());
-  house.approve(run, "person:ada");
-  house.publish_policy("policy: p\nrules: [{id: asks-too, effect: needs_approval}]");
-  EXPECT_EQ(house.propose(house.lease(), an_action()).value().effect, Effect::needs_approval);
-  EXPECT_TRUE(house.inspect(run).receipts.empty());
+  GatedServer server;
+  server.publish(writing);
+  server.publish_policy(ask_one);
+  RunId run = server.create("w");
+  server.propose(server.lease(), an_action());
+  server.approve(run, "person:ada");
+  server.publish_policy("policy: p\nrules: [{id: asks-too, effect: needs_approval}]");
+  EXPECT_EQ(server.propose(server.lease(), an_action()).value().effect, Effect::needs_approval);
+  EXPECT_TRUE(server.inspect(run).receipts.empty());
 }
 
 TEST(Approved, a_thousand_copies_of_one_decision_are_one_decision_and_one_event) {
-  GatedHouse house;
-  house.publish(writing);
-  house.publish_policy(ask_one);
-  RunId run = house.create("w");
-  house.propose(house.lease(), an_action());
-  ApprovalId approval = house.inspect(run).approvals[0].id;
-  std::uint64_t before = house.inspect(run).seq;
+  GatedServer server;
+  server.publish(writing);
+  server.publish_policy(ask_one);
+  RunId run = server.create("w");
+  server.propose(server.lease(), an_action());
+  ApprovalId approval = server.inspect(run).approvals[0].id;
+  std::uint64_t before = server.inspect(run).seq;
   std::vector<Answer<RunAnswer>> answers(1000);
   for (auto& answer : answers)
-    house.engine().command(house.tenant, run, ResolveApproval{approval, true, Actor{"person:ada"}, {}}, answer.reply());
-  house.turn();
+    server.engine().command(server.tenant, run, ResolveApproval{approval, true, Actor{"person:ada"}, {}},
+                            answer.reply());
+  server.turn();
   for (auto& answer : answers) ASSERT_TRUE(answer.accepted());
-  EXPECT_EQ(house.inspect(run).seq, before + 4) << "approved, the step ready, the run resumed, the step claimed";
-  EXPECT_EQ(house.inspect(run).approvals[0].votes.size(), 1u);
+  EXPECT_EQ(server.inspect(run).seq, before + 4) << "approved, the step ready, the run resumed, the step claimed";
+  EXPECT_EQ(server.inspect(run).approvals[0].votes.size(), 1u);
 }
 
 // ---- A policy that cannot decide
@@ -329,20 +330,20 @@ TEST(PolicyFault, what_fails_when_it_is_asked_has_no_effect) {
       {"a huge input", "1", huge},
   };
   for (const auto& [name, condition, fields] : faults) {
-    GatedHouse house;
-    house.publish(writing);
+    GatedServer server;
+    server.publish(writing);
     const std::string source = "policy: p\nrules:\n- {id: r, effect: allow, when: \"" + std::string(condition) +
                                "\"}\n- {id: all, effect: allow}";
     if (!PolicySource::read(source, "test")) {
       ADD_FAILURE() << name << " should be found when it is asked: " << PolicySource::read(source, "test").error();
       continue;
     }
-    house.publish_policy(source);
-    RunId run = house.create("w");
+    server.publish_policy(source);
+    RunId run = server.create("w");
     Action action = an_action();
     action.fields = fields;
-    EXPECT_EQ(house.propose(house.lease(), action).value().effect, Effect::deny) << name;
-    const auto now = house.inspect(run);
+    EXPECT_EQ(server.propose(server.lease(), action).value().effect, Effect::deny) << name;
+    const auto now = server.inspect(run);
     EXPECT_TRUE(now.receipts.empty()) << name;
     EXPECT_EQ(now.status, RunStatus::denied) << name;
     EXPECT_EQ(now.diagnostic->error_code, "POLICY_DENIED") << name;

@@ -6,13 +6,10 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 
-#include "engine/house.h"
+#include "engine/test_server.h"
 
 namespace pawl::tests {
 namespace {
-
-constexpr const char* allow_all = "policy: p\nrules: [{id: all, effect: allow}]";
-constexpr const char* deny_all = "policy: p\nrules: [{id: none, effect: deny}]";
 
 Action some_action(const std::string& target) {
   return {.connector = "crm", .operation = "note", .target = target, .risk = Tier::med, .idempotency_key = target};
@@ -44,9 +41,9 @@ TEST(PolicyRecords, other_events_tell_nothing) {
 
 // Runs whose streams hold these lines, whoever would have written them.
 struct Journal {
-  House house;
-  TenantId tenant = house.tenant;
-  Store& store = house.store();
+  TestServer server;
+  TenantId tenant = server.tenant;
+  Store& store = server.store();
 
   RunId run(std::uint64_t number, std::string lines) {
     RunId id{{number, 0}};
@@ -104,34 +101,34 @@ TEST(PolicyRecords, a_draft_is_tried_on_them) {
 }
 
 TEST(PolicyRecords, every_version_is_kept) {
-  House house;
-  house.publish_policy(allow_all);
-  house.publish_policy(deny_all);
-  auto versions = policy_versions(house.store(), house.tenant);
+  TestServer server;
+  server.publish_policy(allow_all);
+  server.publish_policy(deny_all);
+  auto versions = policy_versions(server.store(), server.tenant);
   ASSERT_EQ(versions.size(), 2u);
   EXPECT_EQ(versions[1].source, allow_all);
   EXPECT_EQ(versions[0].version, 2);
   EXPECT_EQ(versions[0].published_by.text, "admin");
-  EXPECT_EQ(find_policy_version(house.store(), house.tenant, 1)->source, allow_all);
-  EXPECT_EQ(find_policy_version(house.store(), house.tenant, 0)->source, default_policy_source);
-  EXPECT_FALSE(find_policy_version(house.store(), house.tenant, 3));
+  EXPECT_EQ(find_policy_version(server.store(), server.tenant, 1)->source, allow_all);
+  EXPECT_EQ(find_policy_version(server.store(), server.tenant, 0)->source, default_policy_source);
+  EXPECT_FALSE(find_policy_version(server.store(), server.tenant, 3));
 }
 
 TEST(PolicyRecords, versions_come_in_pages_newest_first) {
-  House house;
+  TestServer server;
   for (int i = 0; i < 7; ++i) {
-    house.publish_policy(i % 2 == 0 ? allow_all : deny_all);
-    house.limit({.max_concurrency = i + 1});  // other events lie between them
+    server.publish_policy(i % 2 == 0 ? allow_all : deny_all);
+    server.limit({.max_concurrency = i + 1});  // other events lie between them
   }
   std::vector<int> seen;
   for (PolicyPage page{.limit = 3};;) {
-    auto versions = policy_versions(house.store(), house.tenant, page);
+    auto versions = policy_versions(server.store(), server.tenant, page);
     for (const PolicyVersion& version : versions) seen.push_back(version.version);
     if (versions.size() < page.limit) break;
     page.before = versions.back().version;
   }
   EXPECT_EQ(seen, (std::vector{7, 6, 5, 4, 3, 2, 1}));
-  EXPECT_EQ(policy_versions(house.store(), house.tenant, {.limit = 1}).front().version, 7);
+  EXPECT_EQ(policy_versions(server.store(), server.tenant, {.limit = 1}).front().version, 7);
 }
 
 }  // namespace

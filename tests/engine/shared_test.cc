@@ -2,8 +2,9 @@
 // loses to another is decided again.
 #include <gtest/gtest.h>
 
+#include "engine/cluster.h"
 #include "engine/resident.h"
-#include "engine/town.h"
+#include "support/depth.h"
 
 namespace pawl::tests {
 namespace {
@@ -11,22 +12,15 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr const char* one_step = "workflow: w\nsteps: [{id: a, tool: work, lease: 30s, timeout: 1h}]";
-constexpr const char* two_steps = "workflow: w\nsteps: [{id: a, tool: work}, {id: b, tool: work}]";
-
-StepReport completion(const Lease& lease) {
-  return {lease.tenant, lease.run, lease.step, lease.token, Completed{"{}", {}}};
-}
-
 TEST(Shared, a_step_that_became_ready_on_one_server_is_taken_by_another) {
-  Town town(2);
-  town.publish(one_step);
-  RunId run = town.create(0, town.request("w"));
-  town.at(1).offer(1);
-  town.clock.pass(seconds(1));
-  town.at(1).turn();
-  ASSERT_EQ(town.at(1).worker.leases.size(), 1u);
-  EXPECT_EQ(town.at(1).worker.leases[0].run, run);
+  Cluster cluster(2);
+  cluster.publish(one_step);
+  RunId run = cluster.create(0, cluster.request("w"));
+  cluster.at(1).offer(1);
+  cluster.clock.pass(seconds(1));
+  cluster.at(1).turn();
+  ASSERT_EQ(cluster.at(1).worker.leases.size(), 1u);
+  EXPECT_EQ(cluster.at(1).worker.leases[0].run, run);
 }
 
 constexpr const char* far_steps = "workflow: w\nsteps: [{id: a, tool: far}, {id: b, tool: far}]";
@@ -46,153 +40,156 @@ std::vector<Lease> poll(Server& server, TenantId tenant, const std::string& work
 
 TEST(Shared, a_remote_worker_is_given_at_once_what_nobody_waited_for) {
   for (std::size_t server : {0, 1}) {
-    Town town(2);
-    town.publish(far_steps);
-    town.at(1).turn();
-    RunId run = town.create(0, town.request("w"));
-    town.at(1).turn();
-    auto leases = poll(town.at(server), town.tenant, "remote");
+    Cluster cluster(2);
+    cluster.publish(far_steps);
+    cluster.at(1).turn();
+    RunId run = cluster.create(0, cluster.request("w"));
+    cluster.at(1).turn();
+    auto leases = poll(cluster.at(server), cluster.tenant, "remote");
     ASSERT_EQ(leases.size(), 1u);
     EXPECT_EQ(leases[0].run, run);
   }
 }
 
 TEST(Shared, what_becomes_ready_waits_a_moment_for_the_worker_that_will_be_back) {
-  Town town(2);
-  town.publish(far_steps);
-  RunId run = town.create(0, town.request("w"));
+  Cluster cluster(2);
+  cluster.publish(far_steps);
+  RunId run = cluster.create(0, cluster.request("w"));
   auto complete = [&](const std::vector<Lease>& leases) {
     ASSERT_EQ(leases.size(), 1u);
     StepReport report = completion(leases[0]);
     Answer<RunAnswer> answer;
-    town.at(0).engine().report(report, answer.reply());
-    town.at(0).turn();
+    cluster.at(0).engine().report(report, answer.reply());
+    cluster.at(0).turn();
     EXPECT_TRUE(answer.accepted());
   };
-  complete(poll(town.at(0), town.tenant, "remote"));
-  EXPECT_TRUE(poll(town.at(1), town.tenant, "other").empty());
-  complete(poll(town.at(0), town.tenant, "remote"));
-  EXPECT_EQ(town.row(run).status, RunStatus::success);
+  complete(poll(cluster.at(0), cluster.tenant, "remote"));
+  EXPECT_TRUE(poll(cluster.at(1), cluster.tenant, "other").empty());
+  complete(poll(cluster.at(0), cluster.tenant, "remote"));
+  EXPECT_EQ(cluster.row(run).status, RunStatus::success);
 
   // It does not come back, so the other one is given the step.
-  run = town.create(0, town.request("w"));
-  complete(poll(town.at(0), town.tenant, "remote"));
-  town.clock.pass(seconds(1));
-  auto leases = poll(town.at(1), town.tenant, "other");
+  run = cluster.create(0, cluster.request("w"));
+  complete(poll(cluster.at(0), cluster.tenant, "remote"));
+  cluster.clock.pass(seconds(1));
+  auto leases = poll(cluster.at(1), cluster.tenant, "other");
   ASSERT_EQ(leases.size(), 1u);
   EXPECT_EQ(leases[0].step.text, "b");
 }
 
 TEST(Shared, no_more_waits_for_a_worker_than_it_takes) {
-  Town town(2);
-  town.publish(far_steps);
-  town.create(0, town.request("w"));
-  EXPECT_EQ(poll(town.at(0), town.tenant, "remote").size(), 1u);
-  for (int i = 0; i < 8; ++i) town.create(0, town.request("w"));
+  Cluster cluster(2);
+  cluster.publish(far_steps);
+  cluster.create(0, cluster.request("w"));
+  EXPECT_EQ(poll(cluster.at(0), cluster.tenant, "remote").size(), 1u);
+  for (int i = 0; i < 8; ++i) cluster.create(0, cluster.request("w"));
   // It takes five; the others are anybody's at once.
-  EXPECT_EQ(poll(town.at(1), town.tenant, "other").size(), 3u);
+  EXPECT_EQ(poll(cluster.at(1), cluster.tenant, "other").size(), 3u);
 }
 
 TEST(Shared, a_report_may_come_to_any_server) {
-  Town town(2);
-  town.publish(two_steps);
-  town.at(0).offer(1);
-  RunId run = town.create(0, town.request("w"));
-  Lease lease = town.at(0).worker.take();
+  Cluster cluster(2);
+  cluster.publish(two_steps);
+  cluster.at(0).offer(1);
+  RunId run = cluster.create(0, cluster.request("w"));
+  Lease lease = cluster.at(0).worker.take();
   StepReport report = completion(lease);
   Answer<RunAnswer> answer;
-  town.at(1).engine().report(report, answer.reply());
-  town.at(1).turn();
+  cluster.at(1).engine().report(report, answer.reply());
+  cluster.at(1).turn();
   EXPECT_TRUE(answer.accepted());
-  EXPECT_EQ(town.fold(run).steps[0].status, StepStatus::succeeded);
+  EXPECT_EQ(cluster.fold(run).steps[0].status, StepStatus::succeeded);
   // The first server's copy is behind; its worker says the same once more and is refused.
   StepReport late = completion(lease);
   Answer<RunAnswer> refused;
-  town.at(0).engine().report(late, refused.reply());
-  town.at(0).turn();
+  cluster.at(0).engine().report(late, refused.reply());
+  cluster.at(0).turn();
   EXPECT_TRUE(refused.refused_as(RefusalCode::lease_lost));
 }
 
 TEST(Shared, what_two_servers_decide_at_once_happens_once) {
-  Town town(2);
-  town.publish("workflow: w\nsteps: [{id: ok, tool: approval, expires: 4h}]");
-  RunId run = town.create(0, town.request("w"));
-  town.at(0).turn();
-  ASSERT_EQ(town.row(run).status, RunStatus::waiting);
+  Cluster cluster(2);
+  cluster.publish("workflow: w\nsteps: [{id: ok, tool: approval, expires: 4h}]");
+  RunId run = cluster.create(0, cluster.request("w"));
+  cluster.at(0).turn();
+  ASSERT_EQ(cluster.row(run).status, RunStatus::waiting);
   Answer<RunAnswer> approved, rejected;
-  town.at(0).engine().command(town.tenant, run, ResolveApproval{{}, true, Actor{"person:a"}, {}}, approved.reply());
-  town.at(1).engine().command(town.tenant, run, ResolveApproval{{}, false, Actor{"person:b"}, {}}, rejected.reply());
-  town.at(0).decide();
-  town.at(1).decide();
-  town.at(1).commit();
-  town.at(0).commit();
+  cluster.at(0).engine().command(cluster.tenant, run, ResolveApproval{{}, true, Actor{"person:a"}, {}},
+                                 approved.reply());
+  cluster.at(1).engine().command(cluster.tenant, run, ResolveApproval{{}, false, Actor{"person:b"}, {}},
+                                 rejected.reply());
+  cluster.at(0).decide();
+  cluster.at(1).decide();
+  cluster.at(1).commit();
+  cluster.at(0).commit();
   EXPECT_TRUE(rejected.accepted());
   EXPECT_FALSE(approved.came());  // it is being decided again
-  town.at(0).turn();
+  cluster.at(0).turn();
   ASSERT_TRUE(approved.came());
   EXPECT_FALSE(approved.accepted());
-  EXPECT_EQ(town.row(run).status, RunStatus::denied);
-  town.check();
+  EXPECT_EQ(cluster.row(run).status, RunStatus::denied);
+  cluster.check();
 }
 
 TEST(Shared, a_refusal_is_about_the_run_as_it_is) {
-  Town town(2);
-  town.publish("workflow: w\nsteps: [{id: a, tool: work, needs: []}, {id: ok, tool: approval, expires: 4h}]");
-  town.at(0).offer(1);
-  RunId run = town.create(0, town.request("w"));
-  StepReport report = completion(town.at(0).worker.take());
-  town.at(1).engine().report(report);
-  town.at(1).turn();
-  ASSERT_EQ(town.row(run).status, RunStatus::waiting);
+  Cluster cluster(2);
+  cluster.publish("workflow: w\nsteps: [{id: a, tool: work, needs: []}, {id: ok, tool: approval, expires: 4h}]");
+  cluster.at(0).offer(1);
+  RunId run = cluster.create(0, cluster.request("w"));
+  StepReport report = completion(cluster.at(0).worker.take());
+  cluster.at(1).engine().report(report);
+  cluster.at(1).turn();
+  ASSERT_EQ(cluster.row(run).status, RunStatus::waiting);
   // The first server still believes that nothing waits for a person.
   Answer<RunAnswer> approved;
-  town.at(0).engine().command(town.tenant, run, ResolveApproval{{}, true, Actor{"person:a"}, {}}, approved.reply());
-  town.at(0).turn();
+  cluster.at(0).engine().command(cluster.tenant, run, ResolveApproval{{}, true, Actor{"person:a"}, {}},
+                                 approved.reply());
+  cluster.at(0).turn();
   EXPECT_TRUE(approved.accepted());
 }
 
 TEST(Shared, a_retry_stands_on_an_end_that_is_durable) {
   for (bool other_was_faster : {false, true}) {
-    Town town(2);
-    town.publish("workflow: w\nsteps: [{id: a, tool: work}]");
-    town.at(0).offer(1);
-    RunId run = town.create(0, town.request("w"));
-    Lease lease = town.at(0).worker.take();
+    Cluster cluster(2);
+    cluster.publish("workflow: w\nsteps: [{id: a, tool: work}]");
+    cluster.at(0).offer(1);
+    RunId run = cluster.create(0, cluster.request("w"));
+    Lease lease = cluster.at(0).worker.take();
     Answer<RunAnswer> canceled, again, completed;
-    town.at(0).task([&](Engine& engine) {
-      engine.command(town.tenant, run, CancelRun{Actor{"person:ada"}, ""}, canceled.reply());
+    cluster.at(0).task([&](Engine& engine) {
+      engine.command(cluster.tenant, run, CancelRun{Actor{"person:ada"}, ""}, canceled.reply());
     });
-    town.at(0).task([&](Engine& engine) { engine.retry(town.tenant, run, Actor{"person:ada"}, again.reply()); });
-    town.at(0).decide();
+    cluster.at(0).task([&](Engine& engine) { engine.retry(cluster.tenant, run, Actor{"person:ada"}, again.reply()); });
+    cluster.at(0).decide();
     StepReport report = completion(lease);
     if (other_was_faster) {
-      town.at(1).engine().report(report, completed.reply());
-      town.at(1).turn();
+      cluster.at(1).engine().report(report, completed.reply());
+      cluster.at(1).turn();
       EXPECT_TRUE(completed.accepted());
     }
-    town.at(0).turn();
+    cluster.at(0).turn();
     ASSERT_TRUE(canceled.came() && again.came());
     EXPECT_EQ(again.accepted(), !other_was_faster);
-    EXPECT_EQ(town.database.runs.size(), other_was_faster ? 1u : 2u) << "a retry of a run that succeeded";
-    town.check();
+    EXPECT_EQ(cluster.database.runs.size(), other_was_faster ? 1u : 2u) << "a retry of a run that succeeded";
+    cluster.check();
   }
 }
 
 TEST(Shared, one_idempotency_key_makes_one_run_on_however_many_servers) {
-  Town town(3);
-  town.publish(one_step);
+  Cluster cluster(3);
+  cluster.publish(one_step);
   std::vector<Answer<RunAnswer>> answers(30);
   for (std::size_t i = 0; i < answers.size(); ++i) {
-    NewRun request = town.request("w");
+    NewRun request = cluster.request("w");
     request.idempotency = std::make_shared<const Idempotency>(Idempotency{"key", "once", "digest"});
-    town.at(i % 3).task([&](Engine& engine) {
+    cluster.at(i % 3).task([&](Engine& engine) {
       auto id = engine.create_run(std::move(request), answers[i].reply());
       ASSERT_TRUE(id);
     });
-    if (i % 7 == 6) town.at(i % 3).decide();
+    if (i % 7 == 6) cluster.at(i % 3).decide();
   }
   for (int round = 0; round < 5; ++round)
-    for (std::size_t i = 0; i < 3; ++i) town.at(i).turn();
+    for (std::size_t i = 0; i < 3; ++i) cluster.at(i).turn();
   int made = 0;
   for (auto& answer : answers) {
     ASSERT_TRUE(answer.accepted());
@@ -200,201 +197,201 @@ TEST(Shared, one_idempotency_key_makes_one_run_on_however_many_servers) {
     made += answer.value().is_new;
   }
   EXPECT_EQ(made, 1);
-  EXPECT_EQ(town.database.runs.size(), 1u);
+  EXPECT_EQ(cluster.database.runs.size(), 1u);
 }
 
 TEST(Shared, what_was_asked_about_a_run_that_was_not_made_is_told_of_the_one_that_was) {
-  Town town(2);
-  town.publish(one_step);
+  Cluster cluster(2);
+  cluster.publish(one_step);
   auto create = [&](std::size_t by, Answer<RunAnswer>& answer, Answer<std::shared_ptr<const pawl::Run>>& looked) {
-    NewRun request = town.request("w");
+    NewRun request = cluster.request("w");
     request.idempotency = std::make_shared<const Idempotency>(Idempotency{"key", "once", "digest"});
-    town.at(by).task([&](Engine& engine) {
+    cluster.at(by).task([&](Engine& engine) {
       auto id = engine.create_run(std::move(request), answer.reply());
-      engine.inspect(town.tenant, *id, looked.reply());
+      engine.inspect(cluster.tenant, *id, looked.reply());
     });
-    town.at(by).decide();
+    cluster.at(by).decide();
   };
   Answer<RunAnswer> first, second;
   Answer<std::shared_ptr<const pawl::Run>> first_look, second_look;
   create(0, first, first_look);
   create(1, second, second_look);
-  town.at(0).commit();
-  town.at(1).commit();
-  town.at(1).turn();
+  cluster.at(0).commit();
+  cluster.at(1).commit();
+  cluster.at(1).turn();
   ASSERT_TRUE(first_look.accepted() && second_look.accepted());
   EXPECT_EQ(second_look.value()->id, first_look.value()->id);
   EXPECT_FALSE(second.value().is_new);
 }
 
 TEST(Shared, an_answer_that_says_all_waits_for_those_that_are_decided_again) {
-  Town town(2);
-  town.publish(one_step);
-  NewRun twin = town.request("w");
+  Cluster cluster(2);
+  cluster.publish(one_step);
+  NewRun twin = cluster.request("w");
   twin.idempotency = std::make_shared<const Idempotency>(Idempotency{"key", "once", "digest"});
   Answer<RunAnswer> mine, other, plain;
   bool all = false;
-  town.at(0).task([&](Engine& engine) { engine.create_run(twin, other.reply()); });
-  town.at(1).task([&](Engine& engine) {
+  cluster.at(0).task([&](Engine& engine) { engine.create_run(twin, other.reply()); });
+  cluster.at(1).task([&](Engine& engine) {
     engine.create_run(twin, mine.reply());
-    engine.create_run(town.request("w"), plain.reply());
+    engine.create_run(cluster.request("w"), plain.reply());
     engine.when_durable([&] {
       all = true;
       EXPECT_TRUE(mine.came() && plain.came());
     });
   });
-  town.at(1).decide();
-  town.at(0).turn();
-  town.at(1).commit();
+  cluster.at(1).decide();
+  cluster.at(0).turn();
+  cluster.at(1).commit();
   EXPECT_FALSE(all);
-  town.at(1).turn();
+  cluster.at(1).turn();
   EXPECT_TRUE(all);
 }
 
 TEST(Shared, a_run_is_made_of_the_version_that_is_the_latest_anywhere) {
-  Town town(2);
-  town.publish(one_step);
-  town.create(1, town.request("w"));
-  town.publish(two_steps, 0);
-  RunId run = town.create(1, town.request("w"));
-  EXPECT_EQ(town.row(run).version, 2);
+  Cluster cluster(2);
+  cluster.publish(one_step);
+  cluster.create(1, cluster.request("w"));
+  cluster.publish(two_steps, 0);
+  RunId run = cluster.create(1, cluster.request("w"));
+  EXPECT_EQ(cluster.row(run).version, 2);
 }
 
 TEST(Shared, two_servers_that_publish_at_once_make_two_versions) {
-  Town town(2);
+  Cluster cluster(2);
   Answer<WorkflowRef> first, second;
-  town.at(0).engine().publish(town.tenant, one_step, "test", Actor{"a"}, first.reply());
-  town.at(1).engine().publish(town.tenant, two_steps, "test", Actor{"b"}, second.reply());
-  town.at(0).decide();
-  town.at(1).decide();
-  town.at(0).commit();
-  town.at(1).commit();
-  town.at(1).turn();
+  cluster.at(0).engine().publish(cluster.tenant, one_step, "test", Actor{"a"}, first.reply());
+  cluster.at(1).engine().publish(cluster.tenant, two_steps, "test", Actor{"b"}, second.reply());
+  cluster.at(0).decide();
+  cluster.at(1).decide();
+  cluster.at(0).commit();
+  cluster.at(1).commit();
+  cluster.at(1).turn();
   EXPECT_EQ(first.value().version, 1);
   EXPECT_EQ(second.value().version, 2);
-  EXPECT_EQ(town.database.workflows.size(), 2u);
-  town.check();
+  EXPECT_EQ(cluster.database.workflows.size(), 2u);
+  cluster.check();
 }
 
 TEST(Shared, two_servers_that_publish_policies_at_once_make_two_versions) {
-  Town town(2);
+  Cluster cluster(2);
   auto source = [](const char* effect) {
     return PolicySource::read(std::string("policy: p\nrules: [{id: all, effect: ") + effect + "}]", "p").value();
   };
   Answer<PolicyRef> first, second, same;
-  town.at(0).engine().publish_policy(town.tenant, source("allow"), Actor{"a"}, first.reply());
-  town.at(1).engine().publish_policy(town.tenant, source("deny"), Actor{"b"}, second.reply());
-  town.at(0).decide();
-  town.at(1).decide();
-  town.at(0).commit();
-  town.at(1).commit();
-  town.at(1).turn();
+  cluster.at(0).engine().publish_policy(cluster.tenant, source("allow"), Actor{"a"}, first.reply());
+  cluster.at(1).engine().publish_policy(cluster.tenant, source("deny"), Actor{"b"}, second.reply());
+  cluster.at(0).decide();
+  cluster.at(1).decide();
+  cluster.at(0).commit();
+  cluster.at(1).commit();
+  cluster.at(1).turn();
   EXPECT_EQ(first.value().version, 1);
   EXPECT_EQ(second.value().version, 2);
-  town.at(0).engine().publish_policy(town.tenant, source("deny"), Actor{"a"}, same.reply());
-  town.at(0).turn();
+  cluster.at(0).engine().publish_policy(cluster.tenant, source("deny"), Actor{"a"}, same.reply());
+  cluster.at(0).turn();
   EXPECT_EQ(same.value().version, 2);
   EXPECT_FALSE(same.value().is_new);
-  town.check();
+  cluster.check();
 }
 
 TEST(Shared, one_name_is_one_tenant) {
-  Town town(2);
+  Cluster cluster(2);
   Answer<TenantId> first, second;
-  town.at(0).engine().create_tenant("acme", Actor{"a"}, first.reply());
-  town.at(1).engine().create_tenant("acme", Actor{"b"}, second.reply());
-  town.at(0).decide();
-  town.at(1).decide();
-  town.at(0).commit();
-  town.at(1).commit();
-  town.at(1).turn();
+  cluster.at(0).engine().create_tenant("acme", Actor{"a"}, first.reply());
+  cluster.at(1).engine().create_tenant("acme", Actor{"b"}, second.reply());
+  cluster.at(0).decide();
+  cluster.at(1).decide();
+  cluster.at(0).commit();
+  cluster.at(1).commit();
+  cluster.at(1).turn();
   EXPECT_EQ(first.value(), second.value());
 }
 
 TEST(Shared, a_lease_of_a_server_that_died_is_taken_over) {
-  Town town(2);
-  town.publish(one_step);
-  town.at(0).offer(1);
-  RunId run = town.create(0, town.request("w"));
-  Lease dead = town.at(0).worker.take();
-  town.at(1).offer(1);
-  for (int i = 0; i < 40 && town.at(1).worker.leases.empty(); ++i) {
-    town.clock.pass(seconds(1));
-    town.at(1).turn();
+  Cluster cluster(2);
+  cluster.publish(one_step);
+  cluster.at(0).offer(1);
+  RunId run = cluster.create(0, cluster.request("w"));
+  Lease dead = cluster.at(0).worker.take();
+  cluster.at(1).offer(1);
+  for (int i = 0; i < 40 && cluster.at(1).worker.leases.empty(); ++i) {
+    cluster.clock.pass(seconds(1));
+    cluster.at(1).turn();
   }
-  ASSERT_EQ(town.at(1).worker.leases.size(), 1u);
-  Lease taken = town.at(1).worker.take();
+  ASSERT_EQ(cluster.at(1).worker.leases.size(), 1u);
+  Lease taken = cluster.at(1).worker.take();
   EXPECT_EQ(taken.run, run);
   EXPECT_GT(taken.token, dead.token);
   StepReport late = completion(dead);
   Answer<RunAnswer> refused;
-  town.at(0).engine().report(late, refused.reply());
-  town.at(0).turn();
+  cluster.at(0).engine().report(late, refused.reply());
+  cluster.at(0).turn();
   EXPECT_TRUE(refused.refused_as(RefusalCode::lease_lost));
 }
 
 TEST(Shared, a_lease_that_its_worker_keeps_alive_on_another_server_is_not_taken) {
-  Town town(2);
-  town.publish(one_step);
+  Cluster cluster(2);
+  cluster.publish(one_step);
   std::vector<Lease> leases;
-  town.at(0).engine().poll({.tenant = town.tenant,
-                            .worker = {"remote"},
-                            .tools = {{"work"}},
-                            .max = 1,
-                            .is_wanted = {},
-                            .reply = [&](std::vector<Lease> granted) { leases = std::move(granted); }});
-  RunId watched = town.create(0, town.request("w"));
+  cluster.at(0).engine().poll({.tenant = cluster.tenant,
+                               .worker = {"remote"},
+                               .tools = {{"work"}},
+                               .max = 1,
+                               .is_wanted = {},
+                               .reply = [&](std::vector<Lease> granted) { leases = std::move(granted); }});
+  RunId watched = cluster.create(0, cluster.request("w"));
   ASSERT_EQ(leases.size(), 1u);
-  town.at(0).offer(1);
-  town.at(1).offer(1);
+  cluster.at(0).offer(1);
+  cluster.at(1).offer(1);
   for (int i = 0; i < 120; ++i) {
-    town.clock.pass(seconds(1));
+    cluster.clock.pass(seconds(1));
     if (i % 10 == 0) {
       const Lease& lease = leases[0];
-      EXPECT_TRUE(town.at(1).engine().heartbeat(lease.tenant, lease.run, lease.step, lease.token)) << i;
+      EXPECT_TRUE(cluster.at(1).engine().heartbeat(lease.tenant, lease.run, lease.step, lease.token)) << i;
     }
-    town.at(1).turn();
-    town.at(0).turn();
+    cluster.at(1).turn();
+    cluster.at(0).turn();
   }
-  EXPECT_TRUE(town.at(0).worker.leases.empty() && town.at(1).worker.leases.empty());
+  EXPECT_TRUE(cluster.at(0).worker.leases.empty() && cluster.at(1).worker.leases.empty());
   StepReport report = completion(leases[0]);
   Answer<RunAnswer> done;
-  town.at(0).engine().report(report, done.reply());
-  town.at(0).turn();
+  cluster.at(0).engine().report(report, done.reply());
+  cluster.at(0).turn();
   EXPECT_TRUE(done.accepted());
-  EXPECT_EQ(town.row(watched).status, RunStatus::success);
+  EXPECT_EQ(cluster.row(watched).status, RunStatus::success);
 }
 
 TEST(Shared, a_cancel_on_another_server_reaches_the_worker_here) {
-  Town town(2);
-  town.publish(one_step);
-  town.at(0).offer(1);
-  RunId run = town.create(0, town.request("w"));
-  Lease lease = town.at(0).worker.take();
-  town.at(1).engine().command(town.tenant, run, CancelRun{Actor{"person:a"}, {}}, {});
-  town.at(1).turn();
-  town.clock.pass(seconds(2));
-  town.at(0).turn();
-  ASSERT_EQ(town.at(0).worker.revoked.size(), 1u);
-  EXPECT_EQ(town.at(0).worker.revoked[0].second, lease.token);
+  Cluster cluster(2);
+  cluster.publish(one_step);
+  cluster.at(0).offer(1);
+  RunId run = cluster.create(0, cluster.request("w"));
+  Lease lease = cluster.at(0).worker.take();
+  cluster.at(1).engine().command(cluster.tenant, run, CancelRun{Actor{"person:a"}, {}}, {});
+  cluster.at(1).turn();
+  cluster.clock.pass(seconds(2));
+  cluster.at(0).turn();
+  ASSERT_EQ(cluster.at(0).worker.revoked.size(), 1u);
+  EXPECT_EQ(cluster.at(0).worker.revoked[0].second, lease.token);
 }
 
 TEST(Shared, caps_hold_over_all_servers) {
-  Town town(3);
-  town.publish(one_step);
-  town.at(0).engine().set_limits(town.tenant, {1, {.max_concurrency = 4}}, Actor{"admin"}, {});
-  town.at(0).turn();
-  town.clock.pass(seconds(2));
-  for (std::size_t i = 0; i < 3; ++i) town.at(i).offer(100);
+  Cluster cluster(3);
+  cluster.publish(one_step);
+  cluster.at(0).engine().set_limits(cluster.tenant, {1, {.max_concurrency = 4}}, Actor{"admin"}, {});
+  cluster.at(0).turn();
+  cluster.clock.pass(seconds(2));
+  for (std::size_t i = 0; i < 3; ++i) cluster.at(i).offer(100);
   std::vector<Answer<RunAnswer>> answers(60);
   for (std::size_t i = 0; i < answers.size(); ++i)
-    town.at(i % 3).engine().create_run(town.request("w"), answers[i].reply());
+    cluster.at(i % 3).engine().create_run(cluster.request("w"), answers[i].reply());
   int finished = 0;
   for (int round = 0; round < 2000 && finished < 60; ++round) {
-    Server& server = town.at(static_cast<std::size_t>(round) % 3);
-    town.clock.pass(milliseconds(20));
+    Server& server = cluster.at(static_cast<std::size_t>(round) % 3);
+    cluster.clock.pass(milliseconds(20));
     server.turn();
-    ASSERT_LE(town.database.running(town.tenant), 4);
+    ASSERT_LE(cluster.database.running(cluster.tenant), 4);
     if (!server.worker.leases.empty()) {
       StepReport report = completion(server.worker.take());
       server.engine().report(report);
@@ -405,28 +402,28 @@ TEST(Shared, caps_hold_over_all_servers) {
   for (auto& answer : answers) EXPECT_TRUE(answer.accepted());
   std::uint64_t held_back = 0;
   for (std::size_t i = 0; i < 3; ++i)
-    held_back += town.at(i).engine().scheduler().held_back(town.tenant).max_concurrency;
+    held_back += cluster.at(i).engine().scheduler().held_back(cluster.tenant).max_concurrency;
   EXPECT_GT(held_back, 0u);
 }
 
 TEST(Shared, caps_that_two_servers_change_at_once_are_both_changed) {
-  Town town(2);
-  town.publish(one_step);
-  town.clock.pass(seconds(2));
-  town.at(1).turn();
+  Cluster cluster(2);
+  cluster.publish(one_step);
+  cluster.clock.pass(seconds(2));
+  cluster.at(1).turn();
   Answer<TenantId> first, second;
-  town.at(0).engine().change_limits(
-      town.tenant, [](LimitsSet& limits) { limits.caps.max_concurrency = 4; }, Actor{"admin"}, first.reply());
-  town.at(1).engine().change_limits(
-      town.tenant, [](LimitsSet& limits) { limits.caps.max_runs_per_min = 7; }, Actor{"admin"}, second.reply());
+  cluster.at(0).engine().change_limits(
+      cluster.tenant, [](LimitsSet& limits) { limits.caps.max_concurrency = 4; }, Actor{"admin"}, first.reply());
+  cluster.at(1).engine().change_limits(
+      cluster.tenant, [](LimitsSet& limits) { limits.caps.max_runs_per_min = 7; }, Actor{"admin"}, second.reply());
   for (int round = 0; round < 10; ++round) {
-    town.at(static_cast<std::size_t>(round) % 2).turn();
-    town.clock.pass(seconds(2));
+    cluster.at(static_cast<std::size_t>(round) % 2).turn();
+    cluster.clock.pass(seconds(2));
   }
   ASSERT_TRUE(first.accepted());
   ASSERT_TRUE(second.accepted());
   for (std::size_t i = 0; i < 2; ++i) {
-    const Caps& caps = town.at(i).engine().find_tenant(town.tenant)->caps;
+    const Caps& caps = cluster.at(i).engine().find_tenant(cluster.tenant)->caps;
     EXPECT_EQ(caps.max_concurrency, 4) << "at server " << i;
     EXPECT_EQ(caps.max_runs_per_min, 7) << "at server " << i;
   }
@@ -437,10 +434,10 @@ TEST(Shared, caps_that_two_servers_change_at_once_are_both_changed) {
 class Chaos : public testing::TestWithParam<int> {};
 
 TEST_P(Chaos, ends_with_every_run_done_and_every_stream_whole) {
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+  for (std::uint64_t seed = 1; seed <= repeats<std::uint64_t>(20, 60); ++seed) {
     Random dice(seed * 1000 + static_cast<std::uint64_t>(GetParam()));
-    Town town(3);
-    town.publish(
+    Cluster cluster(3);
+    cluster.publish(
         "workflow: w\nretry: {max_attempts: 50, base: 1s, max: 2s}\nsteps: [{id: a, tool: work, needs: [], lease: 5s}, "
         "{id: b, tool: work, needs: [], lease: 5s}, {id: ok, tool: approval, expires: 400h, needs: [a]}, "
         "{id: c, tool: work, needs: [b, ok], lease: 5s}]");
@@ -460,13 +457,13 @@ TEST_P(Chaos, ends_with_every_run_done_and_every_stream_whole) {
     };
     auto live_server = [&]() -> Server& {
       for (;;) {
-        auto i = static_cast<std::size_t>(dice.below(town.size()));
-        if (alive[i]) return town.at(i);
+        auto i = static_cast<std::size_t>(dice.below(cluster.size()));
+        if (alive[i]) return cluster.at(i);
       }
     };
     auto take_leases = [&] {
-      for (std::size_t i = 0; i < town.size(); ++i)
-        while (alive[i] && !town.at(i).worker.leases.empty()) held.push_back({town.at(i).worker.take()});
+      for (std::size_t i = 0; i < cluster.size(); ++i)
+        while (alive[i] && !cluster.at(i).worker.leases.empty()) held.push_back({cluster.at(i).worker.take()});
       std::erase_if(held, [](const Held& one) { return *one.answered; });
     };
     for (int i = 0; i < 400; ++i) {
@@ -475,7 +472,7 @@ TEST_P(Chaos, ends_with_every_run_done_and_every_stream_whole) {
         case 0:
           asked.push_back(std::make_shared<Answer<RunAnswer>>());
           server.task([&](Engine& engine) {
-            engine.create_run(town.request("w"), [&runs, slot = asked.back()->slot](auto answer) {
+            engine.create_run(cluster.request("w"), [&runs, slot = asked.back()->slot](auto answer) {
               if (answer) runs.push_back(answer->run);
               *slot = std::move(answer);
             });
@@ -494,7 +491,7 @@ TEST_P(Chaos, ends_with_every_run_done_and_every_stream_whole) {
         case 5:
           if (!runs.empty())
             server.task([&](Engine& engine) {
-              engine.command(town.tenant, runs[static_cast<std::size_t>(dice.below(runs.size()))],
+              engine.command(cluster.tenant, runs[static_cast<std::size_t>(dice.below(runs.size()))],
                              ResolveApproval{{}, true, Actor{"person:a"}, {}}, {});
             });
           break;
@@ -505,11 +502,11 @@ TEST_P(Chaos, ends_with_every_run_done_and_every_stream_whole) {
           server.commit();
           break;
         case 8:
-          town.clock.pass(milliseconds(static_cast<std::int64_t>(dice.below(2000))));
+          cluster.clock.pass(milliseconds(static_cast<std::int64_t>(dice.below(2000))));
           break;
         case 9:
           if (dice.below(15) == 0) {  // dies, with whatever it had under way
-            town.add_server();
+            cluster.add_server();
             alive.push_back(true);
             auto victim = static_cast<std::size_t>(dice.below(alive.size()));
             if (std::ranges::count(alive, true) > 1) alive[victim] = false;
@@ -519,24 +516,26 @@ TEST_P(Chaos, ends_with_every_run_done_and_every_stream_whole) {
     }
     // Faults stop; all goes on.
     auto unfinished = [&] {
-      return std::ranges::any_of(town.database.runs, [](auto& each) { return !is_terminal(each.second.row.status); });
+      return std::ranges::any_of(cluster.database.runs,
+                                 [](auto& each) { return !is_terminal(each.second.row.status); });
     };
     for (int round = 0; round < 3000 && unfinished(); ++round) {
-      town.clock.pass(milliseconds(100));
-      for (std::size_t i = 0; i < town.size(); ++i) {
+      cluster.clock.pass(milliseconds(100));
+      for (std::size_t i = 0; i < cluster.size(); ++i) {
         if (!alive[i]) continue;
-        town.at(i).offer(1);
+        cluster.at(i).offer(1);
         take_leases();
-        for (const Held& one : held) report(town.at(i), one, false);
-        for (auto& [key, each] : town.database.runs)
+        for (const Held& one : held) report(cluster.at(i), one, false);
+        for (auto& [key, each] : cluster.database.runs)
           if (each.row.status == RunStatus::waiting && round % 5 == 0)
-            town.at(i).engine().command(key.tenant, each.row.id, ResolveApproval{{}, true, Actor{"person:a"}, {}}, {});
-        town.at(i).turn();
+            cluster.at(i).engine().command(key.tenant, each.row.id, ResolveApproval{{}, true, Actor{"person:a"}, {}},
+                                           {});
+        cluster.at(i).turn();
       }
     }
-    town.check();
-    for (auto& [key, each] : town.database.runs)
-      EXPECT_EQ(to_string(each.row.status), "success") << town.describe(each.row.id);
+    cluster.check();
+    for (auto& [key, each] : cluster.database.runs)
+      EXPECT_EQ(to_string(each.row.status), "success") << cluster.describe(each.row.id);
     if (HasFailure()) {
       std::string who;
       for (bool one : alive) who += one ? "+" : "-";

@@ -3,8 +3,9 @@
 
 #include <algorithm>
 
-#include "engine/house.h"
-#include "engine/town.h"
+#include "engine/cluster.h"
+#include "engine/test_server.h"
+#include "support/depth.h"
 
 namespace pawl::tests {
 namespace {
@@ -12,9 +13,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr const char* work =
+constexpr const char* work_once =
     "workflow: w\nsteps: [{id: a, tool: work, lease: 60s, timeout: 1h, retry: {max_attempts: 1}}]";
 const Actor ada{"person:ada"};
+const auto race_seeds = repeats<std::uint64_t>(300, 3000);
 
 NewTask some_task(TenantId tenant, const std::string& title = "Sweep") {
   NewTask out;
@@ -25,23 +27,19 @@ NewTask some_task(TenantId tenant, const std::string& title = "Sweep") {
   return out;
 }
 
-StepReport completion(const Lease& lease) {
-  return {lease.tenant, lease.run, lease.step, lease.token, Completed{"{}", {}}};
-}
-
 // Several servers, at whose requests the dice decide who commits first.
 class Square {
  public:
-  Square(std::size_t servers, std::uint64_t seed) : town(servers), dice(seed) {
-    town.publish(work);
+  Square(std::size_t servers, std::uint64_t seed) : cluster(servers), dice(seed) {
+    cluster.publish(work_once);
     Answer<WorkflowRef> answer;
-    town.at(0).task([&](Engine& engine) { engine.prepare_tasks(town.tenant, TaskAgent::none, answer.reply()); });
-    town.at(0).turn();
+    cluster.at(0).task([&](Engine& engine) { engine.prepare_tasks(cluster.tenant, TaskAgent::none, answer.reply()); });
+    cluster.at(0).turn();
     EXPECT_TRUE(answer.accepted());
   }
 
   TaskId add(std::optional<TaskId> parent = {}, std::vector<TaskId> depends_on = {}) {
-    NewTask task = some_task(town.tenant);
+    NewTask task = some_task(cluster.tenant);
     task.spec.parent = parent;
     task.spec.depends_on = std::move(depends_on);
     Answer<RunAnswer> answer;
@@ -51,12 +49,12 @@ class Square {
     EXPECT_TRUE(answer.accepted()) << (answer.came() ? (*answer.slot)->error().message : "no answer");
     return task_of_stream(answer.value().run);
   }
-  Server& any() { return town.at(dice.below(town.size())); }
+  Server& any() { return cluster.at(dice.below(cluster.size())); }
 
   // Decided, and not committed yet.
   Answer<RunAnswer> ask(Server& server, TaskId task, TaskCommand command) {
     Answer<RunAnswer> answer;
-    server.task([&](Engine& engine) { engine.command_task(town.tenant, task, command, answer.reply()); });
+    server.task([&](Engine& engine) { engine.command_task(cluster.tenant, task, command, answer.reply()); });
     return answer;
   }
   Answer<RunAnswer> ask_now(TaskId task, TaskCommand command) {
@@ -66,32 +64,32 @@ class Square {
     return answer;
   }
   // As the follower does it: until nothing is in the way.
-  TaskStanding follow(TaskId task) {
+  TaskView follow(TaskId task) {
     while (true) {
-      Answer<TaskStanding> answer;
+      Answer<TaskView> answer;
       Server& server = any();
-      server.task([&](Engine& engine) { engine.follow_task(town.tenant, task, answer.reply()); });
+      server.task([&](Engine& engine) { engine.follow_task(cluster.tenant, task, answer.reply()); });
       server.turn();
       EXPECT_TRUE(answer.accepted());
       if (!answer.value().is_unsettled) return answer.value();
     }
   }
-  pawl::Run stream(TaskId task) { return town.fold(stream_of(task)); }
+  pawl::Run stream(TaskId task) { return cluster.fold(stream_of(task)); }
   TaskState state(TaskId task) { return stream(task).task->state; }
   // All that is under way is committed, in an order that the dice choose.
   void settle() {
     for (bool any_left = true; any_left;) {
       any_left = false;
-      std::vector<std::size_t> order(town.size());
+      std::vector<std::size_t> order(cluster.size());
       for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
       for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[dice.below(i)]);
       for (std::size_t i : order) {
-        if (dice.below(2) == 0) town.at(i).decide();
-        town.at(i).commit();
-        any_left = any_left || town.at(i).under_way() > 0;
+        if (dice.below(2) == 0) cluster.at(i).decide();
+        cluster.at(i).commit();
+        any_left = any_left || cluster.at(i).under_way() > 0;
       }
     }
-    for (std::size_t i = 0; i < town.size(); ++i) town.at(i).turn();
+    for (std::size_t i = 0; i < cluster.size(); ++i) cluster.at(i).turn();
   }
   // Has the task's step taken, by whichever server comes first.
   Lease begin(TaskId task) {
@@ -109,108 +107,108 @@ class Square {
       server.engine().ready_is_durable();
       server.turn();
       if (!server.worker.leases.empty()) return server.worker.take();
-      town.clock.pass(milliseconds(300));
+      cluster.clock.pass(milliseconds(300));
     }
     throw std::runtime_error("nobody was given the step");
   }
 
-  Town town;
+  Cluster cluster;
   Random dice;
 };
 
 TEST(Tasks, a_completion_and_a_cancel_at_once_have_one_outcome) {
-  int completed = 0, cancelled = 0;
-  for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
+  std::uint64_t completed = 0, cancelled = 0;
+  for (std::uint64_t seed = 1; seed <= race_seeds; ++seed) {
     SCOPED_TRACE(seed);
     Square square(2, seed);
     TaskId task = square.add();
     Lease lease = square.begin(task);
-    auto cancel = square.ask(square.town.at(0), task, CancelTask{ada, ""});
+    auto cancel = square.ask(square.cluster.at(0), task, CancelTask{ada, ""});
     Answer<RunAnswer> done;
     StepReport report = completion(lease);
-    square.town.at(1).task([&](Engine& engine) { engine.report(report, done.reply()); });
+    square.cluster.at(1).task([&](Engine& engine) { engine.report(report, done.reply()); });
     square.settle();
     ASSERT_TRUE(cancel.came() && done.came());
     square.follow(task);
-    RunStatus run = square.town.row(lease.run).status;
+    RunStatus run = square.cluster.row(lease.run).status;
     TaskState state = square.state(task);
     ASSERT_TRUE(run == RunStatus::success || run == RunStatus::canceled);
     EXPECT_EQ(state, run == RunStatus::success ? TaskState::ready : TaskState::cancelled);
     EXPECT_EQ(done.accepted(), run == RunStatus::success);
     ++(run == RunStatus::success ? completed : cancelled);
-    square.town.check();
+    square.cluster.check();
   }
-  EXPECT_GT(completed, 50);
-  EXPECT_GT(cancelled, 50);
+  EXPECT_GT(completed, race_seeds / 60);
+  EXPECT_GT(cancelled, race_seeds / 60);
 }
 
 TEST(Tasks, an_accept_and_a_reject_at_once_have_one_outcome) {
-  int accepts = 0;
-  for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
+  std::uint64_t accepts = 0;
+  for (std::uint64_t seed = 1; seed <= race_seeds; ++seed) {
     SCOPED_TRACE(seed);
     Square square(2, seed);
     TaskId task = square.add();
     Lease lease = square.begin(task);
     StepReport report = completion(lease);
-    square.town.at(0).task([&](Engine& engine) { engine.report(report); });
+    square.cluster.at(0).task([&](Engine& engine) { engine.report(report); });
     square.settle();
     square.follow(task);
     ASSERT_EQ(square.state(task), TaskState::ready);
-    auto accept = square.ask(square.town.at(0), task, AcceptTask{ada});
-    auto reject = square.ask(square.town.at(1), task, RejectTask{ada, "no"});
+    auto accept = square.ask(square.cluster.at(0), task, AcceptTask{ada});
+    auto reject = square.ask(square.cluster.at(1), task, RejectTask{ada, "no"});
     square.settle();
     ASSERT_TRUE(accept.came() && reject.came());
     EXPECT_NE(accept.accepted(), reject.accepted());
     EXPECT_EQ(square.state(task), accept.accepted() ? TaskState::completed : TaskState::pending);
     EXPECT_TRUE((accept.accepted() ? reject : accept).refused_as(RefusalCode::task_transition));
     accepts += accept.accepted();
-    square.town.check();
+    square.cluster.check();
   }
-  EXPECT_GT(accepts, 100);
-  EXPECT_LT(accepts, 2900);
+  EXPECT_GT(accepts, race_seeds / 30);
+  EXPECT_LT(accepts, race_seeds - race_seeds / 30);
 }
 
 TEST(Tasks, an_answer_and_a_time_out_at_once_have_one_outcome) {
-  int gone_on = 0, anew = 0;
-  for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
+  std::uint64_t gone_on = 0, anew = 0;
+  for (std::uint64_t seed = 1; seed <= race_seeds; ++seed) {
     SCOPED_TRACE(seed);
     Square square(2, seed);
-    NewTask wanted = some_task(square.town.tenant);
+    NewTask wanted = some_task(square.cluster.tenant);
     wanted.spec.timeout = seconds(100);
     Answer<RunAnswer> made;
-    square.town.at(0).task([&](Engine& engine) { engine.create_task(wanted, made.reply()); });
-    square.town.at(0).turn();
+    square.cluster.at(0).task([&](Engine& engine) { engine.create_task(wanted, made.reply()); });
+    square.cluster.at(0).turn();
     TaskId task = task_of_stream(made.value().run);
     Lease lease = square.begin(task);
     Answer<RunAnswer> asked;
-    square.town.at(0).task([&](Engine& engine) {
+    square.cluster.at(0).task([&](Engine& engine) {
       engine.ask(lease.tenant, lease.run, lease.step, lease.token, "\"why?\"", asked.reply());
     });
-    square.town.at(0).turn();
+    square.cluster.at(0).turn();
     square.follow(task);
     ASSERT_EQ(square.state(task), TaskState::blocked);
     // One server sees that its time is over, the other is told the answer; the dice say when.
     switch (square.dice.below(3)) {
       case 0:
-        square.town.clock.pass(seconds(98));
+        square.cluster.clock.pass(seconds(98));
         break;
       case 1:
-        square.town.clock.pass(seconds(100));
+        square.cluster.clock.pass(seconds(100));
         break;
       case 2:
-        square.town.clock.pass(seconds(105));
-        square.town.at(0).turn();
+        square.cluster.clock.pass(seconds(105));
+        square.cluster.at(0).turn();
         if (square.dice.below(2) == 0) square.follow(task);
         break;
     }
-    auto answer = square.ask(square.town.at(1), task, AnswerTask{ada, "\"because\""});
-    square.town.at(1).decide();
-    square.town.clock.pass(seconds(3));
-    square.town.at(0).decide();
+    auto answer = square.ask(square.cluster.at(1), task, AnswerTask{ada, "\"because\""});
+    square.cluster.at(1).decide();
+    square.cluster.clock.pass(seconds(3));
+    square.cluster.at(0).decide();
     square.settle();
     ASSERT_TRUE(answer.accepted());
     square.follow(task);
-    square.town.clock.pass(seconds(5));
+    square.cluster.clock.pass(seconds(5));
     square.settle();
     square.follow(task);
     pawl::Run stream = square.stream(task);
@@ -225,15 +223,15 @@ TEST(Tasks, an_answer_and_a_time_out_at_once_have_one_outcome) {
     EXPECT_TRUE(state == TaskState::queued || state == TaskState::running ||
                 (same_run && state == TaskState::timed_out))
         << to_string(state);
-    square.town.check();
+    square.cluster.check();
   }
-  EXPECT_GT(gone_on, 50);
-  EXPECT_GT(anew, 50);
+  EXPECT_GT(gone_on, race_seeds / 60);
+  EXPECT_GT(anew, race_seeds / 60);
 }
 
 // Several servers, requests of all kinds at random, and whatever happens follows in the end.
 TEST(Tasks, random_histories_on_several_servers_follow_their_runs) {
-  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+  for (std::uint64_t seed = 1; seed <= repeats<std::uint64_t>(100, 400); ++seed) {
     SCOPED_TRACE(seed);
     Square square(3, seed);
     std::vector<TaskId> tasks;
@@ -264,7 +262,7 @@ TEST(Tasks, random_histories_on_several_servers_follow_their_runs) {
           square.ask(server, task, AnswerTask{ada, "\"x\""});
           break;
         case 5:
-          server.task([&](Engine& engine) { engine.follow_task(square.town.tenant, task, {}); });
+          server.task([&](Engine& engine) { engine.follow_task(square.cluster.tenant, task, {}); });
           break;
         case 6:
           server.offer(1);
@@ -285,7 +283,7 @@ TEST(Tasks, random_histories_on_several_servers_follow_their_runs) {
           if (square.dice.below(8) == 0) square.ask(server, task, DeleteTask{ada});
           break;
         case 8:
-          square.town.clock.pass(milliseconds(200));
+          square.cluster.clock.pass(milliseconds(200));
           break;
       }
       if (square.dice.below(3) == 0) server.decide();
@@ -310,9 +308,9 @@ TEST(Tasks, random_histories_on_several_servers_follow_their_runs) {
         continue;
       }
       if (!found.latest() ||
-          !square.town.database.runs.contains(StreamKey::of(square.town.tenant, found.latest()->run)))
+          !square.cluster.database.runs.contains(StreamKey::of(square.cluster.tenant, found.latest()->run)))
         continue;
-      RunStatus run = square.town.row(found.latest()->run).status;
+      RunStatus run = square.cluster.row(found.latest()->run).status;
       SCOPED_TRACE(std::string(to_string(found.state)) + ", its run " + std::string(to_string(run)));
       if (found.state == TaskState::running) {
         EXPECT_FALSE(is_terminal(run));
@@ -330,60 +328,60 @@ TEST(Tasks, random_histories_on_several_servers_follow_their_runs) {
         EXPECT_EQ(run, RunStatus::success);
       }
     }
-    square.town.check();
+    square.cluster.check();
   }
 }
 
 // ---- One server
 
-TaskStanding follow(House& house, TaskId task) {
-  Answer<TaskStanding> answer;
-  house.engine().follow_task(house.tenant, task, answer.reply());
-  house.turn();
+TaskView follow(TestServer& server, TaskId task) {
+  Answer<TaskView> answer;
+  server.engine().follow_task(server.tenant, task, answer.reply());
+  server.turn();
   return answer.value();
 }
 
-TaskId add(House& house, NewTask task) {
+TaskId add(TestServer& server, NewTask task) {
   Answer<RunAnswer> answer;
-  house.engine().create_task(std::move(task), answer.reply());
-  house.turn();
+  server.engine().create_task(std::move(task), answer.reply());
+  server.turn();
   return task_of_stream(answer.value().run);
 }
 
-void prepare(House& house) {
-  house.publish(work);
-  house.engine().prepare_tasks(house.tenant, TaskAgent::none, {});
-  house.turn();
+void prepare(TestServer& server) {
+  server.publish(work_once);
+  server.engine().prepare_tasks(server.tenant, TaskAgent::none, {});
+  server.turn();
 }
 
 TEST(Tasks, survive_a_crash_before_they_are_in_the_tables) {
-  House house;
-  prepare(house);
-  TaskId parent = add(house, some_task(house.tenant, "parent"));
-  NewTask child = some_task(house.tenant, "child");
+  TestServer server;
+  prepare(server);
+  TaskId parent = add(server, some_task(server.tenant, "parent"));
+  NewTask child = some_task(server.tenant, "child");
   child.spec.parent = parent;
-  TaskId part = add(house, child);
-  house.engine().command_task(house.tenant, parent, RunTask{ada}, {});
-  house.turn();
-  house.restart();
-  pawl::Run found = house.inspect(stream_of(parent));
+  TaskId part = add(server, child);
+  server.engine().command_task(server.tenant, parent, RunTask{ada}, {});
+  server.turn();
+  server.restart();
+  pawl::Run found = server.inspect(stream_of(parent));
   ASSERT_TRUE(found.task);
   EXPECT_EQ(found.task->state, TaskState::queued);
   EXPECT_EQ(found.task->subtasks, std::vector{part});
-  EXPECT_EQ(follow(house, parent).state, TaskState::queued);
-  EXPECT_EQ(house.inspect(found.task->latest()->run).trigger_ref, parent.str() + "/1");
+  EXPECT_EQ(follow(server, parent).state, TaskState::queued);
+  EXPECT_EQ(server.inspect(found.task->latest()->run).trigger_ref, parent.str() + "/1");
 }
 
 TEST(Tasks, looking_at_one_that_has_nothing_to_follow_writes_nothing) {
-  House house;
-  prepare(house);
-  TaskId task = add(house, some_task(house.tenant));
-  house.engine().command_task(house.tenant, task, RunTask{ada}, {});
-  house.turn();
-  follow(house, task);
-  std::uint64_t events = house.engine().stats().events;
-  for (int i = 0; i < 10; ++i) follow(house, task);
-  EXPECT_EQ(house.engine().stats().events, events);
+  TestServer server;
+  prepare(server);
+  TaskId task = add(server, some_task(server.tenant));
+  server.engine().command_task(server.tenant, task, RunTask{ada}, {});
+  server.turn();
+  follow(server, task);
+  std::uint64_t events = server.engine().stats().events;
+  for (int i = 0; i < 10; ++i) follow(server, task);
+  EXPECT_EQ(server.engine().stats().events, events);
 }
 
 }  // namespace

@@ -7,10 +7,12 @@ import os
 import pathlib
 import shutil
 import sqlite3
+import sys
 import time
 import unittest
 
-from pawl_case import PawlCase
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "cli"))
+from pawl_case import PawlCase  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
 FORMATS = sorted((path for path in HERE.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
@@ -51,7 +53,8 @@ class Formats(PawlCase):
     def environment(self, **more):
         return super().environment(LD_PRELOAD=os.environ["OTHER_CLOCK"], CLOCK_SHIFT_S=str(self.shift_s),
                                    # The sanitizer would rather be loaded first; nothing here needs it to be.
-                                   ASAN_OPTIONS="verify_asan_link_order=0:" + os.environ.get("ASAN_OPTIONS", ""), **more)
+                                   ASAN_OPTIONS="verify_asan_link_order=0:" + os.environ.get("ASAN_OPTIONS", ""),
+                                   **more)
 
     def assert_says(self, actual, expected, where):
         """A newer pawl may say more than the one that made the fixture, never less and nothing else."""

@@ -88,15 +88,15 @@ ServerOptions small_limits() {
 
 Conversation converse(std::string_view input, std::size_t piece) {
   EveryAnswer handler;
-  House house{.options = small_limits(), .handler = handler};
+  ServerState server{.options = small_limits(), .handler = handler};
   Conversation out;
   {
     Peer peer;
     Loop loop;
     Socket socket(loop.context);
     socket.assign(tcp::v4(), peer.other_end());
-    ++house.open;
-    asio::co_spawn(loop.context, serve_connection(house, loop, std::move(socket), false), asio::detached);
+    ++server.open;
+    asio::co_spawn(loop.context, serve_connection(server, loop, std::move(socket), false), asio::detached);
     const auto go_on = [&] {
       while (loop.context.poll() > 0) {
       }
@@ -110,8 +110,8 @@ Conversation converse(std::string_view input, std::size_t piece) {
     peer.end();
     go_on();
     check(!peer.receive(out.answered), "a connection whose client has gone ends");
-    check(house.is_empty(), "a connection that has ended is not counted");
-    check(house.buffered_bytes == 0, "what was buffered is let go");
+    check(server.is_empty(), "a connection that has ended is not counted");
+    check(server.buffered_bytes == 0, "what was buffered is let go");
     loop.abort();
     go_on();
   }

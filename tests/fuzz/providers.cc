@@ -15,8 +15,9 @@ namespace pawl::fuzz {
 namespace {
 
 using namespace pawl::providers;
+using ProviderResponse = pawl::providers::Response;
 
-constexpr Instant now{1'800'000'000'000};
+constexpr Instant observed_at{1'800'000'000'000};
 
 const Workflow& workflow_of(Provider provider) {
   auto made = [](std::string_view source) {
@@ -38,15 +39,15 @@ class ForeignRun {
     run_.id = RunId{IdBits{0x0192'0000'0000'7000, 0x8000'0000'0000'0001}};
     fold(decide(
         CreateRun{.tenant = {}, .id = run_.id, .workflow = run_.workflow, .provider = provider, .by = Actor{"key:a"}},
-        now));
+        observed_at));
   }
 
   void see(const Sighting& sighting) {
     const Run before = run_;
-    const ObserveRun meaning = meaning_of(provider_, sighting, now);
+    const ObserveRun meaning = meaning_of(provider_, sighting, observed_at);
     const ProviderState* state = find_provider_state(provider_, sighting.word, sighting.sign);
     check(meaning.ends.has_value() == (state && state->ends), "only a word that the table knows ends a run");
-    fold(decide(run_, meaning, now, {}));
+    fold(decide(run_, meaning, observed_at, {}));
     check(check_run(run_).empty(), "a run is sound after every look");
     check(retries_of(run_) >= retries_of(before), "retries never become fewer");
     if (is_terminal(before.status)) check(same_fold(before, run_), "what has ended stays as it is");
@@ -76,7 +77,7 @@ class ForeignRun {
 
 void read_refusal(const std::string& body) {
   for (const int status : {0, 400, 404, 429, 470, 500}) {
-    const Response response{.status = status, .problem = status == 0 ? body : "", .body = body};
+    const ProviderResponse response{.status = status, .problem = status == 0 ? body : "", .body = body};
     for (const Outcome& outcome : {restate::outcome_of(response), stepfunctions::outcome_of(response)}) {
       check(outcome.kind != Outcome::Kind::done, "a refusal is none done");
       check(!outcome.text.empty(), "a refusal says why");

@@ -10,14 +10,14 @@
 //   ===
 //   WAIT 90s
 //
-// `as` chooses a key (admin by default, see ServedHouse). $run, $approval, $key, $lease, $token and $cursor stand for
+// `as` chooses a key (admin by default, see FuzzServer). $run, $approval, $key, $lease, $token and $cursor stand for
 // the last one that an answer named. WAIT moves the clock.
 #include <algorithm>
 #include <array>
 #include <set>
 
 #include "core/characters.h"
-#include "served_house.h"
+#include "fuzz_server.h"
 
 namespace pawl::fuzz {
 namespace {
@@ -82,7 +82,7 @@ std::string visible(std::string_view text) {
   return out;
 }
 
-Request read_request(std::string_view text, const ServedHouse& house) {
+Request read_request(std::string_view text, const FuzzServer& server) {
   static const std::map<std::string_view, Method> methods{
       {"GET", Method::get},     {"HEAD", Method::head},      {"POST", Method::post},      {"PUT", Method::put},
       {"PATCH", Method::patch}, {"DELETE", Method::delete_}, {"OPTIONS", Method::options}};
@@ -94,11 +94,11 @@ Request read_request(std::string_view text, const ServedHouse& house) {
   request.path = target.substr(0, target.find('?'));
   if (request.path.size() < target.size()) request.query = target.substr(request.path.size() + 1);
   if (!request.path.starts_with('/')) request.path.insert(0, "/");
-  std::string key = house.key("admin");
+  std::string key = server.key("admin");
   for (line = take_until(text, "\n"); !line.empty(); line = take_until(text, "\n")) {
     const std::string name = visible(take_until(line, ": "));
     if (name == "as")
-      key = house.key(line);
+      key = server.key(line);
     else
       request.headers.emplace_back(name, visible(line));
   }
@@ -210,7 +210,7 @@ class Play {
     }
   }
 
-  ServedHouse house_;
+  FuzzServer house_;
   Memory memory_;
   std::vector<std::shared_ptr<KeptMessages>> channels_;
 };

@@ -1,5 +1,5 @@
 // What the tests of the gate kill: store, engine, policy and workers as pawl has them, and two tools whose effects can
-// be counted. Verbs on a data folder:
+// be counted. Commands on a data folder:
 //
 //   gate_child work DIR TARGET once|each   carries the folder's run on, or makes one, until it ends or waits for a
 //   person gate_child answer DIR true|false       says whether the effect that is in doubt happened
@@ -109,9 +109,10 @@ T must(std::expected<T, Refusal> answer) {
   return *answer;
 }
 
-class House {
+class ChildServer {
  public:
-  House(const char* folder, const char* target) : store_(SqliteOptions{.folder = folder, .vfs = {}}), clock_(store_) {
+  ChildServer(const char* folder, const char* target)
+      : store_(SqliteOptions{.folder = folder, .vfs = {}}), clock_(store_) {
     tools_.push_back(std::make_unique<CountedTool>(target, false));
     tools_.push_back(std::make_unique<CountedTool>(target, true));
     catalog_ = catalog_of(tools_);
@@ -126,7 +127,7 @@ class House {
       engine.create_tenant("default", Actor{"admin"}, std::move(reply));
     }));
   }
-  ~House() { runtime_->stop(); }
+  ~ChildServer() { runtime_->stop(); }
 
   RunId find_or_make_run(const std::string& tool) {
     auto runs = store_.list_runs(tenant_, {});
@@ -187,15 +188,15 @@ class House {
 }  // namespace pawl
 
 int main(int argc, char** argv) try {
-  std::string_view verb = argc > 3 ? argv[1] : "";
-  if (verb == "work" && argc == 5) {
-    pawl::House house(argv[2], argv[3]);
-    house.carry(house.find_or_make_run(argv[4]));
+  std::string_view command = argc > 3 ? argv[1] : "";
+  if (command == "work" && argc == 5) {
+    pawl::ChildServer server(argv[2], argv[3]);
+    server.carry(server.find_or_make_run(argv[4]));
     return 0;
   }
-  if (verb == "answer" && argc == 4) {
-    pawl::House house(argv[2], "");
-    house.answer(house.find_or_make_run(""), argv[3] == std::string_view("true"));
+  if (command == "answer" && argc == 4) {
+    pawl::ChildServer server(argv[2], "");
+    server.answer(server.find_or_make_run(""), argv[3] == std::string_view("true"));
     return 0;
   }
   std::fprintf(stderr, "gate_child work DIR TARGET once|each\ngate_child answer DIR true|false\n");

@@ -1,7 +1,7 @@
 """A fault at every boundary of the gate, with kill -9: the other side counts, and no effect happens twice.
 
-GATE_CHILD names the program that is killed (gate_child.cc), FAILING_DISK the library that kills a program at a certain call
-to its disk, PAWL the real binary.
+GATE_CHILD names the program that is killed (gate_child.cc), FAILING_DISK the library that kills a program at a certain
+call to its disk, PAWL the real binary.
 """
 import collections
 import json
@@ -82,8 +82,8 @@ class Faults(unittest.TestCase):
         run = self.run_object()
         self.assertEqual(run["status"], "success", boundary)
         self.assertEqual(self.count("effects"), 1, boundary)
-        standing = [receipt for receipt in run["receipts"] if receipt["status"] == "succeeded"]
-        self.assertEqual(len(standing), 1, boundary)
+        succeeded = [receipt for receipt in run["receipts"] if receipt["status"] == "succeeded"]
+        self.assertEqual(len(succeeded), 1, boundary)
         # No call but what receipts account for.
         self.assertLessEqual(self.count("calls"), sum(receipt["calls"] for receipt in run["receipts"]))
         in_doubt = boundary in ("after the intent", "after the call")
@@ -156,8 +156,8 @@ class RealBinary(Faults):
     test_killed_before_every_call_to_the_disk = None
 
     def start(self, **environment):
-        script = f"echo call >> {self.target}/calls; echo effect >> {self.target}/effects; touch {self.target}/called; " \
-                 f"while [ -e {self.target}/hold ]; do sleep 0.01; done"
+        script = f"echo call >> {self.target}/calls; echo effect >> {self.target}/effects; " \
+                 f"touch {self.target}/called; while [ -e {self.target}/hold ]; do sleep 0.01; done"
         (self.target / "workflow.yaml").write_text(json.dumps({"workflow": "effect", "steps": [
             {"id": "effect", "tool": "shell", "retry": {"max_attempts": 5, "base": "1ms", "max": "1ms"},
              "with": {"argv": ["sh", "-c", script]}}]}))
@@ -166,7 +166,8 @@ class RealBinary(Faults):
                                 env={**os.environ, **environment})
 
     def resume(self):
-        done = subprocess.run([PAWL, "resume", "--data", self.data], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        done = subprocess.run([PAWL, "resume", "--data", self.data], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True,
                               timeout=TIMEOUT_S)
         return done.stdout + done.stderr
 

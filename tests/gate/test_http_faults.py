@@ -1,7 +1,8 @@
-"""`pawl run` with http.request, killed at every point: before every call to its disk, and at every stage of the call itself.
+"""`pawl run` with http.request, killed at every point: before every call to its disk, and at every stage of the call
+itself.
 
-The other side counts. It either does whatever it is asked to, each time, or once a key, as it is declared to pawl. Whatever is
-killed, no effect happens twice, and what nobody can know is told.
+The other side counts. It either does whatever it is asked to, each time, or once a key, as it is declared to pawl.
+Whatever is killed, no effect happens twice, and what nobody can know is told.
 """
 import collections
 import http.server
@@ -115,7 +116,8 @@ class HttpFaults(unittest.TestCase):
         return done.stdout
 
     def run_object(self):
-        done = subprocess.run([PAWL, "runs", "--json", "--data", self.data], capture_output=True, text=True, timeout=TIMEOUT_S)
+        done = subprocess.run([PAWL, "runs", "--json", "--data", self.data], capture_output=True, text=True,
+                              timeout=TIMEOUT_S)
         if done.returncode != 0 or not done.stdout:  # killed before there was a journal, or a run in it
             return None
         run = json.loads(done.stdout.splitlines()[0])["id"]
@@ -151,14 +153,14 @@ class HttpFaults(unittest.TestCase):
     def check_end(self, kind, boundary, run):
         self.assertEqual(len(self.target.effects), 1, boundary)
         self.assertEqual(len(set(self.target.calls)), 1, "one key for all calls of one effect")
-        standing = [receipt for receipt in run["receipts"] if receipt["status"] == "succeeded"]
-        self.assertEqual(len(standing), 1)
+        succeeded = [receipt for receipt in run["receipts"] if receipt["status"] == "succeeded"]
+        self.assertEqual(len(succeeded), 1)
         # No call but what receipts account for.
         self.assertLessEqual(len(self.target.calls), sum(receipt["calls"] for receipt in run["receipts"]))
         if kind == "once":
             self.assertEqual(len(run["receipts"]), 1, "it is called again instead of somebody being asked")
-            self.assertEqual(standing[0]["calls"], 2 if boundary == "after the intent" else 1)
-            self.assertTrue(standing[0]["reversible"], "what was repeated after a doubt keeps its undo")
+            self.assertEqual(succeeded[0]["calls"], 2 if boundary == "after the intent" else 1)
+            self.assertTrue(succeeded[0]["reversible"], "what was repeated after a doubt keeps its undo")
         else:
             self.assertEqual(len(self.target.calls), 1, boundary)
         self.pawl("verify")
@@ -192,7 +194,8 @@ class HttpFaults(unittest.TestCase):
             self.target.has_victim.set()
             process.communicate(timeout=TIMEOUT_S)
             self.assertEqual(process.returncode, KILLED)
-            self.assertEqual(self.run_object()["receipts"][-1]["status"], "intended" if command[0] == "run" else "in_doubt")
+            self.assertEqual(self.run_object()["receipts"][-1]["status"],
+                             "intended" if command[0] == "run" else "in_doubt")
         code, said = self.run_to_its_end("resume")
         self.assertEqual(code, 0, said)
         self.assertEqual((len(self.target.effects), len(self.target.calls)), (1, 4))

@@ -9,25 +9,25 @@
 namespace pawl {
 namespace {
 
-Verdict judge(const std::string& rules, const Action& action = some_action()) {
+Verdict verdict_of(const std::string& rules, const Action& action = some_action()) {
   return policy_of(rules).evaluate(action, somewhere);
 }
 
 Effect effect_of(const std::string& condition, const Action& action = some_action()) {
-  return judge(rule("r", "allow", condition), action).effect;
+  return verdict_of(rule("r", "allow", condition), action).effect;
 }
 
 TEST(Policy, the_first_rule_that_is_met_speaks) {
   auto rules = rule("a", "deny", "connector = 'slack'") + rule("b", "allow", "operation = 'incident.update'") +
                always("c", "needs_approval");
-  EXPECT_EQ(judge(rules).rule, "b");
-  EXPECT_EQ(judge(rules).effect, Effect::allow);
-  EXPECT_EQ(judge(always("z", "deny") + rules).rule, "z");
+  EXPECT_EQ(verdict_of(rules).rule, "b");
+  EXPECT_EQ(verdict_of(rules).effect, Effect::allow);
+  EXPECT_EQ(verdict_of(always("z", "deny") + rules).rule, "z");
   Action other = some_action();
   other.operation = "incident.delete";
-  EXPECT_EQ(judge(rules, other).rule, "c");
+  EXPECT_EQ(verdict_of(rules, other).rule, "c");
   other.connector = "slack";
-  EXPECT_EQ(judge(rules, other).effect, Effect::deny);
+  EXPECT_EQ(verdict_of(rules, other).effect, Effect::deny);
 }
 
 TEST(Policy, conditions_see_every_column) {
@@ -62,7 +62,7 @@ TEST(Policy, conditions_see_every_column) {
     EXPECT_EQ(effect_of(condition, action), Effect::allow) << condition;
   for (const char* condition : {"connector = 'slack'", "fields ->> 'amount' > 200", "0", "false", "0.0",
                                 "fields ->> 'missing' = 1", "target LIKE 'x%'"})
-    EXPECT_EQ(judge(rule("r", "allow", condition), action).reason, "no rule speaks about it") << condition;
+    EXPECT_EQ(verdict_of(rule("r", "allow", condition), action).reason, "no rule speaks about it") << condition;
 }
 
 TEST(Policy, like_glob_and_instr_answer_as_those_of_sqlite) {
@@ -80,7 +80,7 @@ TEST(Policy, like_glob_and_instr_answer_as_those_of_sqlite) {
 }
 
 TEST(Policy, approval_takes_the_risk_of_the_action_for_its_tier) {
-  auto verdict = judge(always("a", "needs_approval"), some_action("{}", Tier::high));
+  auto verdict = verdict_of(always("a", "needs_approval"), some_action("{}", Tier::high));
   EXPECT_EQ(verdict.effect, Effect::needs_approval);
   EXPECT_EQ(verdict.terms, (ApprovalTerms{.tier = Tier::high, .prompt = ""}));
   EXPECT_EQ(verdict.reason, "rule `a` asks for approval");
@@ -88,15 +88,15 @@ TEST(Policy, approval_takes_the_risk_of_the_action_for_its_tier) {
 
 TEST(Policy, approval_terms_are_those_of_the_rule) {
   auto verdict =
-      judge("- {id: a, effect: needs_approval, tier: med, two_person: true, expires: 2h, reason: ask twice}\n",
-            some_action("{}", Tier::high));
+      verdict_of("- {id: a, effect: needs_approval, tier: med, two_person: true, expires: 2h, reason: ask twice}\n",
+                 some_action("{}", Tier::high));
   EXPECT_EQ(verdict.terms, (ApprovalTerms{.tier = Tier::med,
                                           .two_person = true,
                                           .quorum = 2,
                                           .expires = std::chrono::hours(2),
                                           .prompt = "ask twice"}));
   EXPECT_EQ(verdict.reason, "ask twice");
-  EXPECT_EQ(judge("- {id: a, effect: needs_approval, quorum: 3}\n").terms.quorum, 3);
+  EXPECT_EQ(verdict_of("- {id: a, effect: needs_approval, quorum: 3}\n").terms.quorum, 3);
 }
 
 TEST(Policy, a_verdict_names_the_version_it_was_compiled_as) {

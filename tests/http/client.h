@@ -20,22 +20,11 @@
 #include <vector>
 
 #include "http/server.h"
+#include "support/waiting.h"
 
 namespace pawl::http {
 
 using namespace std::chrono_literals;
-
-// Long enough that only a hang reaches it, also under a sanitizer.
-constexpr auto patience = 10s;
-
-inline bool eventually(const std::function<bool()>& holds) {
-  const auto end = std::chrono::steady_clock::now() + patience;
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
-}
 
 class Client {
  public:
@@ -107,9 +96,8 @@ class Client {
   }
   bool hears_more() {
     pollfd one{.fd = socket_, .events = POLLIN, .revents = 0};
-    const bool heard =
-        ::poll(&one, 1, static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(patience).count())) > 0;
-    EXPECT_TRUE(heard) << "the server said nothing for " << patience.count() << " s; until then: " << received_;
+    const bool heard = ::poll(&one, 1, static_cast<int>(std::chrono::milliseconds(hang_limit).count())) > 0;
+    EXPECT_TRUE(heard) << "the server said nothing for " << hang_limit.count() << " s; until then: " << received_;
     return heard;
   }
   std::string take(std::size_t bytes) {
@@ -177,10 +165,11 @@ class Echo final : public Handler {
 
 class ServerTest : public testing::Test {
  protected:
-  Server& start() {
-    server_.emplace(options, handler);
+  // Clients can connect and send, and nobody accepts yet: the time that the server gives them has not begun.
+  void listen() { server_.emplace(options, handler); }
+  void start() {
+    if (!server_) listen();
     server_->start();
-    return *server_;
   }
   std::uint16_t port() { return server_->port(); }
 

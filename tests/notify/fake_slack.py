@@ -2,12 +2,13 @@
 import hashlib
 import hmac
 import json
+import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 
-from notice_case import Receiver
+from notice_case import HANG_S, Receiver
 
 
 class Bad(Exception):
@@ -81,6 +82,8 @@ class FakeSlack:
         self.problems = []
         self.refusals = []    # answers to give before the next message is taken
         self.at = []          # when messages were taken
+        self.updating = threading.Event()  # cleared: a changed card is not answered
+        self.updating.set()
         self.receiver = Receiver(self.answer)
         self.close = self.receiver.close
 
@@ -122,6 +125,7 @@ class FakeSlack:
         return {"ok": True, "channel": self.channel, "ts": ts, "message": body}
 
     def chat_update(self, body):
+        self.updating.wait(HANG_S)
         self.take(body)
         expect(body["ts"] in self.messages, "no such message")
         self.messages[body["ts"]] = body
@@ -155,7 +159,8 @@ class FakeSlack:
         return {"type": "block_actions", "api_app_id": "A1", "trigger_id": "12.34.abc",
                 "response_url": self.receiver.url + "/response/1", "team": {"id": self.team, "domain": "acme"},
                 "user": {"id": user, "username": user.lower(), "team_id": self.team}, "channel": {"id": self.channel},
-                "actions": [{"type": "button", "action_id": action, "block_id": "x", "action_ts": "1", "value": button["value"]}]}
+                "actions": [{"type": "button", "action_id": action, "block_id": "x", "action_ts": "1",
+                             "value": button["value"]}]}
 
     def submission(self, view, reason, user):
         return {"type": "view_submission", "team": {"id": self.team}, "user": {"id": user, "team_id": self.team},
@@ -176,7 +181,7 @@ class FakeSlack:
 def send_raw(url, body, headers):
     request = urllib.request.Request(url + "/slack/actions", method="POST", data=body, headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=HANG_S) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

@@ -1,4 +1,5 @@
-"""What the tests of webhooks and Slack share: the real server on a folder of its own, with secrets and a way to loopback."""
+"""What the tests of webhooks and Slack share: the real server on a folder of its own, with secrets and a way to
+loopback."""
 import http.server
 import json
 import pathlib
@@ -9,6 +10,7 @@ import urllib.error
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "cli"))
+from pawl_case import HANG_S  # noqa: E402
 from server_case import ServerCase  # noqa: E402
 
 RECEIVERS = pathlib.Path(__file__).parent / "receivers"
@@ -96,7 +98,7 @@ class NoticeCase(ServerCase):
         request = urllib.request.Request(self.url() + path, method=method, data=data,
                                          headers={"Authorization": "Bearer " + key, **(headers or {})})
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=HANG_S) as answer:
                 self.fail(f"{method} {path} was not refused: {answer.status}")
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read() or "null")

@@ -20,7 +20,7 @@ class CardTest : public testing::Test {
     approval_.id = ApprovalId{{3, 4}};
     approval_.expires_at = {1'794'790'000'000};
     approval_.terms.tier = Tier::med;
-    approval_.grounds = {7, "R-12", "writes need approval"};
+    approval_.policy_reason = {7, "R-12", "writes need approval"};
     propose(R"({"fields":{"assignment_group":"Network Ops","urgency":1},"sys_id":"8a50"})",
             R"({"assignment_group":"Service Desk"})");
   }
@@ -65,7 +65,7 @@ TEST_F(CardTest, says_why_somebody_is_asked) {
 }
 
 TEST_F(CardTest, takes_text_for_text) {
-  approval_.grounds.reason = "<!channel> & co";
+  approval_.policy_reason.reason = "<!channel> & co";
   propose(R"({"note":"<!here> ```"})", "");
   std::string blocks = canonical(card().at("blocks"));
   EXPECT_EQ(blocks.find("<!channel>"), blocks.npos);
@@ -78,7 +78,7 @@ TEST_F(CardTest, keeps_the_limits_and_says_what_is_cut) {
   for (int i = 0; i < 200; ++i)
     fields += (i ? ",\"" : "\"") + std::string(100, 'k') + std::to_string(i) + "\":\"" + std::string(500, 'v') + "\"";
   propose(fields + "}", "{}");
-  approval_.grounds.reason = std::string(5000, '<');
+  approval_.policy_reason.reason = std::string(5000, '<');
   std::string name;
   for (int i = 0; i < 100; ++i) name += "é";
   approval_.status = ApprovalStatus::rejected;

@@ -32,7 +32,7 @@ steps:
 SOON_OVER = """
 workflow: soon-over
 steps:
-  - {id: gate, tool: approval, expires: 1s}
+  - {id: gate, tool: approval, expires: EXPIRES}
 """
 
 
@@ -46,11 +46,13 @@ class SlackCase(NoticeCase):
 
     def begin(self, people=("ada", "bob")):
         server = self.serve()
-        self.expect(self.pawl("slack", "set", "--team", self.slack.team, "--channel", self.slack.channel, "--token", "BOT",
+        self.expect(self.pawl("slack", "set", "--team", self.slack.team, "--channel", self.slack.channel, "--token",
+                              "BOT",
                               "--signing-secret", "SIGNING", "--api-base", self.slack.api_base), 0)
         for name in people:
-            self.request("PUT", "/people/" + name, {"keys": [], "accounts": [f"slack:{self.slack.team}:U{name.upper()}"]})
-        for number, text in enumerate((GATED, TWO_PEOPLE, SOON_OVER)):
+            self.request("PUT", "/people/" + name,
+                         {"keys": [], "accounts": [f"slack:{self.slack.team}:U{name.upper()}"]})
+        for number, text in enumerate((GATED, TWO_PEOPLE)):
             self.publish(text, f"w{number}.yaml")
         return server
 
@@ -89,10 +91,11 @@ class Cards(SlackCase):
         for block in card["blocks"]:
             if block["type"] != "rich_text":
                 self.assertNotIn("<!channel>", json.dumps(block))
-        began = time.monotonic()
+        # Slack wants its answer within 3 s: it does not wait until the card is changed.
+        self.slack.updating.clear()
         self.assertEqual(self.click(card, "approval.approve", "UADA"), (200, ""))
-        self.assertLess(time.monotonic() - began, 3)
         self.assertEqual(self.status(run), "success")
+        self.slack.updating.set()
         approved, = self.events(run, "approval.approved")
         self.assertEqual((approved["event"]["by"], approved["event"]["via"]),
                          ("person:ada", f"slack:{self.slack.team}:UADA"))
@@ -119,8 +122,7 @@ class Cards(SlackCase):
 
     def test_say_when_it_is_too_late(self):
         self.begin()
-        over = self.start_run("soon-over")
-        self.card()
+        over = self.expiring_run()
         self.wait_for_outcome("expired")
         canceled = self.start_run()
         card = self.card(2)
@@ -130,6 +132,16 @@ class Cards(SlackCase):
         self.assertEqual(self.click(card, "approval.approve", "UADA")[0], 200)
         self.wait_until(lambda: any("already decided" in told["text"] for told in self.slack.told), "an answer")
         self.assertEqual({told["response_type"] for told in self.slack.told}, {"ephemeral"})
+
+    def expiring_run(self):
+        """One that has a card before it expires. A busy machine may take longer for that than it has time."""
+        for seconds in (1, 5, 25):
+            self.publish(SOON_OVER.replace("EXPIRES", f"{seconds}s"), "soon-over.yaml")
+            run = self.start_run("soon-over")
+            self.wait_until(lambda: self.slack.cards() or self.status(run) == "denied", "the card")
+            if self.slack.cards():
+                return run
+        self.fail("no time is long enough")
 
     def test_know_nobody_but_people(self):
         self.begin()
@@ -173,7 +185,8 @@ class Cards(SlackCase):
         self.assertEqual(self.events(run, "transition.refused"), [])
         self.assertEqual(self.status(run), "success")
         self.click(card, "approval.approve", "UBOB")
-        self.wait_until(lambda: any("already decided: approved by ada" in told["text"] for told in self.slack.told), "the loser")
+        self.wait_until(lambda: any("already decided: approved by ada" in told["text"] for told in self.slack.told),
+                        "the loser")
 
     def test_survive_rate_limits_and_a_kill(self):
         server = self.begin()
@@ -185,16 +198,19 @@ class Cards(SlackCase):
         run = self.start_run()
         self.kill(server)
         self.serve()
-        self.wait_until(lambda: any(run in json.dumps(card["blocks"]) for card in self.slack.cards()), "the second card")
+        self.wait_until(lambda: any(run in json.dumps(card["blocks"]) for card in self.slack.cards()),
+                        "the second card")
         self.assertEqual(len([c for c in self.slack.cards() if run in json.dumps(c["blocks"])]), 1)
 
     def test_come_one_a_second(self):
         self.begin()
+        began = time.monotonic()
         for _ in range(4):
             self.start_run()
         self.card(4)
-        gaps = [b - a for a, b in zip(self.slack.at, self.slack.at[1:])]
-        self.assertGreater(min(gaps), 0.8, gaps)
+        # One may arrive late, and the next be close behind; none is early.
+        for number, at in enumerate(self.slack.at):
+            self.assertGreater(at - began, number)
 
 
 TICKET = """
@@ -256,7 +272,8 @@ class GovernedActions(SlackCase):
         self.assertEqual((receipt["status"], receipt["calls"], receipt["reversible"]), ("succeeded", 1, True))
         self.assertEqual(receipt["approval"], requested["event"]["approval"])
         self.assertEqual(receipt["digest"], requested["event"]["digest"], "what was done is what was approved")
-        self.assertEqual(self.request("GET", "/receipts/" + receipt["id"])["before"]["fields"]["assignment_group"], "desk")
+        self.assertEqual(self.request("GET", "/receipts/" + receipt["id"])["before"]["fields"]["assignment_group"],
+                         "desk")
         self.check_evidence(run, receipt["id"])
 
     def check_evidence(self, run, receipt):
@@ -269,7 +286,8 @@ class GovernedActions(SlackCase):
             approval, = json.loads(archive.read("approvals.json"))
             self.assertEqual([vote["by"] for vote in approval["votes"]], ["person:ada"])
             self.assertEqual([each["id"] for each in json.loads(archive.read("receipts.json"))], [receipt])
-            self.assertFalse([name for name in archive.namelist() if ServiceNow.PASSWORD.encode() in archive.read(name)])
+            self.assertFalse([name for name in archive.namelist()
+                              if ServiceNow.PASSWORD.encode() in archive.read(name)])
 
     def test_are_rejected_and_never_happen(self):
         run, card = self.propose()
@@ -315,7 +333,8 @@ class Signatures(SlackCase):
         for how in ({"at": now - 301}, {"at": now + 310}, {"secret": "another"}):
             self.assertEqual(self.slack.send(self.url(), payload, **how)[0], 401, how)
         body, headers = self.slack.signed(payload)
-        for change in ({"X-Slack-Signature": ""}, {"X-Slack-Signature": "v0=" + "0" * 64}, {"X-Slack-Request-Timestamp": "now"},
+        for change in ({"X-Slack-Signature": ""}, {"X-Slack-Signature": "v0=" + "0" * 64},
+                       {"X-Slack-Request-Timestamp": "now"},
                        {"X-Slack-Request-Timestamp": headers["X-Slack-Request-Timestamp"] + "0"}):
             self.assertEqual(send_raw(self.url(), body, {**headers, **change})[0], 401, change)
         self.assertEqual(send_raw(self.url(), body + b"&x=1", headers)[0], 401)
@@ -332,7 +351,8 @@ class Signatures(SlackCase):
     def test_bad_configuration_has_a_clear_error(self):
         self.serve()
         good = {"team": "T1", "channel": "C1", "token": "BOT", "signing_secret": "SIGNING"}
-        for change, says in (({"team": "acme"}, "team"), ({"channel": "#ops"}, "channel"), ({"token": "xoxb 1"}, "token"),
+        for change, says in (({"team": "acme"}, "team"), ({"channel": "#ops"}, "channel"),
+                             ({"token": "xoxb 1"}, "token"),
                              ({"api_base": "slack.com"}, "api_base"), ({"extra": 1}, "extra")):
             status, body = self.refused("PUT", "/tenant/slack", {**good, **change})
             self.assertIn(status, (400, 422), body)

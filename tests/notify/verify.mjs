@@ -15,7 +15,8 @@ for await (const line of createInterface({ input: process.stdin })) {
   try {
     const event = HTTP.toEvent({ headers, body });
     event.validate();
-    result.event = { id: event.id, type: event.type, source: event.source, sequence: event.sequence, subject: event.subject };
+    result.event = { id: event.id, type: event.type, source: event.source, sequence: event.sequence,
+                     subject: event.subject };
   } catch (error) {
     result.event = String(error);
   }

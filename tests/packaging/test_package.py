@@ -7,13 +7,19 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
-import time
 import unittest
 import urllib.parse
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+import leftovers  # noqa: E402
+from waiting import HANG_S, until  # noqa: E402
+
+leftovers.watch()
+
 BUILD = pathlib.Path(os.environ["PAWL_BUILD"])
-TIMEOUT_S = 120
+TIMEOUT_S = HANG_S
 
 FILES = {
     "/etc/pawl/pawl.yaml": "-rw-r--r--",
@@ -37,7 +43,8 @@ class Package(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="pawl-package-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
-        made = run("cpack", "-G", "DEB", "--config", BUILD / "CPackConfig.cmake", "-B", cls.folder / "made", cwd=cls.folder)
+        made = run("cpack", "-G", "DEB", "--config", BUILD / "CPackConfig.cmake", "-B", cls.folder / "made",
+                   cwd=cls.folder)
         if made.returncode != 0:
             raise AssertionError(made.stdout + made.stderr)
         (cls.package,) = (cls.folder / "made").glob("pawl_*.deb")
@@ -82,11 +89,8 @@ class Package(unittest.TestCase):
                                    "--data", data, "--listen", "127.0.0.1:0"], stdin=subprocess.DEVNULL,
                                   stderr=subprocess.PIPE, text=True)
         try:
-            end = time.monotonic() + TIMEOUT_S
-            while not (data / "server.json").exists():
-                self.assertIsNone(server.poll(), server.poll() is not None and server.stderr.read())
-                self.assertLess(time.monotonic(), end)
-                time.sleep(0.01)
+            until(lambda: (data / "server.json").exists() or server.poll() is not None, bool, "the server")
+            self.assertIsNone(server.poll(), server.poll() is not None and server.stderr.read())
             address = urllib.parse.urlsplit(json.loads((data / "server.json").read_text())["url"]).netloc
             connection = http.client.HTTPConnection(address, timeout=TIMEOUT_S)
             connection.request("GET", "/readyz")
@@ -97,16 +101,19 @@ class Package(unittest.TestCase):
         finally:
             server.kill()
             server.communicate()
-        printed = run(self.root / "usr/bin/pawl", "serve", "--config", self.root / "etc/pawl/pawl.yaml", "--print-config")
+        printed = run(self.root / "usr/bin/pawl", "serve", "--config", self.root / "etc/pawl/pawl.yaml",
+                      "--print-config")
         self.assertRegex(printed.stdout, r"data: /var/lib/pawl +# \S+/etc/pawl/pawl.yaml:\d+\n")
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "needs systemd")
     def test_systemd_understands_the_unit(self):
         unit = self.folder / "pawl.service"
         text = (self.root / "lib/systemd/system/pawl.service").read_text()
-        unit.write_text(text.replace("/usr/bin/pawl", str(self.root / "usr/bin/pawl")).replace("Documentation=man:pawl(1)\n", ""))
+        unit.write_text(text.replace("/usr/bin/pawl",
+                                     str(self.root / "usr/bin/pawl")).replace("Documentation=man:pawl(1)\n", ""))
         checked = run("systemd-analyze", "verify", unit)
-        self.assertEqual((checked.returncode, [line for line in checked.stderr.splitlines() if "pawl.service" in line]), (0, []))
+        self.assertEqual((checked.returncode, [line for line in checked.stderr.splitlines() if "pawl.service" in line]),
+                         (0, []))
 
     @unittest.skipUnless(shutil.which("lintian"), "needs lintian")
     def test_lintian_finds_no_error(self):

@@ -4,9 +4,6 @@
 namespace pawl::test {
 namespace {
 
-const TenantId acme = tenant_id(1);
-const TenantId zeta = tenant_id(2);
-
 class PostgresCaps : public PostgresCase {
  protected:
   // The tenant's next configuration.

@@ -36,7 +36,7 @@ class Target:
     def call(self, key):
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}/", method="POST", data=b"",
                                          headers={"Idempotency-Key": key})
-        urllib.request.urlopen(request, timeout=10).read()
+        urllib.request.urlopen(request, timeout=120).read()
 
     def close(self):
         self.server.shutdown()

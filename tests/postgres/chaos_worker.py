@@ -14,8 +14,9 @@ worker = pawl.Worker(pawl.Client(), name=name, concurrency=4, grace=5)
 
 @worker.tool("chaos.effect")
 def effect(given, context):
-    request = urllib.request.Request(target, method="POST", data=b"", headers={"Idempotency-Key": context.idempotency_key})
-    urllib.request.urlopen(request, timeout=10).read()
+    request = urllib.request.Request(target, method="POST", data=b"",
+                                     headers={"Idempotency-Key": context.idempotency_key})
+    urllib.request.urlopen(request, timeout=120).read()
     time.sleep(given["takes_s"])
     return {"key": context.idempotency_key}
 

@@ -1,4 +1,5 @@
-"""A PostgreSQL server of the tests' own: in a temporary folder, as an unprivileged user, with a transaction pooler beside.
+"""A PostgreSQL server of the tests' own: in a temporary folder, as an unprivileged user, with a transaction pooler
+beside.
 
     with Cluster() as cluster:
         cluster.create_database("one")
@@ -25,6 +26,10 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
+from leftovers import unmarked  # noqa: E402
+from waiting import HANG_S, until  # noqa: E402
+
 FINISH = """
 import os, shutil, signal, sys, time
 signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -36,7 +41,7 @@ for name, number in (('bouncer.pid', signal.SIGKILL), ('data/postmaster.pid', si
         pid = int(open(os.path.join(folder, name)).readline())
         os.kill(pid, signal.SIGCONT)
         os.kill(pid, number)
-        for _ in range(1000):
+        for _ in range(3000):
             os.kill(pid, 0)
             time.sleep(0.01)
         os.kill(pid, signal.SIGKILL)
@@ -105,7 +110,7 @@ class Cluster:
         os.chmod(self.folder, 0o755)
         finish = os.pipe()
         self.finisher = subprocess.Popen([sys.executable, "-c", FINISH, self.folder], stdin=finish[0],
-                                         start_new_session=True)
+                                         start_new_session=True, env=unmarked())
         os.close(finish[0])
         self.finish = finish[1]
         try:
@@ -129,14 +134,15 @@ class Cluster:
 
     def run(self, *command):
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, cwd=self.folder, **self.who())
+                              text=True, cwd=self.folder, env=unmarked(), **self.who())
         if done.returncode != 0:
             raise RuntimeError(f"{' '.join(command)}: {done.stdout}")
         return done.stdout
 
     def initialise(self):
         data = os.path.join(self.folder, "data")
-        self.run(self.binaries + "/initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
+        self.run(self.binaries + "/initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C",
+                 "-N")
         lines = [
             "listen_addresses = '127.0.0.1'", f"port = {self.port}", f"unix_socket_directories = '{self.sockets}'",
             f"fsync = {'on' if self.fsync else 'off'}", "max_connections = 200", "shared_buffers = 128MB",
@@ -166,7 +172,8 @@ ignore_startup_parameters = extra_float_digits
 """)
 
     def control(self, *arguments):
-        return self.run(self.binaries + "/pg_ctl", "-D", self.folder + "/data", "-w", "-s", *arguments)
+        return self.run(self.binaries + "/pg_ctl", "-D", self.folder + "/data", "-w", "-t", str(HANG_S), "-s",
+                        *arguments)
 
     def start(self):
         self.control("-l", self.folder + "/server.log", "start")
@@ -185,10 +192,7 @@ ignore_startup_parameters = extra_float_digits
         for pid in [postmaster, *children_of(postmaster)]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        for _ in range(500):
-            if not os.path.exists(f"/proc/{postmaster}"):
-                return
-            time.sleep(0.01)
+        until(lambda: os.path.exists(f"/proc/{postmaster}"), lambda is_there: not is_there, "the end of PostgreSQL")
 
     def restart(self, mode="fast"):
         self.stop(mode)
@@ -199,10 +203,7 @@ ignore_startup_parameters = extra_float_digits
         if not os.path.exists(pooler):
             sys.exit("pgbouncer is not installed: cmake/install-packages installs it")
         self.run(pooler, "-d", "-q", self.folder + "/bouncer.ini")
-        for _ in range(100):
-            if os.path.exists(self.folder + "/bouncer.pid"):
-                return
-            time.sleep(0.02)
+        until(lambda: os.path.exists(self.folder + "/bouncer.pid"), bool, "the pooler")
 
     def sql(self, text, database):
         return self.run(self.binaries + "/psql", "-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", self.sockets, "-p",
@@ -218,9 +219,10 @@ ignore_startup_parameters = extra_float_digits
         return f"postgres://{user}@127.0.0.1:{self.pooler_port}/{database}"
 
     def environment(self):
-        """PAWL_PG_HOST, PAWL_PG_PORT: the server. PAWL_PG_POOLER_PORT: the pooler. PAWL_PG_CONTROL: a command that takes
-        `stop`, `start` or `restart`, and how (fast, immediate)."""
-        return {"PAWL_PG_HOST": self.sockets, "PAWL_PG_PORT": str(self.port), "PAWL_PG_POOLER_PORT": str(self.pooler_port),
+        """PAWL_PG_HOST, PAWL_PG_PORT: the server. PAWL_PG_POOLER_PORT: the pooler. PAWL_PG_CONTROL: a command that
+        takes `stop`, `start` or `restart`, and how (fast, immediate)."""
+        return {"PAWL_PG_HOST": self.sockets, "PAWL_PG_PORT": str(self.port),
+                "PAWL_PG_POOLER_PORT": str(self.pooler_port),
                 "PAWL_PG_CONTROL": f"{sys.executable} {os.path.abspath(__file__)} {self.folder}"}
 
 

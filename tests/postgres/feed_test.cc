@@ -12,8 +12,6 @@
 namespace pawl::test {
 namespace {
 
-const TenantId acme = tenant_id(1);
-
 class PostgresFeed : public PostgresCase {
  protected:
   // Every run in the frames behind `position`, which moves on.

@@ -4,8 +4,7 @@
 namespace pawl::test {
 namespace {
 
-const TenantId acme = tenant_id(1);
-constexpr Duration hold = std::chrono::seconds(30);
+constexpr Duration follow_hold = hang_limit;
 
 class PostgresFollower : public PostgresCase {
  protected:
@@ -14,34 +13,34 @@ class PostgresFollower : public PostgresCase {
 };
 
 TEST_F(PostgresFollower, is_one_servers_at_a_time) {
-  EXPECT_TRUE(one_->follow("f", hold));
-  EXPECT_FALSE(other_->follow("f", hold));
-  EXPECT_TRUE(one_->follow("f", hold));
-  EXPECT_TRUE(other_->follow("another", hold));
+  EXPECT_TRUE(one_->follow("f", follow_hold));
+  EXPECT_FALSE(other_->follow("f", follow_hold));
+  EXPECT_TRUE(one_->follow("f", follow_hold));
+  EXPECT_TRUE(other_->follow("another", follow_hold));
 }
 
 TEST_F(PostgresFollower, goes_on_elsewhere_where_it_was_when_its_server_lets_go) {
-  ASSERT_TRUE(one_->follow("f", hold));
+  ASSERT_TRUE(one_->follow("f", follow_hold));
   commit(*one_, new_run(acme, 1));
   Position position = one_->last_position();
   one_->followed("f", position);
   one_->unfollow("f");
-  EXPECT_EQ(other_->follow("f", hold), position);
-  EXPECT_FALSE(one_->follow("f", hold));
+  EXPECT_EQ(other_->follow("f", follow_hold), position);
+  EXPECT_FALSE(one_->follow("f", follow_hold));
   one_->unfollow("f");  // not its own any more
-  EXPECT_FALSE(one_->follow("f", hold));
+  EXPECT_FALSE(one_->follow("f", follow_hold));
 }
 
 TEST_F(PostgresFollower, goes_on_elsewhere_when_its_server_is_not_heard_of) {
   ASSERT_TRUE(one_->follow("f", std::chrono::milliseconds(50)));
-  EXPECT_TRUE(eventually([&] { return other_->follow("f", hold).has_value(); }));
-  EXPECT_FALSE(one_->follow("f", hold));
+  EXPECT_TRUE(eventually([&] { return other_->follow("f", follow_hold).has_value(); }));
+  EXPECT_FALSE(one_->follow("f", follow_hold));
 }
 
 TEST_F(PostgresFollower, that_is_new_begins_with_what_comes_from_now_on) {
   commit(*one_, new_run(acme, 1));
   Position last = one_->last_position();
-  EXPECT_EQ(other_->follow("f", hold), last);
+  EXPECT_EQ(other_->follow("f", follow_hold), last);
   // What began before and is not over yet is to come, too.
   Sql slow(database_);
   slow.rows("BEGIN");
@@ -49,7 +48,7 @@ TEST_F(PostgresFollower, that_is_new_begins_with_what_comes_from_now_on) {
       "INSERT INTO pawl.events SELECT tenant, gen_random_uuid(), 1, 1, pg_current_xact_id()::text::bigint + origin, "
       "'x' FROM pawl.events, pawl.journal");
   commit(*one_, new_run(acme, 2));
-  EXPECT_EQ(other_->follow("g", hold), last);
+  EXPECT_EQ(other_->follow("g", follow_hold), last);
   slow.rows("COMMIT");
 }
 

@@ -5,9 +5,6 @@
 namespace pawl::test {
 namespace {
 
-const TenantId acme = tenant_id(1);
-const TenantId zeta = tenant_id(2);
-
 class PostgresGuard : public PostgresCase {
  protected:
   std::unique_ptr<PostgresStore> one_ = database_.open();

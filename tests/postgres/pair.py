@@ -8,13 +8,11 @@
 """
 import contextlib
 import shutil
-import time
 
-from cluster import Cluster
+from cluster import Cluster, until
 
 # A standby that lost its primary looks for it again soon.
 SETTINGS = ("wal_retrieve_retry_interval = 100ms", "wal_receiver_status_interval = 1s", "hot_standby = on")
-PATIENCE_S = 60
 
 
 class Standby(Cluster):
@@ -54,11 +52,7 @@ class Pair:
         """From now on nothing is acknowledged before the standby has it."""
         self.primary.sql("ALTER SYSTEM SET synchronous_standby_names = '*'", "postgres")
         self.primary.sql("SELECT pg_reload_conf()", "postgres")
-        end = time.monotonic() + PATIENCE_S
-        while not self.is_synchronous():
-            if time.monotonic() > end:
-                raise RuntimeError("the standby does not follow")
-            time.sleep(0.05)
+        until(self.is_synchronous, bool, "the standby follows")
 
     def is_synchronous(self):
         return self.primary.sql("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND "

@@ -5,14 +5,13 @@
 #include <gtest/gtest.h>
 #include <libpq-fe.h>
 
-#include <chrono>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "store/postgres/postgres_store.h"
 #include "store/store_suite.h"
+#include "support/waiting.h"
 
 namespace pawl::test {
 
@@ -54,16 +53,6 @@ class Sql {
 
 // pg_ctl: "stop immediate", "start", "restart fast".
 void control_server(const std::string& what);
-
-template <class Condition>
-bool eventually(Condition condition) {
-  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
-}
 
 Frame frame_of(std::vector<RunFold> runs);
 inline std::vector<Lost> commit(Store& store, const Frame& frame) { return store.commit({&frame, 1}); }

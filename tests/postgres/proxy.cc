@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <stdexcept>
 #include <vector>
@@ -70,6 +71,13 @@ std::string Proxy::url(const std::string& database) const {
 void Proxy::set_all(bool Pair::*what, bool value) {
   std::lock_guard lock(mutex_);
   for (Pair& pair : pairs_) pair.*what = value;
+}
+
+bool Proxy::holds_request() {
+  // What the client sends ends with the protocol's Sync.
+  static const std::string sync("S\0\0\0\4", 5);
+  std::lock_guard lock(mutex_);
+  return std::ranges::any_of(pairs_, [](Pair& pair) { return pair.requests_held && pair.to_server.ends_with(sync); });
 }
 
 void Proxy::cut_clients() {

@@ -22,6 +22,8 @@ class Proxy {
   // From now on, on connections that are open, until release().
   void hold_requests() { set_all(&Pair::requests_held, true); }
   void hold_answers() { set_all(&Pair::answers_held, true); }
+  // Whether a request that was held back is there as a whole.
+  bool holds_request();
   // The clients see their connections broken. The server does not.
   void cut_clients();
   // What was held back reaches the server after all; answers have nobody left to go to.

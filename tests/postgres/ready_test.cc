@@ -1,17 +1,14 @@
 // The queue that all servers take from.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
-#include <thread>
 
 #include "postgres/postgres_case.h"
 
 namespace pawl::test {
 namespace {
 
-using std::chrono::milliseconds;
-
-const TenantId acme = tenant_id(1);
-const TenantId zeta = tenant_id(2);
 constexpr Duration long_hold = std::chrono::minutes(10);
 
 class PostgresReady : public PostgresCase {
@@ -28,17 +25,22 @@ class PostgresReady : public PostgresCase {
     EXPECT_TRUE(commit(*store_, fold).empty());
     return fold;
   }
-  std::vector<TakenStep> take(std::vector<std::string> tools, std::size_t per_tenant = 100, Duration hold = long_hold,
+  std::vector<TakenStep> take(std::vector<std::string> tools, std::size_t per_tenant = 100, Duration held = long_hold,
                               std::optional<TenantId> only = {}) {
     std::vector<ToolName> names;
     for (std::string& tool : tools) names.push_back({tool});
-    return store_->take_ready(names, per_tenant, hold, only).steps;
+    return store_->take_ready(names, per_tenant, held, only).steps;
+  }
+
+  // As if the time had passed for steps that somebody has taken.
+  void pass(Duration span) {
+    Sql(database_).rows(fmt::format("UPDATE pawl.ready SET taken_until = taken_until - {}", span.count()));
   }
 
   std::unique_ptr<PostgresStore> store_ = database_.open();
 };
 
-std::vector<RunId> ids_of(const std::vector<TakenStep>& steps) {
+std::vector<RunId> ids_taken(const std::vector<TakenStep>& steps) {
   std::vector<RunId> ids;
   for (const TakenStep& taken : steps) ids.push_back(taken.step.run);
   return ids;
@@ -62,8 +64,8 @@ TEST_F(PostgresReady, only_the_tools_that_are_asked_for) {
   add(acme, 3, {""}, RunStatus::created);
   EXPECT_TRUE(take({"other"}).empty());
   EXPECT_TRUE(take({}).empty());
-  EXPECT_EQ(ids_of(take({"", "http.request", "", "unknown"})), (std::vector{run_id(2), run_id(3)}));
-  EXPECT_EQ(ids_of(take({"shell"})), std::vector{run_id(1)});
+  EXPECT_EQ(ids_taken(take({"", "http.request", "", "unknown"})), (std::vector{run_id(2), run_id(3)}));
+  EXPECT_EQ(ids_taken(take({"shell"})), std::vector{run_id(1)});
 }
 
 TEST_F(PostgresReady, those_that_have_started_first_and_the_oldest_run_first) {
@@ -72,7 +74,7 @@ TEST_F(PostgresReady, those_that_have_started_first_and_the_oldest_run_first) {
   add(acme, 3, {"shell"});
   add(acme, 2, {"http.request"}, RunStatus::created);
   auto steps = take({"shell", "http.request"});
-  EXPECT_EQ(ids_of(steps), (std::vector{run_id(3), run_id(5), run_id(5), run_id(1), run_id(2)}));
+  EXPECT_EQ(ids_taken(steps), (std::vector{run_id(3), run_id(5), run_id(5), run_id(1), run_id(2)}));
   EXPECT_TRUE(steps[3].step.fresh);
 }
 
@@ -92,16 +94,23 @@ TEST_F(PostgresReady, what_is_taken_is_nobodys_else_until_the_hold_is_over) {
   add(acme, 1, {"shell"});
   auto other = database_.open();
   std::vector<ToolName> tools{{"shell"}};
-  EXPECT_EQ(take({"shell"}, 10, milliseconds(200)).size(), 1u);
+  EXPECT_EQ(take({"shell"}).size(), 1u);
   EXPECT_TRUE(other->take_ready(tools, 10, long_hold, {}).steps.empty());
-  std::this_thread::sleep_for(milliseconds(250));
+  pass(long_hold);
   EXPECT_EQ(other->take_ready(tools, 10, long_hold, {}).steps.size(), 1u);
 }
 
 TEST_F(PostgresReady, what_the_writer_has_in_its_own_queue_is_left_to_it_for_a_moment) {
+  const Instant before = store_->now();
   add(acme, 1, {"shell"}, RunStatus::running, true);
+  Sql sql(database_);
+  const Instant left_until{std::stoll(sql.one("SELECT taken_until FROM pawl.ready"))};
+  EXPECT_GT(left_until, before);
+  EXPECT_LE(left_until, store_->now() + std::chrono::seconds(1)) << "a moment";
+  // As long as the test takes.
+  pass(-hang_limit);
   EXPECT_TRUE(take({"shell"}).empty());
-  std::this_thread::sleep_for(milliseconds(600));
+  pass(hang_limit + std::chrono::seconds(1));
   EXPECT_EQ(take({"shell"}).size(), 1u);
 }
 
@@ -159,7 +168,7 @@ TEST_F(PostgresReady, no_more_than_caps_leave_room_for) {
   running.ready = {ready_step(running, 0)};
   queue.runs.push_back(running);
   EXPECT_TRUE(commit(*store_, queue).empty());
-  EXPECT_EQ(ids_of(take({"tool-0"})), (std::vector{run_id(0), run_id(4000), run_id(3010), run_id(3011)}));
+  EXPECT_EQ(ids_taken(take({"tool-0"})), (std::vector{run_id(0), run_id(4000), run_id(3010), run_id(3011)}));
 }
 
 TEST_F(PostgresReady, every_tenant_has_its_turn_when_there_are_more_than_one_walk_visits) {

@@ -1,9 +1,10 @@
 """The proof: three servers, eight workers and clients under load, while everything under them breaks.
 
-Servers are killed and frozen, workers are killed, PostgreSQL is restarted, and its primary is lost for good, after which
-the standby takes over. Then it is quiet, and what was acknowledged is compared with what is there.
+Servers are killed and frozen, workers are killed, PostgreSQL is restarted, and its primary is lost for good, after
+which the standby takes over. Then it is quiet, and what was acknowledged is compared with what is there.
 
-CHAOS_SECONDS says how long (90), CHAOS_SEED repeats what is drawn; moments remain those of the machine.
+CHAOS_SECONDS says how long (25, and 180 in `./test deep`), CHAOS_SEED repeats what is drawn; moments remain those of
+the machine.
 """
 import collections
 import json
@@ -22,16 +23,16 @@ from pathlib import Path
 
 from chaos_parts import Follower, Ledger, Target
 from pair import Pair
-from town import PAWL, Town
+from servers_case import HANG_S, PAWL, ServersCase
 
-SECONDS = float(os.environ.get("CHAOS_SECONDS", "90"))
+SECONDS = float(os.environ.get("CHAOS_SECONDS") or ("180" if os.environ.get("PAWL_TEST_DEEP") else "25"))
 SEED = int(os.environ.get("CHAOS_SEED") or random.SystemRandom().randrange(1 << 32))
 SLACK = float(os.environ.get("API_SLACK", "1"))
 LEASE_S = 3
-GOVERNED_S = 7  # well within its lease
+GOVERNED_S = 5  # well within its lease
 ANSWER_S = 4 * SLACK
 RUNS_OPEN_MAX = 60
-SETTLE_S = 90 + 30 * SLACK
+SETTLE_S = 2 * HANG_S
 HERE = Path(__file__).parent
 
 EFFECTS = """
@@ -63,7 +64,7 @@ read -r -t 10 answer <&3 && case $answer in *200*) printf '{{"key": "%s"}}' "$PA
 """
 
 
-class Chaos(Town):
+class Chaos(ServersCase):
     answer_s = ANSWER_S
 
     @classmethod
@@ -135,7 +136,8 @@ class Chaos(Town):
             time.sleep(dice.uniform(0, 0.2))
 
     def decide(self, dice, run):
-        """Approves or rejects. When the answer got lost and is asked for again, it is the same, or the run has ended so."""
+        """Approves or rejects. When the answer got lost and is asked for again, it is the same, or the run has ended
+        so."""
         verb, status = dice.choice((("approve", "success"), ("reject", "denied")))
         while True:
             try:
@@ -176,19 +178,20 @@ class Chaos(Town):
                     self.ledger.note("completed", (lease["run_id"], lease["step_id"]), output)
 
     def pass_gate(self, dice, lease, deadline):
-        """Has its effect at a target that does not know repeats: proposes, calls once it may, says what came of it. What is
-        in doubt it finds out by looking. False when it must not go on."""
+        """Has its effect at a target that does not know repeats: proposes, calls once it may, reports the outcome. What
+        is in doubt it finds out by looking. False when it must not go on."""
         path = f"/leases/{urllib.parse.quote(lease['lease_id'], safe='')}/actions"
-        wish = {"token": lease["token"], "connector": "target", "operation": "count", "target": "the target", "can_look": True}
+        action = {"token": lease["token"], "connector": "target", "operation": "count", "target": "the target",
+                  "can_look": True}
         try:
             try:
-                answer = self.insist(dice, "POST", path, wish)
+                answer = self.insist(dice, "POST", path, action)
             except urllib.error.HTTPError as error:
                 if json.load(error)["code"] != "EFFECT_IN_DOUBT":
                     return False
                 self.done["in_doubt"] += 1
                 happened = lease["idempotency_key"] in self.target.calls
-                answer = self.insist(dice, "POST", path, {**wish, "happened": happened})
+                answer = self.insist(dice, "POST", path, {**action, "happened": happened})
             if answer["decision"] != "allow":
                 self.broken.append(f"the policy allows everything, and the gate says {answer}")
                 return False
@@ -199,7 +202,8 @@ class Chaos(Town):
             self.target.call(lease["idempotency_key"])
             if dice.random() < 0.05:
                 return False  # or just after the call
-            self.insist(dice, "POST", f"{path}/{answer['receipt_id']}/outcome", {"token": lease["token"], "succeeded": True})
+            self.insist(dice, "POST", f"{path}/{answer['receipt_id']}/outcome",
+                        {"token": lease["token"], "succeeded": True})
             return True
         except urllib.error.HTTPError:
             return False  # the lease is over
@@ -213,7 +217,8 @@ class Chaos(Town):
             command = [PAWL, "worker", "--tool", "chaos.effect", "--name", f"program-{number}", "--", "bash", "-c",
                        PROGRAM.format(port=self.target.port)]
         with open(self.place / f"worker-{number}.log", "a") as log:
-            self.workers[number] = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.workers[number] = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log,
+                                                    stderr=log)
 
     def end_workers(self):
         for process in self.workers.values():
@@ -373,13 +378,17 @@ class Chaos(Town):
         for run, kind in self.ledger.created.items():
             expected = {self.ledger.decided.get(run, "success")}
             self.assertIn(self.runs[run]["status"], expected | ({"canceled"} if kind == "effects" else set()), run)
-        self.shown = {run: self.ask(self.servers[number % 3], "GET", "/runs/" + run) for number, run in enumerate(self.runs)}
+        self.shown = {run: self.ask(self.servers[number % 3], "GET", "/runs/" + run) for number,
+                      run in enumerate(self.runs)}
         for (run, step), output in self.ledger.completed.items():
-            self.assertEqual(next(each["output"] for each in self.shown[run]["steps"] if each["id"] == step), output, run)
-        self.assertLessEqual(self.ledger.keys, {item["id"] for item in self.ask(self.servers[2], "GET", "/keys")["items"]})
+            self.assertEqual(next(each["output"] for each in self.shown[run]["steps"] if each["id"] == step), output,
+                             run)
+        self.assertLessEqual(self.ledger.keys,
+                             {item["id"] for item in self.ask(self.servers[2], "GET", "/keys")["items"]})
 
     def compare_with_target(self):
-        """Every step that succeeded had its effect, under its one key; no other effect but of steps that were canceled."""
+        """Every step that succeeded had its effect, under its one key; no other effect but of steps that were
+        canceled."""
         expected, possible = set(), set()
         for run, kind in self.ledger.created.items():
             if kind == "gated":
@@ -393,14 +402,16 @@ class Chaos(Town):
                     possible.add(f"{run}:{step['id']}")
         called = set(self.target.calls)
         self.assertLessEqual(expected, called)
-        others = {key for key in called - expected if not any(all(part in key for part in each.split(":")) for each in possible)}
+        others = {key for key in called - expected
+                  if not any(all(part in key for part in each.split(":")) for each in possible)}
         self.assertEqual(others, set(), "an effect that no step accounts for")
 
     def compare_with_receipts(self):
         """A target that knows no repeats was called exactly as often as receipts say."""
         receipts, cursor = collections.Counter(), ""
         while cursor is not None:
-            page = self.ask(self.servers[1], "GET", "/receipts?status=succeeded&limit=500" + (f"&cursor={cursor}" if cursor else ""))
+            page = self.ask(self.servers[1], "GET",
+                            "/receipts?status=succeeded&limit=500" + (f"&cursor={cursor}" if cursor else ""))
             receipts.update(item["idempotency_key"] for item in page["items"])
             cursor = page["next_cursor"]
         governed = [run for run, kind in self.ledger.created.items() if kind == "governed"]
@@ -424,6 +435,6 @@ class Chaos(Town):
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
-del Town  # no test of this file's own
+del ServersCase  # no test of this file's own
 if __name__ == "__main__":
     unittest.main()

@@ -8,7 +8,8 @@ ACCESS, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 
 def signature_problem(headers, body, service, method="POST", path="/"):
     """What is wrong with the request's signature, by AWS's own description of how one is made."""
-    found = re.match(r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d+)/([^/]+)/([^/]+)/aws4_request, *SignedHeaders=([^,]+), *Signature=(\w+)",
+    found = re.match(r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d+)/([^/]+)/([^/]+)/aws4_request, *SignedHeaders=([^,]+), "
+                     r"*Signature=(\w+)",
                      headers.get("Authorization", ""))
     if not found:
         return "MissingAuthenticationToken"
@@ -20,7 +21,8 @@ def signature_problem(headers, body, service, method="POST", path="/"):
         return "IncompleteSignature"
     if missing := [name for name in signed.split(";") if name not in headers]:
         return f"SignedButNotSent.{missing[0]}"
-    canonical = "\n".join([method, path, "", *(f"{name}:{headers[name].strip()}" for name in signed.split(";")), "", signed,
+    canonical = "\n".join([method, path, "", *(f"{name}:{headers[name].strip()}" for name in signed.split(";")), "",
+                           signed,
                            hashlib.sha256(body).hexdigest()])
     to_sign = "\n".join(["AWS4-HMAC-SHA256", headers["X-Amz-Date"], f"{day}/{region}/{service}/aws4_request",
                          hashlib.sha256(canonical.encode()).hexdigest()])

@@ -1,5 +1,6 @@
-"""A server that speaks the wire protocol of Step Functions and says what AWS was recorded to say: idempotent starts, retries in
-the history, task tokens, throttling. It executes nothing; a test moves its executions. For what the emulator cannot do.
+"""A server that speaks the wire protocol of Step Functions and says what AWS was recorded to say: idempotent starts,
+retries in the history, task tokens, throttling. It executes nothing; a test moves its executions. For what the emulator
+cannot do.
 """
 import bisect
 import http.server
@@ -89,7 +90,8 @@ class RecordedStepFunctions:
         if known and (known["input"] != request["input"] or known["status"] != "RUNNING"):
             raise Refused("ExecutionAlreadyExists", f"Execution Already Exists: '{arn}'")
         if not known:
-            self.executions[arn] = known = {"executionArn": arn, "stateMachineArn": machine, "name": name, "status": "RUNNING",
+            self.executions[arn] = known = {"executionArn": arn, "stateMachineArn": machine, "name": name,
+                                            "status": "RUNNING",
                                             "startDate": time.time(), "input": request["input"], "events": [],
                                             "number": len(self.executions)}
             self.list_anew(known, "RUNNING")
@@ -106,8 +108,9 @@ class RecordedStepFunctions:
                 if key not in ("events", "number")}
 
     def ListExecutions(self, request):
-        """Newest first. A token says behind which execution a page begins, and is another one each time; that execution need
-        not run any more. What is listed of each is kept, so that a list costs little: benchmarks are not about this server.
+        """Newest first. A token says behind which execution a page begins, and is another one each time; that execution
+        need not run any more. What is listed of each is kept, so that a list costs little: benchmarks are not about
+        this server.
         """
         of_status = self.listed.get((request["stateMachineArn"], request["statusFilter"]), {})
         numbers = sorted(of_status, reverse=True)

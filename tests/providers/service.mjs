@@ -1,4 +1,7 @@
-// A small real service for Restate, with everything in it that a run can go through. Started by provider_case.py.
+// A small real service for Restate, with everything in it that a run can go through: service.mjs PORT FOLDER. Started
+// by provider_case.py, which tells handlers by files in the folder how long to wait.
+import { existsSync, writeFileSync } from "node:fs";
+
 // The SDK wants this of a newer Node.
 Promise.withResolvers ??= function withResolvers() {
   const out = {};
@@ -14,6 +17,19 @@ const attempt = (ctx) => {
   attempts.set(pawlRun(ctx), count);
   return count;
 };
+const released = (ctx) => existsSync(`${process.argv[3]}/${pawlRun(ctx)}.go`);
+// Works, without letting Restate know: it is not suspended meanwhile.
+const work = async (ctx) => { while (!released(ctx)) await new Promise((done) => setTimeout(done, 20)); };
+// Is suspended until the test resolves it, under the id that it finds in a file.
+const hold = async (ctx) => {
+  const { id, promise } = ctx.awakeable();
+  await ctx.run("note", () => writeFileSync(`${process.argv[3]}/${pawlRun(ctx)}.awakeable`, id));
+  return promise;
+};
+const retrying = (retryPolicy, handler) => restate.handlers.handler({
+  retryPolicy: { exponentiationFactor: 1, maxAttempts: 1_000_000, ...retryPolicy },
+  inactivityTimeout: 3_600_000,  // an attempt that works is not asked to let itself be suspended
+}, handler);
 const starts = new Map();  // by run: how often its handler began from nothing
 
 const demo = restate.service({
@@ -23,18 +39,26 @@ const demo = restate.service({
       await ctx.run("count", () => { starts.set(pawlRun(ctx), (starts.get(pawlRun(ctx)) ?? 0) + 1); });
       return { doubled: input.n * 2, run: pawlRun(ctx), starts: starts.get(pawlRun(ctx)) };
     },
-    retries: async (ctx, input) => {
-      if (attempt(ctx) <= input.failures) throw new Error("not yet");
+    retries: retrying({ initialInterval: 500 }, async (ctx) => {
+      attempt(ctx);
+      if (!released(ctx)) throw new Error("not yet");
       return { attempts: attempts.get(pawlRun(ctx)) };
-    },
-    retriesSlowly: async (ctx, input) => {
+    }),
+    retriesSlowly: retrying({ initialInterval: 100 }, async (ctx) => {
       if (attempt(ctx) === 1) throw new Error("not yet");
-      await new Promise((done) => setTimeout(done, input.ms));
+      await work(ctx);
       return "at last";
+    }),
+    sleeps: async (ctx) => {
+      while (!await ctx.run("released", () => released(ctx))) await ctx.sleep(1000);
+      return "slept";
     },
-    sleeps: async (ctx, input) => { await ctx.sleep(input.ms); return "slept"; },
+    holds: async (ctx) => hold(ctx),
     fails: async () => { throw new restate.TerminalError("payload rejected", { errorCode: 422 }); },
-    never: async () => { throw new Error("always transient"); },
+    never: retrying({ initialInterval: 100, maxAttempts: 3, onMaxAttempts: "pause" },
+                    async () => { throw new Error("always transient"); }),
+    notSoon: retrying({ initialInterval: 3_600_000, maxInterval: 3_600_000 },
+                      async () => { throw new Error("always transient"); }),
     waits: async (ctx, input) => {
       const { id, promise } = ctx.awakeable();
       await ctx.run("ask", () => ask(pawlRun(ctx), input, { kind: "awakeable", address: id }));
@@ -45,13 +69,16 @@ const demo = restate.service({
         try { await ctx.sleep(60000); } catch { await ctx.run("noticed", () => {}); }
       }
     },
-    hangs: async (ctx) => { await ctx.awakeable().promise; },
+    hangs: async (ctx, input) => {
+      if (input?.works_first) await work(ctx);
+      await ctx.awakeable().promise;
+    },
   },
 });
 
 const lock = restate.object({
   name: "Lock",
-  handlers: { hold: async (ctx, input) => { await ctx.sleep(input.ms); return ctx.key; } },
+  handlers: { hold: async (ctx) => { await hold(ctx); return ctx.key; } },
 });
 
 const order = restate.workflow({
@@ -60,7 +87,8 @@ const order = restate.workflow({
     run: async (ctx, input) => {
       await ctx.run("ask", () => ask(pawlRun(ctx) ?? ctx.key, input, { kind: "handler", address: "decide" }));
       const decision = await ctx.promise("decision");
-      if (decision.decision !== "approved") throw new restate.TerminalError(`${decision.decision}: ${decision.approval}`);
+      if (decision.decision !== "approved")
+        throw new restate.TerminalError(`${decision.decision}: ${decision.approval}`);
       return { key: ctx.key, by: decision.by };
     },
     decide: async (ctx, decision) => { await ctx.promise("decision").resolve(decision); },

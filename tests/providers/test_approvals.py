@@ -4,7 +4,7 @@ import subprocess
 import unittest
 import zipfile
 
-from provider_case import PAWL, TIMEOUT_S, RestateCase
+from provider_case import PAWL, HANG_S, RestateCase
 
 AWAKEABLE = """
 workflow: waits
@@ -50,10 +50,11 @@ class Bound(RestateCase):
         self.run_status(run, "success")
         bundle = self.folder / "bundle.zip"
         bundle.write_bytes(self.ok(self.admin.get(f"/runs/{run}/evidence")).body)
-        signing = subprocess.run([PAWL, "keys", "signing", "--json", "--data", self.data], capture_output=True, text=True,
-                                 check=True, timeout=TIMEOUT_S).stdout.splitlines()
+        signing = subprocess.run([PAWL, "keys", "signing", "--json", "--data", self.data], capture_output=True,
+                                 text=True,
+                                 check=True, timeout=HANG_S).stdout.splitlines()
         key = json.loads(signing[-1])["id"]
-        checked = subprocess.run([PAWL, "verify", bundle, "--key", key], capture_output=True, text=True, timeout=TIMEOUT_S)
+        checked = subprocess.run([PAWL, "verify", bundle, "--key", key], capture_output=True, text=True, timeout=HANG_S)
         self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
         with zipfile.ZipFile(bundle) as parts:
             events = [json.loads(line) for line in parts.read("events.jsonl").decode().splitlines()]
@@ -62,14 +63,16 @@ class Bound(RestateCase):
         self.assertNotIn('"decided"', text)
         if not self.server.store:
             self.server.stop()
-            whole = subprocess.run([PAWL, "verify", "--data", self.data], capture_output=True, text=True, timeout=TIMEOUT_S)
+            whole = subprocess.run([PAWL, "verify", "--data", self.data], capture_output=True, text=True,
+                                   timeout=HANG_S)
             self.assertEqual(whole.returncode, 0, whole.stdout + whole.stderr)
 
     def test_a_rejected_awakeable_denies_the_run_that_ends_by_it(self):
         run = self.begin(AWAKEABLE)
         self.ok(self.admin.post(f"/runs/{run}/reject", {"reason": "too much"}))
         ended = self.terminal(run)
-        self.assertEqual((ended["status"], ended["error_code"], ended["sub_state"]), ("denied", "APPROVAL_REJECTED", "failed"))
+        self.assertEqual((ended["status"], ended["error_code"], ended["sub_state"]),
+                         ("denied", "APPROVAL_REJECTED", "failed"))
         self.assertIn("too much", ended["diagnostic"]["cause"]["message"])
 
     def test_a_promise_behind_a_handler_is_resolved_by_two_people(self):
@@ -103,11 +106,13 @@ class Bound(RestateCase):
         good = {"kind": "awakeable", "address": "sign_2"}
         self.refused(ask(approval="nowhere", callback=good), 400, "INVALID_REQUEST")
         self.refused(ask(approval="sign-off", callback={"kind": "task_token", "address": "t"}), 400, "INVALID_REQUEST")
-        self.refused(ask(approval="sign-off", callback={"kind": "carrier-pigeon", "address": "t"}), 400, "INVALID_REQUEST")
+        self.refused(ask(approval="sign-off", callback={"kind": "carrier-pigeon", "address": "t"}), 400,
+                     "INVALID_REQUEST")
         self.refused(ask(approval="sign-off"), 400, "INVALID_REQUEST")
         self.refused(ask(callback=good), 400, "INVALID_REQUEST")
         native = self.start("workflow: own\nsteps: [{id: a, tool: approval}]\n")["id"]
-        self.refused(self.admin.post(f"/runs/{native}/approvals", {"approval": "a", "callback": good}), 409, "NOT_EXTERNAL")
+        self.refused(self.admin.post(f"/runs/{native}/approvals", {"approval": "a", "callback": good}), 409,
+                     "NOT_EXTERNAL")
         self.assertEqual(len(self.get_run(run)["approvals"]), 1)
         self.assertEqual(self.as_role("viewer").post(f"/runs/{run}/approvals", {}).status, 403)
 

@@ -1,4 +1,5 @@
-"""Several servers on one PostgreSQL, and the real Restate: one of them carries the runs, another takes over when it is gone."""
+"""Several servers on one PostgreSQL, and the real Restate: one of them executes the runs, another takes over when it is
+gone."""
 import time
 import unittest
 
@@ -24,10 +25,11 @@ class Together(RestateCase):
 
     def runs_looked_at(self, client):
         text = self.ok(client.get("/metrics")).body.decode()
-        return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith("pawl_provider_runs{"))
+        return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines()
+                   if line.startswith("pawl_provider_runs{"))
 
     def test_one_of_them_looks_at_each_run_and_the_other_takes_over_when_it_is_killed(self):
-        run = self.start(demo("sleeps"), input={"ms": 20000})["id"]
+        run = self.start(demo("holds"))["id"]
         self.sub_state(run, "waiting")
         # Whose it is, is its own to say; nobody else looks.
         looked = self.until(lambda: [self.runs_looked_at(each) for each in (self.admin, self.there)],
@@ -35,8 +37,9 @@ class Together(RestateCase):
         holder, left = (self.server, self.there) if looked[0] else (self.other, self.admin)
         holder.kill()
         self.until(lambda: self.runs_looked_at(left), lambda count: count == 1, "the other looks")
+        self.restate.resolve(run, "held")
         double = self.ok(left.post("/runs", {"workflow": self.published(left), "input": {"n": 4}}), 201).json["id"]
-        for each, output in ((double, {"doubled": 8, "run": double, "starts": 1}), (run, "slept")):
+        for each, output in ((double, {"doubled": 8, "run": double, "starts": 1}), (run, "held")):
             done = self.until(lambda: self.ok(left.get(f"/runs/{each}")).json, lambda r: r["finished_at"], "over")
             self.assertEqual((done["status"], done["foreign"]["output"]), ("success", output))
 

@@ -3,36 +3,36 @@ import json
 import logging
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 import unittest
+import unittest.mock
+import urllib.request
 
 SOURCE = pathlib.Path(__file__).parents[2]
 SDK = SOURCE / "sdk/python"
 PAWL = os.environ.get("PAWL") or str(SOURCE / "build/release/pawl")
-# Sanitized builds on a busy machine take their time.
-TIMEOUT_S = 120
 
-sys.path.insert(0, str(SDK))
+sys.path[:0] = [str(SDK), str(SOURCE / "tests/support")]
 import pawl  # noqa: E402
+from ports import stable_port  # noqa: E402
+from waiting import HANG_S as TIMEOUT_S  # noqa: E402
+from waiting import until  # noqa: E402
+
+# A worker waits for its last poll when it stops.
+POLL_WAIT_S = 0.3
 
 # What the SDK has to say is of interest only to who looks for it.
 logging.getLogger("pawl").addHandler(logging.NullHandler())
 
 
 def wait_until(holds, what):
-    end = time.monotonic() + TIMEOUT_S
-    while time.monotonic() < end:
-        value = holds()
-        if value:
-            return value
-        time.sleep(0.01)
-    raise AssertionError(f"never came: {what}")
+    return until(holds, bool, what)
 
 
 class Server:
@@ -40,7 +40,7 @@ class Server:
 
     def __init__(self, data):
         self.data = data
-        self.listen = "127.0.0.1:0"
+        self.listen = f"127.0.0.1:{stable_port()}"
         self.process = None
 
     def start(self):
@@ -48,7 +48,6 @@ class Server:
         self.process = subprocess.Popen([PAWL, "serve", "--data", str(self.data), "--listen", self.listen],
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_until(self.is_up, "the server's address")
-        self.listen = self.url.removeprefix("http://")
         return self
 
     def is_up(self):
@@ -82,11 +81,20 @@ class SdkCase(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="pawl-sdk-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         (self.folder / "data").mkdir()
+        self.set_of_worker(POLL_WAIT_S=POLL_WAIT_S)
         self.server = Server(self.folder / "data").start()
         self.addCleanup(self.server.stop)
         self.client = self.new_client()
 
+    def set_of_worker(self, **constants):
+        """Changes constants of pawl.worker for this test."""
+        patch = unittest.mock.patch.multiple("pawl.worker", **constants)
+        patch.start()
+        self.addCleanup(patch.stop)
+
     def new_client(self, url=None, **options):
+        options.setdefault("patience", TIMEOUT_S)
+        options.setdefault("timeout", TIMEOUT_S)
         client = pawl.Client(url or self.server.url, self.server.key, **options)
         self.addCleanup(client.close)
         return client
@@ -113,6 +121,12 @@ class SdkCase(unittest.TestCase):
             worker.add(name, function)
         worker.start()
         return worker
+
+    def metric(self, name):
+        request = urllib.request.Request(self.server.url + "/metrics",
+                                         headers={"Authorization": "Bearer " + self.server.key})
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            return float(re.search(rf"^{name} (\S+)$", answer.read().decode(), re.M)[1])
 
     def finish(self, run, status="success"):
         run = self.client.wait(run.id, timeout=TIMEOUT_S)

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <set>
 
+#include "support/waiting.h"
+
 namespace pawl {
 namespace {
 
@@ -93,7 +95,7 @@ TEST_F(SecretsTest, are_asked_of_a_program_first_and_kept_for_a_while) {
 TEST_F(SecretsTest, of_a_program_that_hangs_or_floods_are_not_waited_for) {
   Secrets hanging({.command = program("sleep 60"), .command_time_max = std::chrono::milliseconds(200)});
   EXPECT_NE(said(hanging.find("default", "TOKEN")).find("did not end within 200 ms"), std::string::npos);
-  Secrets flooding({.command = program("cat /dev/zero")});
+  Secrets flooding({.command = program("cat /dev/zero"), .command_time_max = hang_limit});
   EXPECT_NE(said(flooding.find("default", "TOKEN")).find("printed more than"), std::string::npos);
   Secrets absent({.command = (folder_ / "nothing").string()});
   EXPECT_NE(said(absent.find("default", "TOKEN")).find("could not be started"), std::string::npos);

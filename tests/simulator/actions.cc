@@ -146,18 +146,18 @@ Effect meant_by(int number, Tier risk) {
 
 void Target::call(TenantId tenant, ReceiptId receipt, const Action& action, Answer answer) {
   if (answer == Answer::refused) return;
-  int& standing = standing_[{tenant, action.idempotency_key}];
+  int& effects = effects_[{tenant, action.idempotency_key}];
   happened_.insert(receipt);
-  if (is_idempotent(action) && standing > 0) return;
-  ++standing;
-  demand(standing == 1, "no effect happens twice", [&] {
+  if (is_idempotent(action) && effects > 0) return;
+  ++effects;
+  demand(effects == 1, "no effect happens twice", [&] {
     return action.operation + " under " + action.idempotency_key + " of " + tenant.str() + ", now by " + receipt.str();
   });
 }
 
 void Target::undo(TenantId tenant, ReceiptId receipt, const Action& action) {
   if (!undone_.insert(receipt).second) return;
-  --standing_[{tenant, action.idempotency_key}];
+  --effects_[{tenant, action.idempotency_key}];
 }
 
 }  // namespace pawl::simulator

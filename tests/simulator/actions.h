@@ -1,4 +1,4 @@
-// The side effects of a world: what its workers want to do, what its policies say to it, and the place where it
+// The side effects of a simulation: what its workers want to do, what its policies say to it, and the place where it
 // happens, which counts. Nobody here knows the journal; what the journal says of effects is held against this.
 #pragma once
 
@@ -45,12 +45,12 @@ class Target {
   bool has_happened(ReceiptId receipt) const { return happened_.contains(receipt); }
   bool was_undone(ReceiptId receipt) const { return undone_.contains(receipt); }
   bool stands(TenantId tenant, const std::string& key) const {
-    auto found = standing_.find({tenant, key});
-    return found != standing_.end() && found->second > 0;
+    auto found = effects_.find({tenant, key});
+    return found != effects_.end() && found->second > 0;
   }
 
  private:
-  std::map<std::pair<TenantId, std::string>, int> standing_;  // effects under a key that were not undone
+  std::map<std::pair<TenantId, std::string>, int> effects_;  // effects under a key that were not undone
   std::set<ReceiptId> happened_;
   std::set<ReceiptId> undone_;
 };

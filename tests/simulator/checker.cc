@@ -69,7 +69,7 @@ void Checker::turn_is_durable(const TakenTurn& taken) {
   }
   check_grants(taken);
   check_overdue(taken);
-  check_idle_hands(taken);
+  check_idle_workers(taken);
 }
 
 void Checker::commit_is_durable(std::string_view parts, const TakenTurn& taken, Instant now) {
@@ -335,7 +335,7 @@ bool Checker::may_start(const RunModel& run, Instant now) const {
 }
 
 // A worker has a free slot and there is a step for it that no cap holds back: it should have been given out.
-void Checker::check_idle_hands(const TakenTurn& taken) const {
+void Checker::check_idle_workers(const TakenTurn& taken) const {
   for (const auto& [id, run] : runs_) {
     if (run.ended() || !run.is_native()) continue;
     auto who = [&, run_id = id] { return run_id.str() + " at " + print_time(taken.at); };
@@ -357,7 +357,7 @@ void Checker::check_idle_hands(const TakenTurn& taken) const {
   }
 }
 
-// ---- What the world knows and the journal does not
+// ---- What the simulation knows and the journal does not
 
 void Checker::process_restarted(Instant now) {
   removed_.clear();

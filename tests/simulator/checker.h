@@ -1,4 +1,4 @@
-// What is durable, and what must be true of it. The world tells the checker of every frame once it knows that the
+// What is durable, and what must be true of it. The simulation tells the checker of every frame once it knows that the
 // frame is on disk; the checker reads the events with its own rules (run_model.h), and compares what the engine says
 // and what the tables hold with them. The numbers are those of the invariants in docs/architecture.md.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace pawl::simulator {
 
-// One of the world's workers as the engine knew it when a turn was taken.
+// One of the simulation's workers as the engine knew it when a turn was taken.
 struct WorkerView {
   WorkerName name;
   std::vector<ToolName> tools;
@@ -132,7 +132,7 @@ class Checker {
   void check_grants(const TakenTurn& turn) const;
   bool is_held(const StepModel& step, const TakenTurn& turn) const;
   void check_overdue(const TakenTurn& turn) const;
-  void check_idle_hands(const TakenTurn& turn) const;
+  void check_idle_workers(const TakenTurn& turn) const;
   bool may_be_leased(const RunModel& run) const;
   bool may_start(const RunModel& run, Instant now) const;
   void compare_row(Store& store, const RunModel& run) const;

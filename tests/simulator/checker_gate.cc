@@ -76,16 +76,17 @@ void Checker::check_votes(const RunModel& run) const {
 void Checker::check_grounds(const RunModel& run) const {
   const TenantModel& tenant = tenants_.at(run.tenant);
   for (const Granted& granted : run.granted_in_frame) {
-    auto version = static_cast<std::size_t>(granted.grounds.policy_version);
+    auto version = static_cast<std::size_t>(granted.policy_reason.policy_version);
     auto what = [&] {
       return run.id.str() + " " + granted.proposal->action.idempotency_key + ": version " + std::to_string(version) +
-             ", rule " + granted.grounds.rule;
+             ", rule " + granted.policy_reason.rule;
     };
     demand(version + 1 >= tenant.policies_before && version < tenant.policies.size(),
            "a verdict is of the policy in force", what);
     Effect meant = meant_by(tenant.policies[version], granted.proposal->action.risk);
     if (granted.denied) {
-      bool by_policy = granted.grounds.rule != "max_writes_per_run" && granted.grounds.rule != "approved_digest";
+      bool by_policy =
+          granted.policy_reason.rule != "max_writes_per_run" && granted.policy_reason.rule != "approved_digest";
       demand(!by_policy || meant == Effect::deny, "what the policy allows is not denied", what);
     } else {
       demand(meant == (granted.approval ? Effect::needs_approval : Effect::allow),

@@ -1,4 +1,4 @@
-// Choices, all drawn from the world's seed.
+// Choices, all drawn from the simulation's seed.
 #pragma once
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 
 #include "crypto/sha256.h"
 #include "simulator/failure.h"
-#include "simulator/world.h"
+#include "simulator/simulation.h"
 
 namespace pawl::simulator {
 namespace {
@@ -18,7 +18,7 @@ std::string account_of(std::string_view person) { return "slack:T1:" + std::stri
 // ---- People and policies
 
 // Ada has two keys and has made a third, which is nobody's; bob has one; cyd has none; one key is an admin's.
-void World::introduce_people(TenantId tenant) {
+void Simulation::introduce_people(TenantId tenant) {
   auto& keys = keys_[tenant];
   for (int i = 0; i < 5; ++i) keys.push_back(KeyId{{static_cast<std::uint64_t>(i + 1), dice_.next()}});
   for (std::size_t i = 0; i < keys.size(); ++i)
@@ -31,14 +31,14 @@ void World::introduce_people(TenantId tenant) {
   asked().set_person(tenant, {"cyd", {}, {account_of("cyd")}}, Actor{"admin"}, {});
 }
 
-Actor World::any_identity(TenantId tenant) {
+Actor Simulation::any_identity(TenantId tenant) {
   const auto& keys = keys_[tenant];
   if (keys.empty() || dice_.percent(30)) return anyone();
   if (dice_.percent(40)) return Actor{account_of(dice_.one_of({"ada", "bob", "cyd", "nobody"}))};
   return actor_of(dice_.one_of(keys));
 }
 
-void World::change_people(TenantId tenant) {
+void Simulation::change_people(TenantId tenant) {
   const auto& keys = keys_[tenant];
   if (keys.empty()) return;
   std::string name = people[dice_.below(people.size())];
@@ -52,7 +52,7 @@ void World::change_people(TenantId tenant) {
   asked().set_person(tenant, person, Actor{"admin"}, expect<TenantId>([](const auto&) {}));
 }
 
-void World::change_policy(TenantId tenant) {
+void Simulation::change_policy(TenantId tenant) {
   int number = dice_.between(1, policies_count - 1);
   note([&] { return "policy p" + std::to_string(number) + " for " + tenant.str(); });
   asked().publish_policy(tenant, policy_text(number), Actor{"admin"}, expect<PolicyRef>([](const auto& answer) {
@@ -62,22 +62,22 @@ void World::change_policy(TenantId tenant) {
 
 // ---- Proposals
 
-Held* World::find_held(Hand& hand, RunId run, const StepId& step, std::uint64_t token) {
-  auto found = std::ranges::find_if(hand.held, [&](const Held& one) {
+Held* Simulation::find_held(SimWorker& worker, RunId run, const StepId& step, std::uint64_t token) {
+  auto found = std::ranges::find_if(worker.held, [&](const Held& one) {
     return one.lease.run == run && one.lease.step == step && one.lease.token == token;
   });
-  return found == hand.held.end() ? nullptr : &*found;
+  return found == worker.held.end() ? nullptr : &*found;
 }
 
-bool World::pursue_effect(Hand& hand, Held& held) {
+bool Simulation::pursue_effect(SimWorker& worker, Held& held) {
   if (!held.effect) {
     if (held.effects_wanted == 0) return false;
-    propose(hand, held);
+    propose(worker, held);
     return true;
   }
   switch (held.effect->stage) {
     case Pending::Stage::asked:  // and has heard nothing: the answer may be lost
-      if (!faults_ || dice_.percent(25)) propose(hand, held);
+      if (!faults_ || dice_.percent(25)) propose(worker, held);
       return true;
     case Pending::Stage::allowed:
       if (!held.is_live(clock_.now())) return true;
@@ -99,16 +99,16 @@ bool World::pursue_effect(Hand& hand, Held& held) {
   }
   // Either by itself, or with the completion.
   if (held.effects_wanted == 1 && held.effect->succeeded && dice_.percent(50)) return false;
-  record_outcome(hand, held);
+  record_outcome(worker, held);
   return true;
 }
 
-void World::propose(Hand& hand, Held& held, std::optional<bool> happened) {
+void Simulation::propose(SimWorker& worker, Held& held, std::optional<bool> happened) {
   const Lease& lease = held.lease;
   if (!held.effect) {
     Action action = draw_action(dice_, lease);
     // Under a key that is another run's own, now and then.
-    const Hand& other = *dice_.one_of(hands_);
+    const SimWorker& other = *dice_.one_of(workers_);
     if (dice_.percent(3) && !other.held.empty()) action.idempotency_key = other.held.back().lease.idempotency_key;
     auto proposal = std::make_shared<Proposal>();
     proposal->digest = digest_of(sha256, action);
@@ -133,16 +133,17 @@ void World::propose(Hand& hand, Held& held, std::optional<bool> happened) {
                    .verdict = verdict,
                    .can_look = can_look(proposal->action),
                    .happened = happened},
-                  expect<GateAnswer>([this, &hand, lease, proposal, stale](const auto& answer) {
+                  expect<GateAnswer>([this, &worker, lease, proposal, stale](const auto& answer) {
                     if (!answer) note([&] { return "the gate: " + answer.error().message; });
                     demand(!stale || !answer, "a verdict is of the policy in force", "a stale one was taken");
-                    take_gate_answer(hand, lease, proposal, answer);
+                    take_gate_answer(worker, lease, proposal, answer);
                   }));
 }
 
-void World::take_gate_answer(Hand& hand, const Lease& lease, const std::shared_ptr<const Proposal>& proposal,
-                             const std::expected<GateAnswer, Refusal>& answer) {
-  Held* found = find_held(hand, lease.run, lease.step, lease.token);
+void Simulation::take_gate_answer(SimWorker& worker, const Lease& lease,
+                                  const std::shared_ptr<const Proposal>& proposal,
+                                  const std::expected<GateAnswer, Refusal>& answer) {
+  Held* found = find_held(worker, lease.run, lease.step, lease.token);
   if (!found || !found->effect || found->effect->proposal != proposal || found->effect->stage != Pending::Stage::asked)
     return;
   Held& held = *found;
@@ -169,7 +170,7 @@ void World::take_gate_answer(Hand& hand, const Lease& lease, const std::shared_p
       held.revoked = true;
       return;
     case RefusalCode::effect_in_doubt:
-      if (can_look(proposal->action)) return look(hand, held);
+      if (can_look(proposal->action)) return look(worker, held);
       held.reported = true;
       return;
     case RefusalCode::effect_in_progress:
@@ -183,14 +184,14 @@ void World::take_gate_answer(Hand& hand, const Lease& lease, const std::shared_p
 }
 
 // The lease of whoever called before is over, so what is there now is what became of it.
-void World::look(Hand& hand, Held& held) {
+void Simulation::look(SimWorker& worker, Held& held) {
   if (!held.is_live(clock_.now())) return;
-  propose(hand, held, target_.stands(held.lease.tenant, held.effect->proposal->action.idempotency_key));
+  propose(worker, held, target_.stands(held.lease.tenant, held.effect->proposal->action.idempotency_key));
 }
 
 // ---- Calls
 
-void World::call_target(Held& held) {
+void Simulation::call_target(Held& held) {
   const Lease& lease = held.lease;
   Pending& effect = *held.effect;
   checker_.check_call({lease.tenant, lease.run, lease.step, lease.token, effect.receipt, effect.proposal->action});
@@ -205,7 +206,7 @@ void World::call_target(Held& held) {
   effect.is_known = !dice_.percent(10);
 }
 
-EffectOutcome World::outcome_of(const Held& held) const {
+EffectOutcome Simulation::outcome_of(const Held& held) const {
   const Pending& effect = *held.effect;
   return {.receipt = effect.receipt,
           .succeeded = effect.succeeded,
@@ -215,19 +216,19 @@ EffectOutcome World::outcome_of(const Held& held) const {
           .undo = {}};
 }
 
-void World::record_outcome(Hand& hand, Held& held) {
+void Simulation::record_outcome(SimWorker& worker, Held& held) {
   const Lease& lease = held.lease;
   note([&] { return "outcome of " + held.effect->receipt.str() + " for " + lease.run.str() + " " + lease.step.text; });
   EffectOutcome outcome = outcome_of(held);
   asked().record_outcome(
       lease.tenant, lease.run, lease.step, lease.token, outcome,
-      expect<RunAnswer>([this, &hand, tenant = lease.tenant, run = lease.run, step = lease.step, token = lease.token,
+      expect<RunAnswer>([this, &worker, tenant = lease.tenant, run = lease.run, step = lease.step, token = lease.token,
                          outcome](const auto& answer) {
         // Until it has heard that it is recorded, the worker would say it again.
         // And a repeat that failed has settled nothing: then it has to give up.
         const ReceiptModel* receipt = answer ? checker_.find(run)->find_receipt(outcome.receipt) : nullptr;
         bool doubtful = receipt && receipt->status == ReceiptStatus::in_doubt;
-        Held* still = find_held(hand, run, step, token);
+        Held* still = find_held(worker, run, step, token);
         if (still && still->effect && still->effect->receipt == outcome.receipt) {
           if (doubtful) {
             still->effect->is_known = false;
@@ -251,7 +252,7 @@ void World::record_outcome(Hand& hand, Held& held) {
 
 // ---- What they must not get
 
-void World::act_badly(Hand& hand, Held& held) {
+void Simulation::act_badly(SimWorker& worker, Held& held) {
   const Lease& lease = held.lease;
   auto lost = [](const auto& answer) {
     demand(!answer && answer.error().code == RefusalCode::lease_lost, "no tenant sees another's",
@@ -284,16 +285,16 @@ void World::act_badly(Hand& hand, Held& held) {
       if (held.effect && held.effect->stage == Pending::Stage::asked) {
         held.effect.reset();
         held.forgot_effect = true;
-        propose(hand, held);
+        propose(worker, held);
       }
   }
 }
 
 // ---- Doubts, and what is undone
 
-bool World::may_still_call(ReceiptId receipt) const {
-  for (const auto& hand : hands_)
-    for (const Held& held : hand->held)
+bool Simulation::may_still_call(ReceiptId receipt) const {
+  for (const auto& worker : workers_)
+    for (const Held& held : worker->held)
       if (held.effect && held.effect->stage == Pending::Stage::allowed && held.effect->receipt == receipt &&
           held.is_live(clock_.now()))
         return true;
@@ -301,7 +302,7 @@ bool World::may_still_call(ReceiptId receipt) const {
 }
 
 // They look before they answer, when nobody is about to call any more.
-bool World::answer_doubt(const RunModel& run, StepIndex step) {
+bool Simulation::answer_doubt(const RunModel& run, StepIndex step) {
   ReceiptId receipt = *run.steps[step].doubt;
   if (may_still_call(receipt)) return false;
   bool happened = target_.has_happened(receipt);
@@ -314,7 +315,7 @@ bool World::answer_doubt(const RunModel& run, StepIndex step) {
   return true;
 }
 
-const RunModel* World::any_run_with(ReceiptStatus status, ReceiptId& receipt) {
+const RunModel* Simulation::any_run_with(ReceiptStatus status, ReceiptId& receipt) {
   for (int tries = 0; tries < 6 && !run_ids_.empty(); ++tries) {
     const RunModel* run = checker_.find(dice_.one_of(run_ids_));
     for (const ReceiptModel& one : run->receipts)
@@ -326,7 +327,7 @@ const RunModel* World::any_run_with(ReceiptStatus status, ReceiptId& receipt) {
   return nullptr;
 }
 
-void World::settle_receipt() {
+void Simulation::settle_receipt() {
   ReceiptId receipt;
   const RunModel* run = any_run_with(ReceiptStatus::in_doubt, receipt);
   if (!run || may_still_call(receipt)) return;
@@ -341,7 +342,7 @@ void World::settle_receipt() {
                   }));
 }
 
-void World::reverse_receipt() {
+void Simulation::reverse_receipt() {
   ReceiptId receipt;
   const RunModel* run = any_run_with(ReceiptStatus::succeeded, receipt);
   if (!run) return;

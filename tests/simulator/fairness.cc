@@ -1,7 +1,7 @@
 // A tenant with a backlog delays another tenant's first step by no more than its own turn. The newcomer is new indeed:
 // tickets of runs that it canceled would cost it turns, and rightly so.
 #include "simulator/failure.h"
-#include "simulator/world.h"
+#include "simulator/simulation.h"
 
 namespace pawl::simulator {
 namespace {
@@ -10,14 +10,14 @@ constexpr const char* plain = "workflow: plain\nsteps: [{id: s0, tool: read, tim
 
 }  // namespace
 
-void World::check_fairness() {
+void Simulation::check_fairness() {
   TenantId busy = tenants_.front(), newcomer;
   int weight = dice_.between(1, 5);
   asked().create_tenant("newcomer", Actor{"admin"}, expect<TenantId>([&](const auto& id) { newcomer = id.value(); }));
   flush();
   tenants_.push_back(newcomer);
-  for (auto& hand : hands_)
-    if (hand->registered) remove_hand(*hand);
+  for (auto& worker : workers_)
+    if (worker->registered) remove_worker(*worker);
   for (TenantId tenant : tenants_) {
     asked().set_limits(tenant, {.weight = tenant == busy ? weight : 1, .caps = {}}, Actor{"admin"}, {});
     asked().publish(tenant, plain, "plain", Actor{"admin"}, {});
@@ -32,17 +32,17 @@ void World::check_fairness() {
     asked().create_run(std::move(request), {});
   };
   for (int i = dice_.between(10, 30); i > 0; --i) create(busy);
-  Hand& hand = *hands_.front();
-  engine_->add_worker(hand.name, hand.tools, hand);
-  hand.registered = true;
-  hand.since_turn = turn_number_;
+  SimWorker& worker = *workers_.front();
+  engine_->add_worker(worker.name, worker.tools, worker);
+  worker.registered = true;
+  worker.since_turn = turn_number_;
   auto serve_one = [&] {
-    auto before = hand.held.size();
-    offer(hand, 1);
+    auto before = worker.held.size();
+    offer(worker, 1);
     flush();
-    demand(hand.held.size() == before + 1, "a runnable step is leased when a worker is free", "nothing was granted");
-    complete(hand.held.back());
-    return hand.held.back().lease.tenant;
+    demand(worker.held.size() == before + 1, "a runnable step is leased when a worker is free", "nothing was granted");
+    complete(worker.held.back());
+    return worker.held.back().lease.tenant;
   };
   for (int i = dice_.between(0, 6); i > 0; --i) serve_one();
   create(newcomer);

@@ -9,7 +9,7 @@ constexpr std::uint64_t never = std::uint64_t{1} << 60;
 
 SqliteOptions database_options() {
   SqliteOptions options;
-  options.folder = "world";
+  options.folder = "simulation";
   options.single_connection = true;
   options.page_bytes = 4096;
   options.wal_bytes_max = 256 << 10;
@@ -40,7 +40,7 @@ class Disk final : public Ground {
 
 class Database final : public Ground {
  public:
-  Database(town::Stage& stage, Instant begin) : stage_(stage) { stage_.clear(begin); }
+  Database(cluster::Stage& stage, Instant begin) : stage_(stage) { stage_.clear(begin); }
   std::unique_ptr<Store> open() override { return stage_.open(); }
   // Killed before the database has all of it, or before it has said so.
   std::vector<Lost> commit(Store& store, std::span<const Frame> frames) override {
@@ -59,7 +59,7 @@ class Database final : public Ground {
   std::vector<KeptFrame> read_on() override { return stage_.events_behind(read_); }
 
  private:
-  town::Stage& stage_;
+  cluster::Stage& stage_;
   Position read_ = 0;
   bool kills_ = false;
   bool is_late_ = false;
@@ -82,7 +82,7 @@ MakeGround disks(test::CrashDisk::Image empty) {
   };
 }
 
-MakeGround databases(town::Stage& stage, Instant begin) {
+MakeGround databases(cluster::Stage& stage, Instant begin) {
   return [&stage, begin](Dice&) -> std::unique_ptr<Ground> { return std::make_unique<Database>(stage, begin); };
 }
 

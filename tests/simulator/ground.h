@@ -1,4 +1,4 @@
-// Where a world keeps its journal, and what can go wrong there: a disk that can lose power, or a real PostgreSQL.
+// Where a simulation keeps its journal, and what can go wrong there: a disk that can lose power, or a real PostgreSQL.
 #pragma once
 
 #include <functional>
@@ -6,12 +6,12 @@
 #include <span>
 #include <vector>
 
+#include "cluster/stage.h"
 #include "core/time.h"
 #include "simulator/dice.h"
 #include "store/crash_vfs.h"
 #include "store/store.h"
 #include "store/stream.h"
-#include "town/stage.h"
 
 namespace pawl::simulator {
 
@@ -40,11 +40,12 @@ class Ground {
 
 using MakeGround = std::function<std::unique_ptr<Ground>(Dice&)>;
 
-// Worlds on disks; `empty` is one with an empty database: making one for every world would take longer than the world.
+// Simulations on disks; `empty` is one with an empty database: making one for every simulation would take longer than
+// the simulation.
 MakeGround disks(test::CrashDisk::Image empty);
 test::CrashDisk::Image make_empty_disk();
 
-// Worlds on one database, one after another.
-MakeGround databases(town::Stage& stage, Instant begin);
+// Simulations on one database, one after another.
+MakeGround databases(cluster::Stage& stage, Instant begin);
 
 }  // namespace pawl::simulator

@@ -1,11 +1,11 @@
-// The simulator: many worlds, each drawn from a seed (see world.h).
+// The simulator: many simulations, each drawn from a seed (see simulation.h).
 //
-//   simulator --seeds 20000 --jobs 2          as CI runs it
-//   simulator --seed 4711 --trace             one world, every step printed
+//   simulator --seeds 4000 --jobs 2           as CI runs it
+//   simulator --seed 4711 --trace             one simulation, every step printed
 //   simulator --plant-all                     every planted bug must be found
-//   tests/postgres/cluster simulator --postgres --seconds 60          the same worlds on a real PostgreSQL
+//   tests/postgres/cluster simulator --postgres --seconds 60          the same simulations on a real PostgreSQL
 //
-// Worlds run in child processes, one a job: planted bugs and real ones may well end a process.
+// Simulations run in child processes, one a job: planted bugs and real ones may well end a process.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@
 
 #include "core/planted.h"
 #include "simulator/failure.h"
-#include "simulator/world.h"
+#include "simulator/simulation.h"
 
 namespace pawl::simulator {
 namespace {
@@ -49,7 +49,7 @@ bool on_postgres = false;
 const MakeGround& make_ground() {
   static const MakeGround make = [] {
     if (!on_postgres) return disks(make_empty_disk());
-    static town::Stage stage;
+    static cluster::Stage stage;
     return databases(stage, beginning);
   }();
   return make;
@@ -67,18 +67,18 @@ struct Outcome {
   std::vector<std::string> lines;
 };
 
-Outcome run_world(std::uint64_t seed, bool keep_lines) {
+Outcome run_simulation(std::uint64_t seed, bool keep_lines) {
   Outcome out;
-  World world(seed, make_ground(), keep_lines);
+  Simulation simulation(seed, make_ground(), keep_lines);
   try {
-    world.run();
+    simulation.run();
   } catch (const Broken& broken) {
-    out.finding = {broken.rule(), broken.what(), world.steps_done()};
+    out.finding = {broken.rule(), broken.what(), simulation.steps_done()};
   } catch (const std::exception& unexpected) {
-    out.finding = {"nothing is thrown that the engine does not name", unexpected.what(), world.steps_done()};
+    out.finding = {"nothing is thrown that the engine does not name", unexpected.what(), simulation.steps_done()};
   }
-  out.hash = world.trace().hash();
-  out.lines = world.trace().lines();
+  out.hash = simulation.trace().hash();
+  out.lines = simulation.trace().lines();
   return out;
 }
 
@@ -167,15 +167,16 @@ void do_job(Board& board, int job, const Options& options, bool quiet) {
     std::uint64_t seed = options.first + board.next++;
     if (seed >= options.first + options.seeds || board.found_seed || std::chrono::steady_clock::now() > end) return;
     board.current[job] = seed;
-    Outcome outcome = run_world(seed, false);
-    if (!outcome.finding && !on_postgres && seed % repeat_every == 0 && run_world(seed, false).hash != outcome.hash)
+    Outcome outcome = run_simulation(seed, false);
+    if (!outcome.finding && !on_postgres && seed % repeat_every == 0 &&
+        run_simulation(seed, false).hash != outcome.hash)
       outcome.finding = {"the same seed gives the same history", "the same seed gives the same history: it did not", 0};
     ++board.done;
     if (!outcome.finding) continue;
     std::uint64_t none = 0;
     if (!board.found_seed.compare_exchange_strong(none, seed)) return;
     std::snprintf(board.rule, sizeof board.rule, "%s", outcome.finding->what.c_str());
-    if (!quiet) print_finding(seed, *outcome.finding, run_world(seed, true).lines);
+    if (!quiet) print_finding(seed, *outcome.finding, run_simulation(seed, true).lines);
     return;
   }
 }
@@ -224,7 +225,7 @@ Search search(const Options& options, bool quiet) {
 }
 
 int run_one(const Options& options) {
-  Outcome outcome = run_world(*options.only, options.trace);
+  Outcome outcome = run_simulation(*options.only, options.trace);
   for (const auto& line : outcome.lines) std::printf("%s\n", line.c_str());
   std::printf("seed %llu, hash %016llx\n", static_cast<unsigned long long>(*options.only),
               static_cast<unsigned long long>(outcome.hash));
@@ -235,8 +236,9 @@ int run_one(const Options& options) {
 
 int run_many(const Options& options) {
   Search result = search(options, false);
-  std::printf("%llu worlds in %.1f s, %.0f a second%s\n", static_cast<unsigned long long>(result.seeds), result.seconds,
-              static_cast<double>(result.seeds) / result.seconds, result.found ? "; one is broken" : "; all hold");
+  std::printf("%llu simulations in %.1f s, %.0f a second%s\n", static_cast<unsigned long long>(result.seeds),
+              result.seconds, static_cast<double>(result.seeds) / result.seconds,
+              result.found ? "; one is broken" : "; all hold");
   return result.found ? 1 : 0;
 }
 
@@ -246,11 +248,11 @@ int plant_all(Options options) {
     planted_bug = static_cast<Bug>(i);
     Search result = search(options, true);
     if (result.found)
-      std::printf("%-28s found after %4llu worlds (%.1f s), seed %llu: %s\n", std::string(name_of(planted_bug)).c_str(),
-                  static_cast<unsigned long long>(result.seeds), result.seconds,
-                  static_cast<unsigned long long>(*result.found), result.rule.c_str());
+      std::printf("%-28s found after %4llu simulations (%.1f s), seed %llu: %s\n",
+                  std::string(name_of(planted_bug)).c_str(), static_cast<unsigned long long>(result.seeds),
+                  result.seconds, static_cast<unsigned long long>(*result.found), result.rule.c_str());
     else
-      std::printf("%-28s NOT FOUND in %llu worlds\n", std::string(name_of(planted_bug)).c_str(),
+      std::printf("%-28s NOT FOUND in %llu simulations\n", std::string(name_of(planted_bug)).c_str(),
                   static_cast<unsigned long long>(result.seeds));
     std::fflush(stdout);
     missed += !result.found;

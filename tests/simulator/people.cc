@@ -2,14 +2,14 @@
 #include <algorithm>
 
 #include "simulator/failure.h"
+#include "simulator/simulation.h"
 #include "simulator/workflow_maker.h"
-#include "simulator/world.h"
 
 namespace pawl::simulator {
 
-Actor World::anyone() { return Actor{dice_.one_of({"person:ada", "person:bob", "person:cyd", "person:dan"})}; }
+Actor Simulation::anyone() { return Actor{dice_.one_of({"person:ada", "person:bob", "person:cyd", "person:dan"})}; }
 
-const RunModel* World::any_run() {
+const RunModel* Simulation::any_run() {
   if (run_ids_.empty()) return nullptr;
   const RunModel* run = nullptr;
   for (int tries = 0; tries < 3; ++tries) {
@@ -19,7 +19,7 @@ const RunModel* World::any_run() {
   return run;
 }
 
-void World::check_answer(TenantId tenant, const RunAnswer& answer, const char* to) {
+void Simulation::check_answer(TenantId tenant, const RunAnswer& answer, const char* to) {
   const RunModel* run = checker_.find(answer.run);
   auto what = [&] { return std::string(to) + " " + answer.run.str() + " seq " + std::to_string(answer.seq); };
   demand(run && run->seq >= answer.seq && answer.seq > 0, "no answer before the commit is durable", what);
@@ -27,7 +27,7 @@ void World::check_answer(TenantId tenant, const RunAnswer& answer, const char* t
   demand(run->status_after[answer.seq - 1] == answer.status, "answers say what the journal says", what);
 }
 
-void World::create_run() {
+void Simulation::create_run() {
   TenantId tenant = dice_.one_of(tenants_);
   const auto& known = published_[tenant];
   if (known.empty()) return;
@@ -52,7 +52,7 @@ void World::create_run() {
                      }));
 }
 
-void World::resolve_approval() {
+void Simulation::resolve_approval() {
   const RunModel* run = any_run();
   for (int tries = 0; run && tries < 4 && run->status != RunStatus::waiting; ++tries) run = any_run();
   if (!run) return;
@@ -83,7 +83,7 @@ void World::resolve_approval() {
                   }));
 }
 
-void World::cancel_run() {
+void Simulation::cancel_run() {
   const RunModel* run = any_run();
   if (!run) return;
   note([&] { return "cancel " + run->id.str(); });
@@ -98,7 +98,7 @@ void World::cancel_run() {
                   }));
 }
 
-void World::retry_run() {
+void Simulation::retry_run() {
   const RunModel* run = any_run();
   if (!run || checker_.runs().size() >= 40) return;
   note([&] { return "retry " + run->id.str(); });
@@ -113,7 +113,7 @@ void World::retry_run() {
       }));
 }
 
-void World::answer_question() {
+void Simulation::answer_question() {
   const RunModel* run = any_run();
   if (!run) return;
   StepId step = dice_.one_of(run->workflow->steps).id;
@@ -132,7 +132,7 @@ void World::answer_question() {
                  }));
 }
 
-void World::report_external() {
+void Simulation::report_external() {
   const RunModel* run = any_run();
   for (int tries = 0; run && run->is_native() && tries < 5; ++tries) run = any_run();
   if (!run) return;
@@ -152,7 +152,7 @@ void World::report_external() {
       }));
 }
 
-void World::change_limits() {
+void Simulation::change_limits() {
   TenantId tenant = dice_.one_of(tenants_);
   if (dice_.percent(20))
     return asked().set_workspace(tenant, {WorkspaceName{dice_.one_of({"default", "a", "b"})}, dice_.between(1, 4)},
@@ -168,14 +168,14 @@ void World::change_limits() {
                      }));
 }
 
-void World::publish(TenantId tenant, const std::string& name) {
+void Simulation::publish(TenantId tenant, const std::string& name) {
   auto& sources = published_[tenant];
   bool again = sources.contains(name) && dice_.percent(30);
   std::string source = again ? sources[name] : make_workflow(dice_, name);
   note([&] { return "publish " + name + "\n" + source; });
   asked().publish(tenant, source, name, Actor{"admin"},
                   expect<WorkflowRef>([this, tenant, name, source](const std::expected<WorkflowRef, Refusal>& answer) {
-                    demand(answer.has_value(), "what the world writes is a workflow",
+                    demand(answer.has_value(), "what the simulation writes is a workflow",
                            [&] { return answer.error().message + "\n" + source; });
                     const Workflow* known = checker_.workflow(tenant, answer->name, answer->version);
                     demand(known && known->source == source, "the same content is the same version", name);
@@ -183,7 +183,7 @@ void World::publish(TenantId tenant, const std::string& name) {
                   }));
 }
 
-RunCommand World::any_command() {
+RunCommand Simulation::any_command() {
   switch (dice_.below(4)) {
     case 0:
       return CancelRun{anyone(), {}};
@@ -197,7 +197,7 @@ RunCommand World::any_command() {
 }
 
 // Another tenant's run, and one that never was, must look the same.
-void World::meddle() {
+void Simulation::meddle() {
   const RunModel* run = any_run();
   if (!run) return;
   auto other = std::ranges::find_if(tenants_, [&](TenantId tenant) { return tenant != run->tenant; });

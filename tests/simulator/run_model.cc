@@ -14,7 +14,7 @@ namespace {
 
 std::string in_quotes(std::string_view text) { return "\"" + std::string(text) + "\""; }
 
-// The world's workers put their token into everything they report, so the journal itself shows a stale one.
+// The simulation's workers put their token into everything they report, so the journal itself shows a stale one.
 std::optional<std::uint64_t> token_in(std::string_view text) {
   auto at = text.find("token");
   if (at == std::string_view::npos) return std::nullopt;
@@ -23,7 +23,7 @@ std::optional<std::uint64_t> token_in(std::string_view text) {
   return std::strtoull(std::string(text.substr(at, 20)).c_str(), nullptr, 10);
 }
 
-// The world's people say in their reasons which approval they mean, when they name one.
+// The simulation's people say in their reasons which approval they mean, when they name one.
 bool is_for(std::string_view reason, ApprovalId approval) {
   return !reason.starts_with("apr_") || reason == approval.str();
 }
@@ -221,7 +221,7 @@ struct RunModel::Rules {
     if (event.early) return;
     StepModel& step = move(event.step, StepTrigger::answer);
     if (step.doubt)
-      check(receipt_of(*step.doubt).status != ReceiptStatus::in_doubt, "an answer settles the doubt",
+      check(receipt_of(*step.doubt).status != ReceiptStatus::in_doubt, "an answer resolves the doubt",
             step.doubt->str());
     step.doubt.reset();
   }
@@ -252,7 +252,7 @@ struct RunModel::Rules {
                              .expires_at = event.expires_at,
                              .votes = {},
                              .proposal = event.proposal,
-                             .grounds = event.grounds});
+                             .policy_reason = event.policy_reason});
     check((event.proposal == nullptr) == run.definition(*index).is_gate(), "an approval says what it is for",
           event.step.text);
   }
@@ -292,13 +292,13 @@ struct RunModel::Rules {
   }
   // An allow by people is for exactly this action, under exactly this policy, of exactly this step.
   void check_approval(std::optional<ApprovalId> id, StepIndex step, const Proposal& proposal,
-                      const Grounds& grounds) const {
+                      const PolicyReason& policy_reason) const {
     check(digest_of(sha256, proposal.action) == proposal.digest, "a digest is that of its action",
           proposal.digest.hex());
     if (!id) return;
     const ApprovalModel& approval = find(*id);
     bool same = approval.proposal && approval.proposal->digest == proposal.digest &&
-                approval.grounds.policy_version == grounds.policy_version && approval.step == step;
+                approval.policy_reason.policy_version == policy_reason.policy_version && approval.step == step;
     check(same && approval.status == ApprovalStatus::approved, "no effect but what was approved, as it was approved",
           id->str());
   }
@@ -312,7 +312,7 @@ struct RunModel::Rules {
   void operator()(const ReceiptIntended& event) const {
     StepIndex index = running(event.step);
     check_lease(run.steps[index]);
-    check_approval(event.approval, index, *event.proposal, event.grounds);
+    check_approval(event.approval, index, *event.proposal, event.policy_reason);
     int before = run.writes_of(index);
     run.receipts.push_back({.id = event.receipt,
                             .step = index,
@@ -323,7 +323,7 @@ struct RunModel::Rules {
       run.writes += more;
       ++run.writes_in_frame;
     }
-    run.granted_in_frame.push_back({event.proposal, event.grounds, event.approval});
+    run.granted_in_frame.push_back({event.proposal, event.policy_reason, event.approval});
     run.keys_in_frame.push_back(run.receipts.back().key());
   }
 
@@ -333,9 +333,9 @@ struct RunModel::Rules {
           "in doubt: again only if the connector is idempotent", receipt.id.str());
     StepIndex index = running(run.definition(receipt.step).id);
     check_lease(run.steps[index]);
-    check_approval(event.approval, index, *receipt.proposal, event.grounds);
+    check_approval(event.approval, index, *receipt.proposal, event.policy_reason);
     receipt.tokens.push_back(run.steps[index].token);
-    run.granted_in_frame.push_back({receipt.proposal, event.grounds, event.approval});
+    run.granted_in_frame.push_back({receipt.proposal, event.policy_reason, event.approval});
   }
 
   void operator()(const ReceiptMoved& event) const {
@@ -352,7 +352,7 @@ struct RunModel::Rules {
 
   void operator()(const ActionDenied& event) const {
     running(event.step);
-    run.granted_in_frame.push_back({event.proposal, event.grounds, {}, true});
+    run.granted_in_frame.push_back({event.proposal, event.policy_reason, {}, true});
   }
   void operator()(const ActionFound& event) const {
     running(event.step);
@@ -365,7 +365,7 @@ struct RunModel::Rules {
   void operator()(const TaskSubtask&) const { check(false, "a run has no event of a task", ""); }
   void operator()(const TaskDeleted&) const { check(false, "a run has no event of a task", ""); }
   void operator()(const TransitionRefused&) const {}
-  // Nobody carries runs elsewhere in this world.
+  // Nobody carries runs elsewhere in this simulation.
   void operator()(const RunObserved&) const { check(false, "a run is carried elsewhere", ""); }
   void operator()(const ApprovalTold&) const { check(false, "a run is carried elsewhere", ""); }
 };

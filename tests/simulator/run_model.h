@@ -40,7 +40,7 @@ struct ApprovalModel {
   Instant expires_at;
   std::vector<Actor> votes;
   std::shared_ptr<const Proposal> proposal;  // null for a gate of the workflow
-  Grounds grounds;
+  PolicyReason policy_reason;
 };
 
 struct ReceiptModel {
@@ -62,7 +62,7 @@ struct Voted {
 };
 struct Granted {
   std::shared_ptr<const Proposal> proposal;
-  Grounds grounds;
+  PolicyReason policy_reason;
   std::optional<ApprovalId> approval;
   bool denied = false;
 };

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "simulator/failure.h"
-#include "simulator/world.h"
+#include "simulator/simulation.h"
 
 namespace pawl::simulator {
 namespace {
@@ -21,14 +21,14 @@ std::optional<TaskState> state_after(const TaskCommand& command) {
 
 }  // namespace
 
-const TaskModel* World::any_task(std::optional<TenantId> tenant) {
+const TaskModel* Simulation::any_task(std::optional<TenantId> tenant) {
   std::vector<const TaskModel*> tasks;
   for (const auto& [id, task] : checker_.tasks())
     if (!tenant || task.tenant == *tenant) tasks.push_back(&task);
   return tasks.empty() ? nullptr : dice_.one_of(tasks);
 }
 
-void World::create_task() {
+void Simulation::create_task() {
   NewTask request;
   request.tenant = dice_.one_of(tenants_);
   const auto& known = published_[request.tenant];
@@ -53,7 +53,7 @@ void World::create_task() {
                       }));
 }
 
-void World::command_task() {
+void Simulation::command_task() {
   const TaskModel* task = any_task();
   if (!task) return;
   TenantId tenant = dice_.percent(habits_.foreign) ? dice_.one_of(tenants_) : task->tenant;
@@ -80,20 +80,19 @@ void World::command_task() {
       }));
 }
 
-void World::follow_task(const TaskModel& task) {
-  asked().follow_task(task.tenant, task.id,
-                      expect<TaskStanding>([](const std::expected<TaskStanding, Refusal>& answer) {
+void Simulation::follow_task(const TaskModel& task) {
+  asked().follow_task(task.tenant, task.id, expect<TaskView>([](const std::expected<TaskView, Refusal>& answer) {
                         demand(answer.has_value(), "a task can always be looked at", "it was refused");
                       }));
 }
 
-void World::attend_to_tasks() {
+void Simulation::attend_to_tasks() {
   if (checker_.tasks().size() < tasks_max && dice_.percent(15)) return create_task();
   if (dice_.percent(50)) return command_task();
   if (const TaskModel* task = any_task()) follow_task(*task);
 }
 
-bool World::serve_tasks() {
+bool Simulation::serve_tasks() {
   bool any = false;
   for (const auto& [id, task] : checker_.tasks()) {
     // One that is gone or canceled may still have a run.

@@ -1,5 +1,5 @@
-// What happened in a world, in lines, and a hash of it: the same seed must give the same hash. Lines are made only when
-// somebody will read them; the hash is always kept, over ids, times and the bytes of every frame.
+// What happened in a simulation, in lines, and a hash of it: the same seed must give the same hash. Lines are made only
+// when somebody will read them; the hash is always kept, over ids, times and the bytes of every frame.
 #pragma once
 
 #include <cstdint>

@@ -3,16 +3,16 @@
 #include <array>
 
 #include "simulator/failure.h"
-#include "simulator/world.h"
+#include "simulator/simulation.h"
 #include "store/shared_store.h"
 
 namespace pawl::simulator {
 
-void World::make_hands() {
+void Simulation::make_workers() {
   auto add = [&](std::string name, std::vector<ToolName> tools) {
-    hands_.push_back(
-        std::make_unique<Hand>(WorkerName{std::move(name)}, std::move(tools),
-                               [this](Hand& hand, Lease lease) { return take_lease(hand, std::move(lease)); }));
+    workers_.push_back(std::make_unique<SimWorker>(
+        WorkerName{std::move(name)}, std::move(tools),
+        [this](SimWorker& worker, Lease lease) { return take_lease(worker, std::move(lease)); }));
   };
   add("w1", {{"read"}, {"write"}, {"fetch"}});
   // One that would do anything, if it were let.
@@ -22,54 +22,55 @@ void World::make_hands() {
   if (dice_.percent(20)) add("local/2", {{"read"}, {"fetch"}});
 }
 
-void World::name_hands() {
+void Simulation::name_workers() {
   SharedStore* shared = store_->shared();
   if (!shared) return;
   int number = 0;
-  for (auto& hand : hands_)
-    if (hand->is_local())
-      hand->name.text =
+  for (auto& worker : workers_)
+    if (worker->is_local())
+      worker->name.text =
           std::string(local_worker_prefix) + std::to_string(shared->server_number()) + "/" + std::to_string(++number);
 }
 
-void World::register_hand(Hand& hand) {
-  note([&] { return hand.name.text + " comes"; });
-  engine_->add_worker(hand.name, hand.tools, hand);
-  hand.registered = true;
-  hand.since_turn = turn_number_;
-  hand.slots = 0;
-  if (dice_.percent(70)) offer(hand, dice_.between(1, 4));
+void Simulation::register_worker(SimWorker& worker) {
+  note([&] { return worker.name.text + " comes"; });
+  engine_->add_worker(worker.name, worker.tools, worker);
+  worker.registered = true;
+  worker.since_turn = turn_number_;
+  worker.slots = 0;
+  if (dice_.percent(70)) offer(worker, dice_.between(1, 4));
 }
 
-void World::remove_hand(Hand& hand) {
-  note([&] { return hand.name.text + " leaves"; });
-  engine_->remove_worker(hand.name);
-  hand.registered = false;
-  hand.slots = 0;
-  hand.drop_everything();
-  checker_.worker_removed(hand.name, clock_.now(), turn_number_);
+void Simulation::remove_worker(SimWorker& worker) {
+  note([&] { return worker.name.text + " leaves"; });
+  engine_->remove_worker(worker.name);
+  worker.registered = false;
+  worker.slots = 0;
+  worker.drop_everything();
+  checker_.worker_removed(worker.name, clock_.now(), turn_number_);
 }
 
-void World::offer(Hand& hand, int slots) {
-  hand.slots += slots;
-  engine_->offer(hand.name, slots);
+void Simulation::offer(SimWorker& worker, int slots) {
+  worker.slots += slots;
+  engine_->offer(worker.name, slots);
 }
 
 // A lease reaches its worker: nobody else may still count on one for the same step.
-Held World::take_lease(Hand& hand, Lease lease) {
+Held Simulation::take_lease(SimWorker& worker, Lease lease) {
   Instant now = clock_.now();
   auto what = [&] {
-    return lease.run.str() + " " + lease.step.text + " token " + std::to_string(lease.token) + " to " + hand.name.text;
+    return lease.run.str() + " " + lease.step.text + " token " + std::to_string(lease.token) + " to " +
+           worker.name.text;
   };
   note([&] { return "grant " + what(); });
   demand(releasing_, "no grant before its claim is durable", what);
   // Whoever left before it came does not work on it, even when back by now.
-  bool too_late = !hand.registered || releasing_turn_ <= hand.since_turn;
+  bool too_late = !worker.registered || releasing_turn_ <= worker.since_turn;
   if (ground_->is_shared() && !too_late)
-    demand(--hand.slots >= 0, "a worker is given no more than it offered", hand.name.text);
+    demand(--worker.slots >= 0, "a worker is given no more than it offered", worker.name.text);
   demand(granted_.insert({lease.run, lease.step, lease.token}).second, "a lease is granted once", what);
-  demand(std::ranges::find(hand.tools, lease.tool) != hand.tools.end(), "a worker is given what it can do", what);
-  for (auto& other : hands_)
+  demand(std::ranges::find(worker.tools, lease.tool) != worker.tools.end(), "a worker is given what it can do", what);
+  for (auto& other : workers_)
     for (const Held& held : other->held)
       demand(held.lease.run != lease.run || held.lease.step != lease.step || !held.is_live(now) || held.awaits_gate(),
              "one live lease a step", [&] {
@@ -78,36 +79,36 @@ Held World::take_lease(Hand& hand, Lease lease) {
   const RunModel& run = *checker_.find(lease.run);
   const StepDefinition& definition = run.definition(*run.workflow->find(lease.step));
   Instant ends_by = lease.expires_at - definition.lease + lease.timeout;
-  Instant until = hand.is_local() ? end_of_time : lease.expires_at;
+  Instant until = worker.is_local() ? end_of_time : lease.expires_at;
   int chance = lease.tool.text == "read" ? habits_.governed / 10 : habits_.governed;
   int effects = !dice_.percent(chance) ? 0 : dice_.percent(80) ? 1 : 2;
   return {
       .lease = std::move(lease), .until = until, .ends_by = ends_by, .revoked = too_late, .effects_wanted = effects};
 }
 
-void World::work() {
-  Hand& hand = *dice_.one_of(hands_);
-  if (hand.held.size() > 12) hand.held.erase(hand.held.begin());
-  if (hand.held.empty()) {
-    if (hand.registered && dice_.percent(50)) offer(hand, 1);
+void Simulation::work() {
+  SimWorker& worker = *dice_.one_of(workers_);
+  if (worker.held.size() > 12) worker.held.erase(worker.held.begin());
+  if (worker.held.empty()) {
+    if (worker.registered && dice_.percent(50)) offer(worker, 1);
     return;
   }
   // The latest are the likeliest to be live.
-  auto back = dice_.below(std::min<std::size_t>(hand.held.size(), 3));
-  Held& held = hand.held[hand.held.size() - 1 - back];
+  auto back = dice_.below(std::min<std::size_t>(worker.held.size(), 3));
+  Held& held = worker.held[worker.held.size() - 1 - back];
   if (dice_.percent(habits_.bad_workers))
-    do_badly(hand, held);
+    do_badly(worker, held);
   else
-    do_well(hand, held);
-  if (hand.registered && dice_.percent(70)) offer(hand, 1);
+    do_well(worker, held);
+  if (worker.registered && dice_.percent(70)) offer(worker, 1);
 }
 
-void World::do_well(Hand& hand, Held& held) {
-  if (held.revoked || held.reported || pursue_effect(hand, held)) return;
+void Simulation::do_well(SimWorker& worker, Held& held) {
+  if (held.revoked || held.reported || pursue_effect(worker, held)) return;
   complete(held);
 }
 
-void World::complete(Held& held) {
+void Simulation::complete(Held& held) {
   held.reported = true;
   send(held,
        Completed{.output = "{\"n\":" + std::to_string(++reports_made_) +
@@ -116,12 +117,12 @@ void World::complete(Held& held) {
        held.lease.token, held.effect && held.effect->stage == Pending::Stage::called);
 }
 
-void World::release_lease(Held& held) {
+void Simulation::release_lease(Held& held) {
   held.reported = true;
   send(held, Released{}, held.lease.token);
 }
 
-void World::send(const Held& held, StepOutcome outcome, std::uint64_t token, bool with_effect) {
+void Simulation::send(const Held& held, StepOutcome outcome, std::uint64_t token, bool with_effect) {
   const Lease& lease = held.lease;
   static constexpr std::array verbs{"complete", "fail", "release"};
   const char* verb = verbs[outcome.index()];
@@ -154,7 +155,7 @@ void World::send(const Held& held, StepOutcome outcome, std::uint64_t token, boo
       }));
 }
 
-void World::heartbeat(Held& held) {
+void Simulation::heartbeat(Held& held) {
   const Lease& lease = held.lease;
   bool extended = asked().heartbeat(lease.tenant, lease.run, lease.step, lease.token);
   note([&] { return "heartbeat " + lease.run.str() + " " + lease.step.text + (extended ? "" : " (lost)"); });
@@ -165,14 +166,14 @@ void World::heartbeat(Held& held) {
   checker_.lease_extended(lease.run, lease.step, lease.token, until);
 }
 
-void World::do_badly(Hand& hand, Held& held) {
+void Simulation::do_badly(SimWorker& worker, Held& held) {
   const Lease& lease = held.lease;
   std::string token = "token " + std::to_string(lease.token);
   switch (dice_.below(17)) {
     case 12:
     case 13:
     case 14:
-      return act_badly(hand, held);
+      return act_badly(worker, held);
     case 0:
     case 1:
       held.reported = true;
@@ -232,7 +233,7 @@ void World::do_badly(Hand& hand, Held& held) {
     case 10:  // gives back what belongs to whoever came after it, or before
       return send(held, Released{}, lease.token - 1);
     default:  // it is never heard of again
-      std::erase_if(hand.held, [&](const Held& one) { return &one == &held; });
+      std::erase_if(worker.held, [&](const Held& one) { return &one == &held; });
   }
 }
 

@@ -6,11 +6,10 @@
 #include "store/crash_vfs.h"
 #include "store/sqlite/sqlite_store.h"
 #include "store/store_suite.h"
+#include "support/depth.h"
 
 namespace pawl::test {
 namespace {
-
-const TenantId acme = tenant_id(1);
 
 std::unique_ptr<SqliteStore> open(CrashDisk& disk) {
   SqliteOptions options;
@@ -164,7 +163,7 @@ TEST(Crash, a_process_that_dies_alone_loses_nothing) {
 }
 
 TEST(Crash, again_and_again_in_one_life) {
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+  for (std::uint64_t seed = 0; seed < repeats<std::uint64_t>(20, 60); ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     std::mt19937_64 random(seed);
     CrashDisk disk(seed, empty_store());

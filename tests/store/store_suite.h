@@ -49,6 +49,8 @@ class FrameSuite : public StoreSuite {};
 
 // Builders. Numbers stand for moments: a higher one was made later.
 TenantId tenant_id(std::uint64_t number);
+inline const TenantId acme = tenant_id(1);
+inline const TenantId zeta = tenant_id(2);
 RunId run_id(std::uint64_t number);
 Instant run_time(std::uint64_t number);  // when run_id(number) was made
 Hash head_after(StreamKey key, std::uint64_t seq);

@@ -28,20 +28,20 @@ std::string text_in(const Json& value, std::string_view key) {
   return found && found->is_string() ? std::string(std::string_view(found->get_string())) : "";
 }
 
-// A house with the stand-in for the Claude Code CLI, outside of any sandbox.
+// A context with the stand-in for the Claude Code CLI, outside of any sandbox.
 class Agents : public testing::Test {
  protected:
   Agents() : folder_(fs::temp_directory_path() / fmt::format("pawl_agent_test_{}", ::getpid())) {
     fs::remove_all(folder_);
     fs::create_directories(folder_ / "sessions");
     ::setenv("FAKE_AGENT_HOME", (folder_ / "sessions").c_str(), 1);
-    house_ = std::make_shared<AgentHouse>(folder_ / "data");
-    house_->claude = PAWL_SOURCE_DIR "/tests/agents/fake_agent.py";
-    house_->sandbox_use = SandboxUse::off;
-    house_->kill_grace = std::chrono::milliseconds(300);
-    house_->linger_max = std::chrono::milliseconds(300);
-    claude_ = make_agent_claude(house_);
-    command_ = make_agent_command(house_);
+    context_ = std::make_shared<AgentContext>(folder_ / "data");
+    context_->claude = PAWL_SOURCE_DIR "/tests/agents/fake_agent.py";
+    context_->sandbox_use = SandboxUse::off;
+    context_->kill_grace = std::chrono::milliseconds(300);
+    context_->linger_max = std::chrono::milliseconds(300);
+    claude_ = make_agent_claude(context_);
+    command_ = make_agent_command(context_);
   }
   ~Agents() override { fs::remove_all(folder_); }
 
@@ -69,7 +69,7 @@ class Agents : public testing::Test {
   std::string log(LogStream stream = LogStream::stdout_, int attempt = 1) {
     std::string out;
     LogQuery query{.attempt = attempt, .stream = stream};
-    while (auto part = house_->logs.read(lease({}).run, {"one"}, query)) {
+    while (auto part = context_->logs.read(lease({}).run, {"one"}, query)) {
       out += part->text;
       if (part->next == query.after) break;
       query.after = part->next;
@@ -78,7 +78,7 @@ class Agents : public testing::Test {
   }
 
   fs::path folder_;
-  std::shared_ptr<AgentHouse> house_;
+  std::shared_ptr<AgentContext> context_;
   std::unique_ptr<Tool> claude_, command_;
 };
 
@@ -119,7 +119,7 @@ TEST_F(Agents, is_given_nothing_of_our_environment_that_nobody_named) {
 }
 
 TEST_F(Agents, is_given_a_way_to_the_gate_and_its_key_only_in_the_environment) {
-  house_->access = [](const Lease&, const std::string& task) {
+  context_->access = [](const Lease&, const std::string& task) {
     return AgentAccess{"http://127.0.0.1:1/mcp", "pawl_lease_" + task};
   };
   const Json got = given(run(with(prompt("echo"), "task_id", "task_7")));
@@ -230,12 +230,10 @@ TEST_F(Agents, a_call_that_waits_for_a_person_is_a_question) {
 }
 
 TEST_F(Agents, who_spends_too_much_is_ended_while_it_runs) {
-  Stopwatch watch;
   const auto failed = failure_of(run(with(prompt("overspend"), "max_budget_usd", "3.00")));
   EXPECT_EQ(failed.error_code, "AGENT_BUDGET_EXCEEDED");
-  EXPECT_LT(watch.elapsed(), std::chrono::seconds(10));
   EXPECT_GT(failed.cost, Money{3'000'000});
-  EXPECT_LT(failed.cost, Money{20'000'000});
+  EXPECT_LT(failed.cost, Money{1'000'000'000}) << "which it would have spent";
   // And has nothing left for another try.
   expect_failure(run(with(prompt("work"), "max_budget_usd", "3.00"), 2), "AGENT_BUDGET_EXCEEDED");
 }
@@ -243,10 +241,11 @@ TEST_F(Agents, who_spends_too_much_is_ended_while_it_runs) {
 TEST_F(Agents, who_will_not_go_after_its_result_is_helped) {
   Stopwatch watch;
   EXPECT_EQ(text_in(done(run(prompt("linger"))), "result"), "done, but I stay");
-  EXPECT_LT(watch.elapsed(), std::chrono::seconds(8));
+  EXPECT_LT(watch.elapsed(), hang_limit);
 }
 
 TEST_F(Agents, told_to_stop_it_may_tidy_up) {
+  context_->kill_grace = hang_limit;
   std::stop_source stop;
   const auto file = folder_ / "polite";
   std::jthread stopper([&] {
@@ -267,8 +266,7 @@ TEST_F(Agents, who_ignores_that_is_killed) {
     stop.request_stop();
   });
   failure_of(run(prompt("stubborn " + file.string()), 1, stop.get_token()));
-  EXPECT_GE(watch.elapsed(), house_->kill_grace);
-  EXPECT_LT(watch.elapsed(), std::chrono::seconds(3));
+  EXPECT_GE(watch.elapsed(), context_->kill_grace);
 }
 
 TEST_F(Agents, nothing_that_it_has_forked_outlives_it) {
@@ -287,16 +285,17 @@ TEST_F(Agents, what_a_process_that_died_has_left_is_found_and_ended) {
     run(prompt("fork " + file.string()));
     ::_exit(0);
   }
-  ASSERT_TRUE(eventually([&] { return pids_in(file).size() == 4; }));
+  EXPECT_TRUE(eventually([&] { return pids_in(file).size() == 4; }));
   const auto pids = pids_in(file);
   // While it lives nobody touches what is its own.
-  EXPECT_EQ(house_->ledger.end_leftovers(), 0);
+  EXPECT_EQ(context_->ledger.end_leftovers(), 0);
   ::kill(other, SIGKILL);
   ::waitpid(other, nullptr, 0);
+  ASSERT_EQ(pids.size(), 4u);
   // The agent itself dies with whoever started it, its children do not.
   EXPECT_TRUE(eventually([&] { return !is_running(pids[3]); }));
   EXPECT_TRUE(is_running(pids[0]));
-  EXPECT_GE(house_->ledger.end_leftovers(), 3);
+  EXPECT_GE(context_->ledger.end_leftovers(), 3);
   for (const pid_t pid : pids) EXPECT_TRUE(eventually([&] { return !is_running(pid); })) << pid;
   EXPECT_TRUE(fs::is_empty(folder_ / "data" / "processes"));
 }
@@ -327,7 +326,7 @@ TEST_F(Agents, secrets_of_the_step_stand_in_no_log) {
 }
 
 TEST_F(Agents, what_cannot_be_run_is_said) {
-  house_->claude = "/nowhere/claude";
+  context_->claude = "/nowhere/claude";
   expect_failure(run(prompt("work")), "TOOL_INVALID_ARGUMENTS", "/nowhere/claude");
 }
 TEST_F(Agents, input_that_does_not_fit_is_refused) {

@@ -82,7 +82,7 @@ TEST_F(CostMeters, tell_the_last_at_once) {
 TEST_F(CostMeters, take_what_is_not_answered_for_told) {
   CostMeter meter = make();
   meter.note(Money{10}, begin + seconds(2));
-  EXPECT_EQ(meter.finish(), Money{10});
+  EXPECT_EQ(meter.finish(milliseconds(1)), Money{10});
 }
 
 TEST_F(CostMeters, tell_nobody_when_there_is_nobody) {

@@ -40,7 +40,12 @@ TEST_F(HttpRequestTool, knows_which_failures_had_no_effect_for_sure) {
   EXPECT_TRUE(failure_of(send({{"url", "http://10.0.0.1"}})).is_harmless);     // may not be reached
   EXPECT_TRUE(failure_of(send({{"url", "nonsense"}})).is_harmless);
   HttpServer silent([](const SeenRequest&) { return std::nullopt; });
-  EXPECT_FALSE(failure_of(send({{"url", silent.url()}, {"method", "POST"}, {"timeout", "100ms"}})).is_harmless);
+  // On a busy machine the time may be over before the request was sent, and then nothing can have happened.
+  for (int timeout_ms = 100; silent.seen().empty(); timeout_ms *= 2) {
+    const auto timeout = fmt::format("{}ms", timeout_ms);
+    const Failed failed = failure_of(send({{"url", silent.url()}, {"method", "POST"}, {"timeout", timeout}}));
+    EXPECT_TRUE(silent.seen().empty() || !failed.is_harmless);
+  }
   HttpServer hanging_up([](const SeenRequest&) { return std::string(); });
   EXPECT_FALSE(failure_of(send({{"url", hanging_up.url()}, {"method", "POST"}})).is_harmless);
 }
@@ -248,9 +253,7 @@ TEST_F(HttpRequestTool, may_be_tried_again_when_nobody_listens) {
 
 TEST_F(HttpRequestTool, gives_up_when_the_answer_takes_too_long) {
   HttpServer server([](const SeenRequest&) { return std::nullopt; });
-  const Stopwatch watch;
   expect_failure(send({{"url", server.url()}, {"timeout", "150ms"}}), "TOOL_TIMEOUT");
-  EXPECT_LT(watch.elapsed(), std::chrono::seconds(5));
 }
 
 TEST_F(HttpRequestTool, counts_redirects_into_the_time_out) {
@@ -269,8 +272,8 @@ TEST_F(HttpRequestTool, ends_at_once_when_told_to_stop) {
     stop.request_stop();
   });
   const Stopwatch watch;
-  failure_of(send({{"url", server.url()}}, stop.get_token()));
-  EXPECT_LT(watch.elapsed(), std::chrono::seconds(5));
+  failure_of(send({{"url", server.url()}, {"timeout", "1h"}}, stop.get_token()));
+  EXPECT_LT(watch.elapsed(), hang_limit);
 }
 
 TEST_F(HttpRequestTool, refuses_answers_that_are_too_large) {

@@ -4,7 +4,7 @@
 #include "tools/jq_child.h"
 
 int main(int argc, char** argv) {
-  if (argc > 1 && argv[1] == pawl::jq_child_verb) return pawl::jq_child_main();
+  if (argc > 1 && argv[1] == pawl::jq_child_argument) return pawl::jq_child_main();
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

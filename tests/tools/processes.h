@@ -6,7 +6,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -14,7 +13,8 @@ namespace pawl {
 
 inline bool is_running(pid_t pid) {
   std::ifstream stat(fmt::format("/proc/{}/stat", pid));
-  const std::string text((std::istreambuf_iterator<char>(stat)), {});
+  std::string text;
+  std::getline(stat, text);  // fails, and does not throw, when the process ends meanwhile
   return !text.empty() && !text.contains(") Z ") && !text.contains(") X ");
 }
 

@@ -216,16 +216,14 @@ TEST_F(Shell, runs_without_a_terminal_and_in_its_own_group) {
 }
 
 TEST_F(Shell, stops_a_flood_on_either_stream) {
-  const Stopwatch watch;
   expect_failure(run(command({"yes"})), "TOOL_OUTPUT_TOO_LARGE", "100000");
   expect_failure(run(script("yes >&2")), "TOOL_OUTPUT_TOO_LARGE", "100000");
-  EXPECT_LT(watch.elapsed(), std::chrono::seconds(5));
 }
 
 TEST_F(Shell, is_not_held_up_by_a_child_left_in_the_background_and_ends_it) {
   const Stopwatch watch;
   std::istringstream text(stdout_of(script("sleep 1000 & echo $!")));
-  EXPECT_LT(watch.elapsed(), std::chrono::seconds(5));
+  EXPECT_LT(watch.elapsed(), hang_limit);
   pid_t left = 0;
   text >> left;
   ASSERT_GT(left, 0);
@@ -242,19 +240,25 @@ TEST_F(Shell, ends_a_whole_brood_of_children) {
 }
 
 TEST_F(Shell, is_not_held_up_by_a_child_that_moved_to_its_own_session) {
+  const auto file = folder_ / "pid";
   const Stopwatch watch;
-  EXPECT_EQ(stdout_of(script("setsid sleep 4 & echo done")), "done\n");
-  EXPECT_LT(watch.elapsed(), std::chrono::seconds(3));
+  EXPECT_EQ(stdout_of(script(fmt::format("setsid sh -c 'echo $$ > {0}.part; mv {0}.part {0}; exec sleep 1000' &"
+                                         "while [ ! -e {0} ]; do sleep 0.01; done; echo done",
+                                         file.string()))),
+            "done\n");
+  EXPECT_LT(watch.elapsed(), hang_limit);
+  for (const pid_t pid : pids_in(file)) ::kill(pid, SIGKILL);
 }
 
 TEST_F(Shell, asks_a_program_politely_to_stop) {
   const auto ready = folder_ / "ready", farewell = folder_ / "farewell";
+  tool_ = make_shell({.shell_kill_grace = 2 * hang_limit});
   const auto took =
       stop_once_there(script(fmt::format("trap 'echo bye > {}; exit 0' TERM; touch {}; while :; do sleep 0.01; done",
                                          farewell.string(), ready.string())),
                       ready);
   EXPECT_TRUE(fs::exists(farewell));
-  EXPECT_LT(took, std::chrono::seconds(5));
+  EXPECT_LT(took, hang_limit);
 }
 
 TEST_F(Shell, kills_a_program_that_does_not_listen) {
@@ -264,7 +268,6 @@ TEST_F(Shell, kills_a_program_that_does_not_listen) {
                          ready.string())),
       ready);
   EXPECT_GE(took, limits_.shell_kill_grace - std::chrono::milliseconds(20));
-  EXPECT_LT(took, std::chrono::seconds(5));
   EXPECT_FALSE(is_running(pids_in(ready).front()));
 }
 
@@ -273,7 +276,7 @@ TEST_F(Shell, does_not_start_what_was_stopped_before) {
   stop.request_stop();
   const Stopwatch watch;
   failure_of(run(command({"sleep", "1000"}), stop.get_token()));
-  EXPECT_LT(watch.elapsed(), std::chrono::seconds(5));
+  EXPECT_LT(watch.elapsed(), hang_limit);
 }
 
 TEST_F(Shell, takes_its_program_along_when_pawl_is_killed) {
@@ -284,11 +287,12 @@ TEST_F(Shell, takes_its_program_along_when_pawl_is_killed) {
     run(input);
     ::_exit(0);
   }
-  ASSERT_TRUE(eventually([&] { return fs::exists(ready); }));
-  const pid_t program = pids_in(ready).front();
+  const bool is_ready = eventually([&] { return fs::exists(ready); });
+  const pid_t program = is_ready ? pids_in(ready).front() : 0;
   EXPECT_TRUE(is_running(program));
   ::kill(pawl, SIGKILL);
   ::waitpid(pawl, nullptr, 0);
+  ASSERT_TRUE(is_ready);
   EXPECT_TRUE(eventually([&] { return !is_running(program); }));
 }
 

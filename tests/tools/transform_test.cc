@@ -79,12 +79,11 @@ TEST_F(Transform, refuses_arguments_of_the_wrong_kind_by_name) {
 class TransformLoop : public testing::TestWithParam<const char*> {};
 
 TEST_P(TransformLoop, ends_when_its_time_is_up_and_is_not_tried_again) {
-  const auto tool = make_transform({.transform_cpu_max = std::chrono::milliseconds(200)});
-  const Stopwatch watch;
+  const auto tool =
+      make_transform({.transform_cpu_max = std::chrono::milliseconds(200), .transform_wall_max = hang_limit});
   const auto failed = failure_of(try_tool(*tool, with(GetParam())));
   EXPECT_EQ(failed.error_code, "TOOL_TIMEOUT") << failed.message;
   EXPECT_EQ(failed.retryable, false);
-  EXPECT_LT(watch.elapsed(), std::chrono::seconds(8));
   EXPECT_EQ(output_of(try_tool(*tool, with("1"))), "1") << "the next one is not harmed";
 }
 
@@ -95,8 +94,9 @@ INSTANTIATE_TEST_SUITE_P(Programs, TransformLoop,
 class TransformBomb : public testing::TestWithParam<const char*> {};
 
 TEST_P(TransformBomb, ends_at_a_limit) {
-  const auto tool = make_transform(
-      {.transform_cpu_max = std::chrono::seconds(3), .transform_memory_bytes_max = std::size_t{64} << 20});
+  const auto tool = make_transform({.transform_cpu_max = std::chrono::seconds(3),
+                                    .transform_wall_max = hang_limit,
+                                    .transform_memory_bytes_max = std::size_t{64} << 20});
   const auto failed = failure_of(try_tool(*tool, with(GetParam())));
   if (is_sanitized)
     EXPECT_FALSE(failed.error_code.empty());  // memory cannot be limited there; some other limit holds
@@ -135,19 +135,18 @@ TEST_F(Transform, sees_neither_environment_nor_files) {
 TEST_F(Transform, ends_soon_after_it_is_told_to_stop) {
   std::stop_source stop;
   std::jthread stopper([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_TRUE(eventually([&] { return !children().empty(); }));
     stop.request_stop();
   });
-  const auto tool =
-      make_transform({.transform_cpu_max = std::chrono::seconds(30), .transform_wall_max = std::chrono::seconds(30)});
+  const auto tool = make_transform({.transform_cpu_max = 2 * hang_limit, .transform_wall_max = 2 * hang_limit});
   const Stopwatch watch;
   failure_of(try_tool(*tool, with("def f: f; f"), stop.get_token()));
-  EXPECT_LT(watch.elapsed(), std::chrono::seconds(5));
+  EXPECT_LT(watch.elapsed(), hang_limit);
 }
 
 TEST_F(Transform, says_that_the_machine_is_overloaded_when_only_the_wall_clock_ran_out) {
-  const auto tool = make_transform(
-      {.transform_cpu_max = std::chrono::seconds(30), .transform_wall_max = std::chrono::milliseconds(100)});
+  const auto tool =
+      make_transform({.transform_cpu_max = hang_limit, .transform_wall_max = std::chrono::milliseconds(100)});
   const auto failed = failure_of(try_tool(*tool, with("def f: f; f")));
   EXPECT_EQ(failed.error_code, "TOOL_TIMEOUT");
   EXPECT_EQ(failed.retryable, std::nullopt) << "it may do better next time";
@@ -172,7 +171,8 @@ TEST_F(Transform, is_not_harmed_when_an_idle_helper_is_killed) {
   for (const pid_t pid : helpers)
     EXPECT_TRUE(eventually([&] {
       std::ifstream stat(fmt::format("/proc/{}/stat", pid));
-      std::string text((std::istreambuf_iterator<char>(stat)), {});
+      std::string text;
+      std::getline(stat, text);
       return text.contains(") Z ");
     }));
   EXPECT_EQ(output_of(jq("2")), "2");

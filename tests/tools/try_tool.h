@@ -5,19 +5,13 @@
 
 #include <boost/json/object.hpp>
 #include <chrono>
-#include <functional>
 #include <string>
-#include <thread>
 
+#include "process/sanitized.h"
+#include "support/waiting.h"
 #include "tools/tools.h"
 
 namespace pawl {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool is_sanitized = true;
-#else
-inline constexpr bool is_sanitized = false;
-#endif
 
 inline constexpr Instant test_now{1'800'000'000'000};
 
@@ -69,16 +63,6 @@ inline void expect_failure(const ToolResult& result, std::string_view code, std:
   const Failed failed = failure_of(result);
   EXPECT_EQ(failed.error_code, code) << failed.message;
   EXPECT_NE(failed.message.find(in_message), std::string::npos) << failed.message;
-}
-
-// For what other processes and threads do in their own time.
-inline bool eventually(const std::function<bool()>& holds, std::chrono::seconds limit = std::chrono::seconds(10)) {
-  const auto deadline = std::chrono::steady_clock::now() + limit;
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
 }
 
 class Stopwatch {

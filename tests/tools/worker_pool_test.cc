@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "support/depth.h"
 #include "tools/try_tool.h"
 
 namespace pawl {
@@ -31,7 +32,7 @@ class RecordingBroker : public LeaseBroker {
 
   std::vector<StepReport> wait_for_reports(std::size_t count) {
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(20), [&] { return reports_.size() >= count; }))
+    EXPECT_TRUE(changed_.wait_for(lock, hang_limit, [&] { return reports_.size() >= count; }))
         << reports_.size() << " of " << count;
     auto known = reports_;
     known.resize(std::max(known.size(), count));  // a test that waited in vain goes on, and fails
@@ -39,7 +40,7 @@ class RecordingBroker : public LeaseBroker {
   }
   void wait_for_slots(int count) {
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(20), [&] { return offered_ >= count; })) << offered_;
+    EXPECT_TRUE(changed_.wait_for(lock, hang_limit, [&] { return offered_ >= count; })) << offered_;
     EXPECT_EQ(offered_, count);
   }
   std::vector<std::size_t> batches() const {
@@ -49,6 +50,11 @@ class RecordingBroker : public LeaseBroker {
   std::vector<StepReport> reports() const {
     const std::lock_guard lock(mutex_);
     return reports_;
+  }
+  template <class Condition>
+  std::size_t count_reports(Condition condition) const {
+    const std::lock_guard lock(mutex_);
+    return static_cast<std::size_t>(std::ranges::count_if(reports_, condition));
   }
 
  private:
@@ -87,7 +93,7 @@ class Signal {
   }
   bool wait() {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return is_open_; });
+    return changed_.wait_for(lock, hang_limit, [&] { return is_open_; });
   }
 
  private:
@@ -548,9 +554,7 @@ TEST_F(WorkerPoolTest, stops_while_busy_gives_everything_back_and_says_nothing_a
   leases.push_back(lease("sleep", 51, R"({"duration": "1m"})"));
   pool_->grant(std::move(leases));
   EXPECT_TRUE(eventually([&] { return running == 8; }));
-  const Stopwatch watch;
   pool_->stop();
-  EXPECT_LT(watch.elapsed(), std::chrono::seconds(5));
   EXPECT_EQ(running, 8) << "what was queued is not begun";
   std::set<std::uint64_t> tokens;
   for (const auto& report : broker_.reports()) {
@@ -576,7 +580,7 @@ TEST_F(WorkerPoolTest, lets_what_has_begun_end_within_the_grace) {
   start(1);
   pool_->grant({lease("slow", 1), lease("slow", 2), lease("sleep", 3, R"({"duration": "9m"})")});
   runs.wait();
-  std::jthread stopper([&] { pool_->stop(std::chrono::minutes(1)); });
+  std::jthread stopper([&] { pool_->stop(hang_limit); });
   const auto given_back = broker_.wait_for_reports(2);  // at once: neither can end in time
   EXPECT_EQ(outcome(given_back[0]) + outcome(given_back[1]), "releasedreleased");
   pool_->grant({lease("slow", 4)});
@@ -626,7 +630,7 @@ TEST_F(WorkerPoolTest, loses_and_doubles_nothing_under_load) {
   });
   tools_.push_back(make_sleep());
   start(16);
-  constexpr std::uint64_t leases_max = 3000;
+  const std::uint64_t leases_max = repeats(1000, 3000);
   const auto granted = [](std::uint64_t token) {
     const char* tools[] = {"quick", "slow", "sleep"};
     auto made = lease(tools[token % 7 % 3], token, R"({"duration": "1s"})");
@@ -643,12 +647,10 @@ TEST_F(WorkerPoolTest, loses_and_doubles_nothing_under_load) {
   revoker.join();
   const auto all_are_back = [&] {
     advance(std::chrono::milliseconds(100));
-    std::set<std::uint64_t> unrevoked;
-    for (const auto& report : broker_.reports())
-      if (report.token % 5 != 0) unrevoked.insert(report.token);
-    return unrevoked.size() == leases_max - leases_max / 5;
+    return broker_.count_reports([](const StepReport& report) { return report.token % 5 != 0; }) >=
+           leases_max - leases_max / 5;
   };
-  EXPECT_TRUE(eventually(all_are_back, std::chrono::seconds(60)));
+  EXPECT_TRUE(eventually(all_are_back));
   for (std::uint64_t token = 0; token < leases_max; token += 5) revoke(granted(token));
   broker_.wait_for_slots(slots + static_cast<int>(leases_max));
   std::set<std::uint64_t> tokens;

@@ -1,10 +1,10 @@
-#include "town/town.h"
+#include "cluster/cluster.h"
 
 #include <algorithm>
 
 #include "simulator/workflow_maker.h"
 
-namespace pawl::town {
+namespace pawl::cluster {
 
 using simulator::demand;
 
@@ -17,17 +17,20 @@ const std::vector<ToolName> all_tools{{"read"}, {"write"}, {"fetch"}};
 }  // namespace
 
 // One process: its store, its engine, and the turns that it has decided and not yet committed.
-class Town::Server final : public LeaseSink {
+class Cluster::Server final : public LeaseSink {
  public:
-  Server(Town& town, std::uint64_t seed)
-      : town_(town), store(town.stage_.open()), random_(seed), engine(*store, town.tools_, town.clock_, random_) {
+  Server(Cluster& cluster, std::uint64_t seed)
+      : cluster_(cluster),
+        store(cluster.stage_.open()),
+        random_(seed),
+        engine(*store, cluster.tools_, cluster.clock_, random_) {
     engine.recover();
     worker.text = std::string(local_worker_prefix) + std::to_string(store->server_number());
     engine.add_worker(worker, all_tools, *this);
   }
-  void grant(std::vector<Lease> leases) override { town_.take(std::move(leases)); }
+  void grant(std::vector<Lease> leases) override { cluster_.take(std::move(leases)); }
   void revoke(RunId run, const StepId& step, std::uint64_t token) override {
-    for (Held& held : town_.held_)
+    for (Held& held : cluster_.held_)
       if (held.lease.run == run && held.lease.step == step && held.lease.token == token) held.reported = true;
   }
   // A request comes in.
@@ -38,7 +41,7 @@ class Town::Server final : public LeaseSink {
   }
 
  private:
-  Town& town_;
+  Cluster& cluster_;
 
  public:
   std::unique_ptr<PostgresStore> store;
@@ -56,7 +59,7 @@ class Town::Server final : public LeaseSink {
 };
 
 template <class T, class Check>
-Reply<T> Town::expect(Server& server, const std::string& what, Check check) {
+Reply<T> Cluster::expect(Server& server, const std::string& what, Check check) {
   server.owed->insert(what);
   return [this, owed = server.owed, what, check = std::move(check),
           said = false](std::expected<T, Refusal> answer) mutable {
@@ -67,14 +70,14 @@ Reply<T> Town::expect(Server& server, const std::string& what, Check check) {
   };
 }
 
-Town::Town(std::uint64_t seed, Stage& stage, const ToolCatalog& tools)
+Cluster::Cluster(std::uint64_t seed, Stage& stage, const ToolCatalog& tools)
     : dice_(seed * 0x9e3779b97f4a7c15ULL + 7), stage_(stage), tools_(tools), chronicle_(tools) {
   stage_.clear(clock_.now());
 }
 
-Town::~Town() = default;
+Cluster::~Cluster() = default;
 
-void Town::run() {
+void Cluster::run() {
   for (int n = dice_.between(2, 3); n > 0; --n) servers_.emplace_back();
   for (std::size_t at = 0; at < servers_.size(); ++at) open(at);
   set_up();
@@ -89,10 +92,10 @@ void Town::run() {
 
 // ---- Processes
 
-void Town::open(std::size_t at) { servers_[at] = std::make_unique<Server>(*this, dice_.next()); }
+void Cluster::open(std::size_t at) { servers_[at] = std::make_unique<Server>(*this, dice_.next()); }
 
 // With it goes all that it decided. A commit that was under way has happened, and nobody was told.
-void Town::die(std::size_t at, bool during_commit) {
+void Cluster::die(std::size_t at, bool during_commit) {
   Server& server = *servers_[at];
   if (during_commit && !server.turns.empty()) {
     Turn& turn = server.turns.front();
@@ -104,7 +107,7 @@ void Town::die(std::size_t at, bool during_commit) {
   open(at);
 }
 
-void Town::set_up() {
+void Cluster::set_up() {
   Server& first = *servers_[0];
   for (int n = dice_.between(1, 2); n > 0; --n)
     first.asked().create_tenant(
@@ -116,7 +119,7 @@ void Town::set_up() {
   flush();
 }
 
-void Town::one_step() {
+void Cluster::one_step() {
   Server& server = any_server();
   auto at = dice_.below(servers_.size());
   int draw = dice_.between(1, 100);
@@ -136,17 +139,17 @@ void Town::one_step() {
   commit(server);
 }
 
-void Town::pass_time(Duration span) {
+void Cluster::pass_time(Duration span) {
   clock_.pass(span);
   stage_.set_time(clock_.now());
 }
 
-void Town::take_turn(Server& server) {
+void Cluster::take_turn(Server& server) {
   server.engine.advance();
   server.turns.push_back(server.engine.take_turn());
 }
 
-void Town::commit(Server& server) {
+void Cluster::commit(Server& server) {
   if (server.turns.empty()) return;
   Turn turn = std::move(server.turns.front());
   server.turns.pop_front();
@@ -169,7 +172,7 @@ void Town::commit(Server& server) {
   server.engine.decide_again(std::move(again));
 }
 
-void Town::flush() {
+void Cluster::flush() {
   for (int rounds = 0; rounds < 50; ++rounds) {
     for (auto& server : servers_) {
       take_turn(*server);
@@ -182,13 +185,13 @@ void Town::flush() {
     for (const std::string& what : *server->owed) demand(false, "every request is answered", what);
 }
 
-void Town::read_journal() {
+void Cluster::read_journal() {
   for (const KeptFrame& frame : stage_.events_behind(read_)) chronicle_.add(frame);
 }
 
 // ---- People
 
-void Town::check_answer(TenantId tenant, const RunAnswer& answer) {
+void Cluster::check_answer(TenantId tenant, const RunAnswer& answer) {
   const Run* run = chronicle_.find(answer.run);
   auto what = [&] { return answer.run.str() + " seq " + std::to_string(answer.seq); };
   demand(run && answer.seq > 0 && run->seq >= answer.seq, "no answer before the commit is durable", what);
@@ -196,13 +199,13 @@ void Town::check_answer(TenantId tenant, const RunAnswer& answer) {
   demand(chronicle_.status_after(answer.run, answer.seq) == answer.status, "answers say what the journal says", what);
 }
 
-const Run* Town::any_run() {
+const Run* Cluster::any_run() {
   if (chronicle_.runs().empty()) return nullptr;
   return &std::next(chronicle_.runs().begin(), static_cast<std::ptrdiff_t>(dice_.below(chronicle_.runs().size())))
               ->second;
 }
 
-void Town::create_run(Server& server) {
+void Cluster::create_run(Server& server) {
   if (chronicle_.runs().size() >= runs_max) return;
   NewRun request;
   request.tenant = dice_.one_of(tenants_);
@@ -220,15 +223,15 @@ void Town::create_run(Server& server) {
                             }));
 }
 
-void Town::publish(Server& server, TenantId tenant, const std::string& name) {
+void Cluster::publish(Server& server, TenantId tenant, const std::string& name) {
   server.asked().publish(tenant, simulator::make_workflow(dice_, name), name, Actor{"admin"},
                          expect<WorkflowRef>(server, "a workflow", [this, tenant, name](const auto& answer) {
-                           demand(answer.has_value(), "what the town writes is a workflow", "refused");
+                           demand(answer.has_value(), "what the cluster writes is a workflow", "refused");
                            published_[tenant].insert(name);
                          }));
 }
 
-void Town::change_limits(Server& server) {
+void Cluster::change_limits(Server& server) {
   LimitsSet limits;
   if (dice_.percent(60)) limits.caps.max_concurrency = dice_.between(1, 3);
   if (dice_.percent(20)) limits.caps.max_runs_per_min = dice_.between(2, 6);
@@ -238,7 +241,7 @@ void Town::change_limits(Server& server) {
                             }));
 }
 
-void Town::decide(Server& server) {
+void Cluster::decide(Server& server) {
   const Run* run = any_run();
   if (!run) return;
   ResolveApproval command{.approval = {},
@@ -253,7 +256,7 @@ void Town::decide(Server& server) {
       }));
 }
 
-void Town::cancel(Server& server) {
+void Cluster::cancel(Server& server) {
   const Run* run = any_run();
   if (!run) return;
   server.asked().command(run->tenant, run->id, CancelRun{Actor{"person:ada"}, "why not"},
@@ -270,7 +273,7 @@ void Town::cancel(Server& server) {
 
 // ---- Workers
 
-void Town::poll(Server& server) {
+void Cluster::poll(Server& server) {
   Engine::Poll poll{.tenant = dice_.one_of(tenants_),
                     .worker = {dice_.one_of({"remote-1", "remote-2"})},
                     .tools = all_tools,
@@ -281,7 +284,7 @@ void Town::poll(Server& server) {
   server.asked().poll(std::move(poll));
 }
 
-void Town::take(std::vector<Lease> leases) {
+void Cluster::take(std::vector<Lease> leases) {
   for (Lease& lease : leases) {
     auto what = [&] { return lease.run.str() + " " + lease.step.text + " token " + std::to_string(lease.token); };
     demand(releasing_, "no grant before its claim is durable", what);
@@ -296,7 +299,7 @@ void Town::take(std::vector<Lease> leases) {
   while (held_.size() > held_max) held_.pop_front();
 }
 
-void Town::complete(Server& server, Held& held) {
+void Cluster::complete(Server& server, Held& held) {
   held.reported = true;
   const Lease& lease = held.lease;
   StepReport report{.tenant = lease.tenant,
@@ -318,7 +321,7 @@ void Town::complete(Server& server, Held& held) {
       }));
 }
 
-void Town::work(Server& server) {
+void Cluster::work(Server& server) {
   if (held_.empty()) return;
   Held& held = held_[dice_.below(held_.size())];
   const Lease& lease = held.lease;
@@ -348,7 +351,7 @@ void Town::work(Server& server) {
 
 // ---- The end: no more faults, everybody does their best, and everything must come to its end
 
-bool Town::serve_everyone() {
+bool Cluster::serve_everyone() {
   bool any = false;
   for (auto& server : servers_) {
     server->engine.offer(server->worker, 2);
@@ -376,7 +379,7 @@ bool Town::serve_everyone() {
   return any;
 }
 
-void Town::settle_down() {
+void Cluster::settle_down() {
   auto all_ended = [&] {
     return std::ranges::all_of(chronicle_.runs(), [](const auto& entry) { return is_terminal(entry.second.status); });
   };
@@ -390,4 +393,4 @@ void Town::settle_down() {
            [&, run_id = id] { return run_id.str() + " is still " + std::string(to_string(run.status)); });
 }
 
-}  // namespace pawl::town
+}  // namespace pawl::cluster

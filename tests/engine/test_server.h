@@ -1,12 +1,12 @@
 // The engine on a store in memory, driven by hand: commands, then turn(), which advances, commits and releases.
 //
-//   House house;
-//   house.publish("workflow: w\nsteps: [{id: a, tool: work}]");
-//   RunId run = house.create("w");
-//   Worker& worker = house.worker("w1");
-//   house.offer(worker, 1);
-//   house.turn();
-//   house.complete(worker.take());
+//   TestServer server;
+//   server.publish("workflow: w\nsteps: [{id: a, tool: work}]");
+//   RunId run = server.create("w");
+//   Worker& worker = server.worker("w1");
+//   server.offer(worker, 1);
+//   server.turn();
+//   server.complete(worker.take());
 //
 // Time stands still until wait() moves it.
 #pragma once
@@ -23,6 +23,11 @@
 #include "store/sqlite/sqlite_store.h"
 
 namespace pawl::tests {
+
+inline constexpr const char* one_step = "workflow: w\nsteps: [{id: a, tool: work, lease: 30s, timeout: 1h}]";
+inline constexpr const char* two_steps = "workflow: w\nsteps: [{id: a, tool: work}, {id: b, tool: work}]";
+inline constexpr const char* allow_all = "policy: p\nrules: [{id: all, effect: allow}]";
+inline constexpr const char* deny_all = "policy: p\nrules: [{id: all, effect: deny}]";
 
 class StoppedClock : public Clock {
  public:
@@ -52,6 +57,10 @@ struct Worker : LeaseSink {
   }
 };
 
+inline StepReport completion(const Lease& lease) {
+  return {lease.tenant, lease.run, lease.step, lease.token, Completed{"{}", {}}};
+}
+
 // What a reply brought, once its turn was released.
 template <class T>
 struct Answer {
@@ -67,15 +76,15 @@ struct Answer {
   const T& value() const { return slot->value().value(); }
 };
 
-class House {
+class TestServer {
  public:
-  explicit House(EngineLimits limits = {}) : limits_(limits) {
+  explicit TestServer(EngineLimits limits = {}) : limits_(limits) {
     tools_.add({.name = {"work"}, .keys = {{.name = "from"}}, .writes = ToolSpec::Writes::never});
     tools_.add({.name = {"write"}, .keys = {}, .writes = ToolSpec::Writes::always});
     open();
     tenant = make_tenant("default");
   }
-  ~House() { close(); }
+  ~TestServer() { close(); }
 
   Engine& engine() { return *engine_; }
   SqliteStore& store() { return *store_; }
@@ -197,7 +206,7 @@ class House {
  private:
   void open() {
     SqliteOptions options;
-    options.folder = "house";
+    options.folder = "server";
     options.vfs = disk_.vfs();
     options.single_connection = true;
     store_ = std::make_unique<SqliteStore>(options);

@@ -1,11 +1,11 @@
-// One world: a virtual clock, a disk that can lose power, the real engine on the real store, people who want things,
-// workers who do them more or less well. All of it is drawn from one seed.
+// One simulation: a virtual clock, a disk that can lose power, the real engine on the real store, people who want
+// things, workers who do them more or less well. All of it is drawn from one seed.
 //
 // Where the journal is (ground.h) makes no difference to what people and workers do. On a database that several servers
 // could write to, what must happen at once on a disk may take the engine a look around, so there it is only checked
 // that it happens in the end.
 //
-// A world drives the engine as Runtime does, without threads: commands, advance, take a turn; later commit some of
+// A simulation drives the engine as Runtime does, without threads: commands, advance, take a turn; later commit some of
 // the turns that were taken, and release them. Between any two of these the process may die.
 #pragma once
 
@@ -23,7 +23,7 @@
 #include "simulator/dice.h"
 #include "simulator/failure.h"
 #include "simulator/ground.h"
-#include "simulator/hands.h"
+#include "simulator/sim_worker.h"
 #include "simulator/trace.h"
 
 namespace pawl::simulator {
@@ -39,10 +39,10 @@ class VirtualClock : public Clock {
   Instant now_ = beginning;
 };
 
-class World {
+class Simulation {
  public:
-  World(std::uint64_t seed, const MakeGround& make_ground, bool keep_lines);
-  ~World();
+  Simulation(std::uint64_t seed, const MakeGround& make_ground, bool keep_lines);
+  ~Simulation();
 
   // The whole history. Throws Broken.
   void run();
@@ -51,7 +51,7 @@ class World {
   int steps_done() const { return step_; }
 
  private:
-  // How this world is inclined, in percent where not said otherwise.
+  // How this simulation is inclined, in percent where not said otherwise.
   struct Habits {
     int steps;
     int pending_max;  // turns taken and not yet committed
@@ -69,7 +69,7 @@ class World {
 
   static Habits draw_habits(Dice& dice);
 
-  // The process (world.cc).
+  // The process (simulation.cc).
   void open();
   void lose_process();
   void set_up();
@@ -122,37 +122,37 @@ class World {
   const TaskModel* any_task(std::optional<TenantId> tenant = {});
 
   // What workers do (workers.cc).
-  void make_hands();
+  void make_workers();
   // In-process workers are called by their server's number, where it has one.
-  void name_hands();
-  void register_hand(Hand& hand);
-  void remove_hand(Hand& hand);
-  void offer(Hand& hand, int slots);
+  void name_workers();
+  void register_worker(SimWorker& worker);
+  void remove_worker(SimWorker& worker);
+  void offer(SimWorker& worker, int slots);
   void work();
-  void do_well(Hand& hand, Held& held);
-  void do_badly(Hand& hand, Held& held);
+  void do_well(SimWorker& worker, Held& held);
+  void do_badly(SimWorker& worker, Held& held);
   // `with_effect`: it says what became of its call in the same report.
   void send(const Held& held, StepOutcome outcome, std::uint64_t token, bool with_effect = false);
   void complete(Held& held);
   void release_lease(Held& held);
   void heartbeat(Held& held);
-  Held take_lease(Hand& hand, Lease lease);
+  Held take_lease(SimWorker& worker, Lease lease);
 
   // What goes through the gate (effects.cc).
   void introduce_people(TenantId tenant);
   void change_people(TenantId tenant);
   void change_policy(TenantId tenant);
   // The next thing to do about the effects that the attempt wants; false when there is nothing left but to complete.
-  bool pursue_effect(Hand& hand, Held& held);
-  void propose(Hand& hand, Held& held, std::optional<bool> happened = {});
-  void take_gate_answer(Hand& hand, const Lease& lease, const std::shared_ptr<const Proposal>& proposal,
+  bool pursue_effect(SimWorker& worker, Held& held);
+  void propose(SimWorker& worker, Held& held, std::optional<bool> happened = {});
+  void take_gate_answer(SimWorker& worker, const Lease& lease, const std::shared_ptr<const Proposal>& proposal,
                         const std::expected<GateAnswer, Refusal>& answer);
-  void look(Hand& hand, Held& held);
+  void look(SimWorker& worker, Held& held);
   void call_target(Held& held);
   EffectOutcome outcome_of(const Held& held) const;
-  void record_outcome(Hand& hand, Held& held);
-  static Held* find_held(Hand& hand, RunId run, const StepId& step, std::uint64_t token);
-  void act_badly(Hand& hand, Held& held);
+  void record_outcome(SimWorker& worker, Held& held);
+  static Held* find_held(SimWorker& worker, RunId run, const StepId& step, std::uint64_t token);
+  void act_badly(SimWorker& worker, Held& held);
   // Somebody was allowed to, and still may.
   bool may_still_call(ReceiptId receipt) const;
   bool answer_doubt(const RunModel& run, StepIndex step);
@@ -174,7 +174,7 @@ class World {
   EngineLimits limits_;
   Target target_;
   Checker checker_;
-  std::vector<std::unique_ptr<Hand>> hands_;
+  std::vector<std::unique_ptr<SimWorker>> workers_;
 
   // The process; gone between its death and the next open().
   std::unique_ptr<Store> store_;
@@ -200,12 +200,12 @@ class World {
 };
 
 template <class Line>
-void World::note(Line&& line) {
+void Simulation::note(Line&& line) {
   trace_.note([&] { return std::to_string(step_) + " " + print_time(clock_.now()).substr(11) + " " + line(); });
 }
 
 template <class T, class Check>
-Reply<T> World::expect(Check check) {
+Reply<T> Simulation::expect(Check check) {
   ++replies_owed_;
   return [this, check = std::move(check)](std::expected<T, Refusal> answer) mutable {
     demand(releasing_, "no answer before the commit is durable",

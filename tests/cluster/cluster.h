@@ -13,16 +13,16 @@
 #include <string>
 #include <vector>
 
+#include "cluster/chronicle.h"
+#include "cluster/stage.h"
 #include "engine/engine.h"
 #include "engine/losses.h"
 #include "simulator/dice.h"
 #include "simulator/failure.h"
-#include "town/chronicle.h"
-#include "town/stage.h"
 
-namespace pawl::town {
+namespace pawl::cluster {
 
-class TownClock : public Clock {
+class ClusterClock : public Clock {
  public:
   Instant now() const override { return now_; }
   void pass(Duration span) { now_ = now_ + span; }
@@ -31,10 +31,10 @@ class TownClock : public Clock {
   Instant now_{1'800'000'000'000};
 };
 
-class Town {
+class Cluster {
  public:
-  Town(std::uint64_t seed, Stage& stage, const ToolCatalog& tools);
-  ~Town();
+  Cluster(std::uint64_t seed, Stage& stage, const ToolCatalog& tools);
+  ~Cluster();
   // The whole history. Throws simulator::Broken.
   void run();
   int losses_seen() const { return losses_seen_; }
@@ -80,7 +80,7 @@ class Town {
   simulator::Dice dice_;
   Stage& stage_;
   const ToolCatalog& tools_;
-  TownClock clock_;
+  ClusterClock clock_;
   Chronicle chronicle_;
   Position read_ = 0;
   std::vector<std::unique_ptr<Server>> servers_;
@@ -93,4 +93,4 @@ class Town {
   std::set<std::tuple<RunId, StepId, std::uint64_t>> granted_;
 };
 
-}  // namespace pawl::town
+}  // namespace pawl::cluster

@@ -18,6 +18,7 @@
 #include "some_workflow.h"
 #include "store/crash_vfs.h"
 #include "store/sqlite/sqlite_store.h"
+#include "support/waiting.h"
 #include "tools/run_logs.h"
 
 namespace pawl::fuzz {
@@ -55,23 +56,23 @@ class KeptMessages : public http::Channel {
   std::atomic<bool> ended_ = false;
 };
 
-class ServedHouse {
+class FuzzServer {
  public:
-  ServedHouse() : keys_(std::string(32, 's')) {
+  FuzzServer() : keys_(std::string(32, 's')) {
     tools_.add({.name = {"work"},
                 .keys = {{.name = "from"}, {.name = "at"}, {.name = "attempt"}},
                 .writes = ToolSpec::Writes::never});
     tools_.add({.name = {"write"}, .keys = {}, .writes = ToolSpec::Writes::always});
     tools_.expect_remote_tools();
     SqliteOptions options;
-    options.folder = "house";
+    options.folder = "server";
     options.vfs = disk_.vfs();
     options.single_connection = true;
     store_.emplace(options);
     open();
     settle();
   }
-  ~ServedHouse() { close(); }
+  ~FuzzServer() { close(); }
 
   // The key of "admin", "operator", "approver", "worker", "viewer" or "neighbour"; empty when there is no such.
   std::string key(std::string_view who) const {
@@ -99,7 +100,7 @@ class ServedHouse {
     });
     // A poll that waits for work is let go; its client would have gone on waiting.
     for (int i = 0; answer.wait_for(std::chrono::milliseconds(10)) != std::future_status::ready; ++i) {
-      check(i < 3000, "every request is answered");
+      check(i < hang_limit / std::chrono::milliseconds(10), "every request is answered");
       open_->runtime.post([](Engine& engine) { engine.end_polls(); });
     }
     try {
@@ -115,7 +116,7 @@ class ServedHouse {
     open();
   }
 
-  // Every stream and every table, as `pawl verify` would. The house is closed for it.
+  // Every stream and every table, as `pawl verify` would. The server is closed for it.
   void verify() {
     close();
     std::string problems;
@@ -131,30 +132,30 @@ class ServedHouse {
  private:
   // What lives as long as a process would.
   struct Process {
-    explicit Process(ServedHouse& house)
-        : feed(*house.store_),
-          runtime(*house.store_, house.tools_, house.clock_,
+    explicit Process(FuzzServer& server)
+        : feed(*server.store_),
+          runtime(*server.store_, server.tools_, server.clock_,
                   {.limits = {},
                    .seed = 7,
                    .on_failure = {},
                    .on_durable =
-                       [this, &house](Frame& frame) {
-                         for (const TenantFold& fold : frame.tenants) house.learn(fold.tenant);
+                       [this, &server](Frame& frame) {
+                         for (const TenantFold& fold : frame.tenants) server.learn(fold.tenant);
                          feed.publish(frame);
                        },
                    .on_commit = {}}),
-          notary({runtime, *house.store_, house.clock_,
-                  std::filesystem::temp_directory_path() / ("pawl-house-" + std::to_string(::getpid()) + ".json")}),
-          api({runtime, *house.store_, house.keys_, house.directory_, feed, metrics, house.clock_, log, notary, reach,
-               logs}) {
-      reach.find_tenant = [&house](TenantId id) { return house.directory_.find(id); };
-      reach.runtime = &runtime;
+          notary({runtime, *server.store_, server.clock_,
+                  std::filesystem::temp_directory_path() / ("pawl-server-" + std::to_string(::getpid()) + ".json")}),
+          api({runtime, *server.store_, server.keys_, server.directory_, feed, metrics, server.clock_, log, notary,
+               notify_context, logs}) {
+      notify_context.find_tenant = [&server](TenantId id) { return server.directory_.find(id); };
+      notify_context.runtime = &runtime;
     }
 
     api::Feed feed;
     api::Metrics metrics;
     Log log{{.format = LogFormat::text, .level = LogLevel::error}};
-    notify::Reach reach{.find_secret = [](const std::string&, const std::string&) {
+    notify::NotifyContext notify_context{.find_secret = [](const std::string&, const std::string&) {
       return std::expected<std::string, std::string>(std::unexpected("there are no secrets here"));
     }};
     RunLogs logs{"/nowhere"};
@@ -189,7 +190,7 @@ class ServedHouse {
       add_key(engine, *engine.find_tenant("neighbour"), "neighbour", Role::admin);
       engine.publish(own, std::string(some_workflow_source), "w", by, std::move(reply));
     });
-    check(done.has_value(), "a house can be settled");
+    check(done.has_value(), "a server can be settled");
   }
   void add_key(Engine& engine, TenantId tenant, std::string_view name, Role role) {
     const api::NewKey made = keys_.make(clock_.now());

@@ -1,4 +1,4 @@
-#include "town/chronicle.h"
+#include "cluster/chronicle.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,7 +9,7 @@
 #include "engine/workflows.h"
 #include "simulator/failure.h"
 
-namespace pawl::town {
+namespace pawl::cluster {
 
 using simulator::demand;
 
@@ -150,4 +150,4 @@ void Chronicle::compare(Store& store) const {
   }
 }
 
-}  // namespace pawl::town
+}  // namespace pawl::cluster

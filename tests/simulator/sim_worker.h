@@ -1,5 +1,5 @@
-// The workers of a world: they take leases and do with them what real ones do, and worse. Each remembers what it was
-// given, so that it can answer twice, late, or never.
+// The workers of a simulation: they take leases and do with them what real ones do, and worse. Each remembers what it
+// was given, so that it can answer twice, late, or never.
 #pragma once
 
 #include <functional>
@@ -38,10 +38,10 @@ struct Held {
   bool is_live(Instant now) const { return !revoked && !reported && std::min(until, ends_by) > now; }
 };
 
-class Hand : public LeaseSink {
+class SimWorker : public LeaseSink {
  public:
-  // `on_grant` is the world's: it checks what can only be checked across workers.
-  Hand(WorkerName worker, std::vector<ToolName> offers, std::function<Held(Hand&, Lease)> on_grant)
+  // `on_grant` is the simulation's: it checks what can only be checked across workers.
+  SimWorker(WorkerName worker, std::vector<ToolName> offers, std::function<Held(SimWorker&, Lease)> on_grant)
       : name(std::move(worker)), tools(std::move(offers)), on_grant_(std::move(on_grant)) {}
 
   bool is_local() const { return name.text.starts_with(local_worker_prefix); }
@@ -66,7 +66,7 @@ class Hand : public LeaseSink {
   std::vector<Held> held;
 
  private:
-  std::function<Held(Hand&, Lease)> on_grant_;
+  std::function<Held(SimWorker&, Lease)> on_grant_;
 };
 
 }  // namespace pawl::simulator

@@ -1,6 +1,6 @@
-// Where a town plays: a database of its own in the cluster that tests/postgres/cluster started, whose clock is the
-// town's. Every time that pawl's functions ask for comes out of a table, so that leases, holds, paces and timers pass
-// when the town says so and not before.
+// Where a cluster plays: a database of its own in the cluster that tests/postgres/cluster started, whose clock is the
+// cluster's. Every time that pawl's functions ask for comes out of a table, so that leases, holds, paces and timers
+// pass when the cluster says so and not before.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 #include "core/time.h"
 #include "store/postgres/postgres_store.h"
 
-namespace pawl::town {
+namespace pawl::cluster {
 
 class Stage {
  public:
@@ -37,4 +37,4 @@ class Stage {
   std::optional<postgres::Connection> admin_, connection_;
 };
 
-}  // namespace pawl::town
+}  // namespace pawl::cluster

@@ -1,4 +1,4 @@
-#include "simulator/world.h"
+#include "simulator/simulation.h"
 
 #include <algorithm>
 
@@ -27,7 +27,7 @@ std::string list_events(std::string_view parts) {
 
 }  // namespace
 
-World::Habits World::draw_habits(Dice& dice) {
+Simulation::Habits Simulation::draw_habits(Dice& dice) {
   bool calm = dice.percent(10);
   auto chance = [&](int high) { return calm ? 0 : dice.percent(40) ? 0 : dice.between(1, high); };
   Habits habits{.steps = dice.between(120, 300),
@@ -47,7 +47,7 @@ World::Habits World::draw_habits(Dice& dice) {
                 .governed = dice.percent(25) ? 0 : dice.between(30, 100),
                 .change_policy = dice.between(0, 20),
                 .tasks = dice.percent(35) ? dice.between(10, 50) : 0};
-  // Some worlds are bad ones: what shows only when one loss follows hard upon another is not left to luck alone.
+  // Some simulations are bad ones: what shows only when one loss follows hard upon another is not left to luck alone.
   if (dice.percent(8)) {
     habits.kill_commit = 25;
     habits.kill_recovery = 60;
@@ -56,7 +56,7 @@ World::Habits World::draw_habits(Dice& dice) {
   return habits;
 }
 
-World::World(std::uint64_t seed, const MakeGround& make_ground, bool keep_lines)
+Simulation::Simulation(std::uint64_t seed, const MakeGround& make_ground, bool keep_lines)
     : dice_(seed * 0x9e3779b97f4a7c15ULL + 1),
       trace_(keep_lines),
       habits_(draw_habits(dice_)),
@@ -68,14 +68,14 @@ World::World(std::uint64_t seed, const MakeGround& make_ground, bool keep_lines)
   limits_.timer_horizon = dice_.between(Duration(500), Duration(90'000));
 }
 
-World::~World() {
+Simulation::~Simulation() {
   engine_.reset();
   if (store_) ground_->kill_at(0);  // nothing of it matters any more: no checkpoint on closing
   store_.reset();
 }
 
-void World::run() {
-  make_hands();
+void Simulation::run() {
+  make_workers();
   open();
   set_up();
   for (step_ = 1; step_ <= habits_.steps; ++step_) one_step();
@@ -91,7 +91,7 @@ void World::run() {
 
 // ---- The process
 
-void World::open() {
+void Simulation::open() {
   for (;;) {
     bool fault = faults_ && dice_.percent(habits_.kill_recovery);
     if (fault) ground_->kill_at(static_cast<std::uint64_t>(dice_.between(1, 12)));
@@ -101,7 +101,7 @@ void World::open() {
       engine_ = std::make_unique<Engine>(*store_, tools_, clock_, *engine_random_, limits_);
       engine_->recover();
       ground_->disarm();
-      name_hands();
+      name_workers();
       return;
     } catch (const StoreFailure& failure) {
       demand(fault, "the store fails only with its disk", [&] { return std::string(failure.what()); });
@@ -113,19 +113,19 @@ void World::open() {
   }
 }
 
-void World::lose_process() {
+void Simulation::lose_process() {
   bool power = dice_.percent(habits_.power_loss);
   note([&] { return std::string(power ? "power is lost" : "only the process is lost"); });
   ground_->lose_process(power, power ? dice_.next() : 0);
 }
 
-Engine& World::asked() {
+Engine& Simulation::asked() {
   engine_->requests_came();
   engine_->begin_round();
   return *engine_;
 }
 
-void World::set_up() {
+void Simulation::set_up() {
   bool was = std::exchange(faults_, false);
   for (int i = dice_.between(1, 3); i > 0; --i)
     asked().create_tenant(
@@ -139,13 +139,13 @@ void World::set_up() {
     if (habits_.governed > 0 || dice_.percent(30)) introduce_people(tenant);
     if (habits_.governed > 0 && dice_.percent(70)) change_policy(tenant);
   }
-  for (auto& hand : hands_)
-    if (dice_.percent(80)) register_hand(*hand);
+  for (auto& worker : workers_)
+    if (dice_.percent(80)) register_worker(*worker);
   flush();
   faults_ = was;
 }
 
-void World::one_step() {
+void Simulation::one_step() {
   int draw = dice_.between(1, 100);
   if (dice_.percent(habits_.foreign)) return meddle();
   if (dice_.percent(habits_.tasks)) return attend_to_tasks();
@@ -164,9 +164,9 @@ void World::one_step() {
   if (draw <= 32) return pass_time();
   if (draw <= 62) return work();
   if (draw <= 66) {
-    Hand& hand = *dice_.one_of(hands_);
-    return hand.registered ? dice_.percent(10) ? remove_hand(hand) : offer(hand, dice_.between(1, 3))
-                           : register_hand(hand);
+    SimWorker& worker = *dice_.one_of(workers_);
+    return worker.registered ? dice_.percent(10) ? remove_worker(worker) : offer(worker, dice_.between(1, 3))
+                             : register_worker(worker);
   }
   if (draw <= 82 && static_cast<int>(pending_.size()) < habits_.pending_max) return take_turn();
   if (draw <= 97) return commit(1 + dice_.below(std::max<std::size_t>(1, pending_.size())));
@@ -179,7 +179,7 @@ void World::one_step() {
   }
 }
 
-void World::pass_time() {
+void Simulation::pass_time() {
   Duration span = dice_.percent(habits_.long_waits)
                       ? dice_.between(Duration(1000), Duration(dice_.percent(10) ? 7'200'000 : 90'000))
                   : dice_.percent(30) ? std::max(Duration(0), engine_->next_wakeup() - clock_.now())
@@ -188,12 +188,12 @@ void World::pass_time() {
   note([&] { return "time passes by " + print_duration(span); });
 }
 
-void World::pass_time(Duration span) {
+void Simulation::pass_time(Duration span) {
   clock_.pass(span);
   ground_->set_time(clock_.now());
 }
 
-void World::take_turn() {
+void Simulation::take_turn() {
   engine_->advance();
   TakenTurn taken{.turn = engine_->take_turn(),
                   .number = ++turn_number_,
@@ -203,14 +203,14 @@ void World::take_turn() {
                   .replies = ground_->is_shared() ? 0 : std::exchange(replies_owed_, 0)};
   if (!ground_->is_shared())  // there, a grant may yet be lost
     for (const auto& grant : taken.turn.grants)
-      for (auto& hand : hands_)
-        if (hand.get() == grant.sink) hand->slots -= static_cast<int>(grant.leases.size());
+      for (auto& worker : workers_)
+        if (worker.get() == grant.sink) worker->slots -= static_cast<int>(grant.leases.size());
   demand(!winding_down_ || taken.turn.grants.empty(), "nothing is handed out while the process winds down", "a grant");
-  for (auto& hand : hands_) {
-    if (!hand->registered) continue;
-    demand(hand->slots >= 0, "a worker is given no more than it offered", hand->name.text);
-    if (!winding_down_) taken.workers.push_back({hand->name, hand->tools, hand->slots});
-    if (hand->is_local()) taken.alive.insert(hand->name);
+  for (auto& worker : workers_) {
+    if (!worker->registered) continue;
+    demand(worker->slots >= 0, "a worker is given no more than it offered", worker->name.text);
+    if (!winding_down_) taken.workers.push_back({worker->name, worker->tools, worker->slots});
+    if (worker->is_local()) taken.alive.insert(worker->name);
   }
   trace_.mix(static_cast<std::uint64_t>(clock_.now().ms));
   trace_.mix(taken.turn.frame.parts);
@@ -221,7 +221,7 @@ void World::take_turn() {
   pending_.push_back(std::move(taken));
 }
 
-void World::arm_a_fault() {
+void Simulation::arm_a_fault() {
   if (!faults_) return;
   auto call = static_cast<std::uint64_t>(dice_.between(1, 14));
   if (dice_.percent(habits_.kill_commit)) {
@@ -234,7 +234,7 @@ void World::arm_a_fault() {
   sync ? ground_->fail_sync(1) : ground_->fail_write(1 + call % 6);
 }
 
-void World::commit(std::size_t count) {
+void Simulation::commit(std::size_t count) {
   count = std::min(count, pending_.size());
   if (count == 0) return;
   if (faults_ && dice_.percent(habits_.die_before_commit)) return die(0);
@@ -268,14 +268,14 @@ void World::commit(std::size_t count) {
   learn_runs();
 }
 
-void World::learn_runs() {
+void Simulation::learn_runs() {
   if (run_ids_.size() == checker_.runs().size()) return;
   run_ids_.clear();
   for (const auto& [id, run] : checker_.runs()) run_ids_.push_back(id);
 }
 
 // One turn, as the writer of a Runtime does it where others may have been faster.
-void World::commit_shared() {
+void Simulation::commit_shared() {
   TakenTurn taken = std::move(pending_.front());
   pending_.pop_front();
   Frame& frame = taken.turn.frame;
@@ -306,14 +306,14 @@ void World::commit_shared() {
   learn_runs();
 }
 
-void World::read_journal(const TakenTurn& taken) {
+void Simulation::read_journal(const TakenTurn& taken) {
   for (const KeptFrame& frame : ground_->read_on()) {
     note([&] { return "commit of turn " + std::to_string(taken.number) + list_events(frame.parts); });
     checker_.commit_is_durable(frame.parts, taken, clock_.now());
   }
 }
 
-void World::release(TakenTurn& taken) {
+void Simulation::release(TakenTurn& taken) {
   releasing_ = true;
   releasing_turn_ = taken.number;
   replies_released_ = 0;
@@ -326,16 +326,16 @@ void World::release(TakenTurn& taken) {
 
 // The process is gone, and so is every turn that was not released. Of those whose commit was under way, the store has
 // all or none; nobody was told either way.
-void World::die(std::size_t in_doubt) {
+void Simulation::die(std::size_t in_doubt) {
   note([&] { return "the process dies" + (in_doubt ? " while it commits" : std::string()); });
   engine_.reset();
   ground_->kill_at(0);
   store_.reset();
   lose_process();
-  for (auto& hand : hands_) {
-    hand->registered = false;
-    hand->slots = 0;
-    if (hand->is_local()) hand->drop_everything();
+  for (auto& worker : workers_) {
+    worker->registered = false;
+    worker->slots = 0;
+    if (worker->is_local()) worker->drop_everything();
   }
   replies_owed_ = 0;
   open();
@@ -345,7 +345,7 @@ void World::die(std::size_t in_doubt) {
   if (dice_.percent(30)) inspect_everything();
 }
 
-void World::recover(std::size_t in_doubt) {
+void Simulation::recover(std::size_t in_doubt) {
   Position found = store_->last_position();
   trace_.mix(found);
   std::size_t frames = 0;
@@ -362,22 +362,22 @@ void World::recover(std::size_t in_doubt) {
 }
 
 // As pawl serve ends at SIGTERM: nothing is handed out any more, and its own workers give back what they hold.
-void World::stop_in_order() {
+void Simulation::stop_in_order() {
   note([] { return "the process stops in order"; });
   auto was = std::exchange(faults_, false);
   flush();
   engine_->wind_down();
   winding_down_ = true;
-  for (auto& hand : hands_)
-    for (Held& held : hand->held)
-      if (hand->is_local() && held.is_live(clock_.now())) release_lease(held);
+  for (auto& worker : workers_)
+    for (Held& held : worker->held)
+      if (worker->is_local() && held.is_live(clock_.now())) release_lease(held);
   flush();
   winding_down_ = false;
   faults_ = was;
   die(0);
 }
 
-void World::flush() {
+void Simulation::flush() {
   take_turn();
   commit(pending_.size());
   // What was lost is decided again.
@@ -392,7 +392,7 @@ void World::flush() {
 
 // ---- Looking at all of it
 
-void World::inspect_everything() {
+void Simulation::inspect_everything() {
   engine_->advance();
   for (const auto& [id, run] : checker_.runs())
     asked().inspect(run.tenant, id, expect<std::shared_ptr<const Run>>([this](const auto& answer) {
@@ -412,7 +412,7 @@ void World::inspect_everything() {
   faults_ = was;
 }
 
-void World::check_everything() {
+void Simulation::check_everything() {
   engine_->fold_all();
   flush();
   checker_.compare_streams(*store_);
@@ -424,14 +424,14 @@ void World::check_everything() {
 
 // ---- The end: no more faults, everybody does their best, and everything must come to its end
 
-bool World::serve_everyone() {
+bool Simulation::serve_everyone() {
   bool any = false;
-  for (auto& hand : hands_) {
-    if (!hand->registered) register_hand(*hand);
-    if (hand->slots < 4) offer(*hand, 4 - hand->slots);
-    for (Held& held : hand->held)
+  for (auto& worker : workers_) {
+    if (!worker->registered) register_worker(*worker);
+    if (worker->slots < 4) offer(*worker, 4 - worker->slots);
+    for (Held& held : worker->held)
       if (held.is_live(clock_.now())) {
-        if (!pursue_effect(*hand, held)) complete(held);
+        if (!pursue_effect(*worker, held)) complete(held);
         any = true;
       }
   }
@@ -458,7 +458,7 @@ bool World::serve_everyone() {
   return any;
 }
 
-void World::settle_down() {
+void Simulation::settle_down() {
   for (int round = 0; round < rounds_to_settle; ++round) {
     bool any = serve_everyone();
     any = serve_tasks() || any;

@@ -12,9 +12,9 @@
 
 #include "core/invariants.h"
 #include "crypto/sha256.h"
-#include "engine/house.h"
 #include "engine/losses.h"
 #include "engine/memory_store.h"
+#include "engine/test_server.h"
 
 namespace pawl::tests {
 
@@ -78,9 +78,9 @@ class Server {
   bool redone_ = false;
 };
 
-class Town {
+class Cluster {
  public:
-  explicit Town(std::size_t servers) : database(clock) {
+  explicit Cluster(std::size_t servers) : database(clock) {
     tools_.add({.name = {"work"}, .keys = {{.name = "from"}}, .writes = ToolSpec::Writes::never});
     tools_.add({.name = {"far"}, .writes = ToolSpec::Writes::never});  // of remote workers only
     for (std::size_t i = 0; i < servers; ++i) add_server();

@@ -1,32 +1,35 @@
-"""What the tests of several servers share: a town of `pawl serve` processes on one PostgreSQL."""
+"""What the tests of several servers share: several `pawl serve` processes on one PostgreSQL."""
 import json
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
-import time
 import unittest
 import urllib.request
 from pathlib import Path
 
-from cluster import Cluster, free_port
+from cluster import HANG_S, Cluster, free_port, until
+import leftovers  # on the path that cluster.py adds
+
+leftovers.watch()
 
 PAWL = os.environ.get("PAWL") or str(Path(__file__).parents[2] / "build/release/pawl")
-PATIENCE_S = 60
+PATIENCE_S = HANG_S
 
 REMOTE = """
 workflow: remote
 steps:
-  - {id: a, tool: test.work, lease: 3s, retry: {max_attempts: 50, base: 10ms, max: 50ms}}
-  - {id: b, tool: test.work, lease: 3s, retry: {max_attempts: 50, base: 10ms, max: 50ms}}
+  - {id: a, tool: test.work, lease: 10m, retry: {max_attempts: 50, base: 10ms, max: 50ms}}
+  - {id: b, tool: test.work, lease: 10m, retry: {max_attempts: 50, base: 10ms, max: 50ms}}
 """
 LOCAL = "workflow: local\nsteps: [{id: a, tool: noop}, {id: b, tool: noop}, {id: c, tool: noop}]\n"
 GATE = "workflow: gate\nsteps: [{id: ok, tool: approval}]\n"
 
 
 class Server:
-    """One server; its key opens all of them, since they have the same secret. Started again, it listens where it did."""
+    """One server; its key opens all of them, since they have the same secret. Started again, it listens where it
+    did."""
 
     def __init__(self, folder, store, *flags):
         self.folder = Path(folder)
@@ -49,11 +52,9 @@ class Server:
 
     def start(self):
         self.launch()
-        end = time.monotonic() + PATIENCE_S
-        while not self.has_started():
-            if self.process.poll() is not None or time.monotonic() > end:
-                raise AssertionError("the server did not start:\n" + self.log.read_text()[-3000:])
-            time.sleep(0.02)
+        until(lambda: self.has_started() or self.process.poll() is not None, bool, "the server")
+        if not self.has_started():
+            raise AssertionError("the server did not start:\n" + self.log.read_text()[-3000:])
         return self
 
     @property
@@ -66,7 +67,7 @@ class Server:
         self.process.wait(PATIENCE_S)
 
 
-class Town(unittest.TestCase):
+class ServersCase(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.cluster = Cluster()
@@ -74,9 +75,9 @@ class Town(unittest.TestCase):
         cls.addClassCleanup(cls.cluster.__exit__)
 
     def setUp(self):
-        self.place = Path(tempfile.mkdtemp(prefix="pawl_town_"))
+        self.place = Path(tempfile.mkdtemp(prefix="pawl_servers_"))
         self.addCleanup(shutil.rmtree, self.place, ignore_errors=True)
-        self.name = "town_" + self.place.name.lower().replace("pawl_town_", "")
+        self.name = "servers_" + self.place.name.lower().replace("pawl_servers_", "")
         self.cluster.create_database(self.name)
         self.servers = []
 
@@ -105,10 +106,12 @@ class Town(unittest.TestCase):
             return json.load(answer)
 
     def wait_for(self, what, condition):
-        end = time.monotonic() + PATIENCE_S
-        while not condition():
-            self.assertLess(time.monotonic(), end, what)
-            time.sleep(0.02)
+        until(condition, bool, what)
+
+    def take(self, server, worker="w"):
+        """A lease, once there is one."""
+        wanted = {"worker": worker, "tools": ["test.work"], "wait": "20s"}
+        return until(lambda: self.ask(server, "POST", "/leases", wanted)["leases"], bool, "a lease")[0]
 
     def status(self, server, run):
         return self.ask(server, "GET", "/runs/" + run)["status"]

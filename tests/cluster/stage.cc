@@ -1,4 +1,4 @@
-#include "town/stage.h"
+#include "cluster/stage.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 
 #include "store/stream.h"
 
-namespace pawl::town {
+namespace pawl::cluster {
 namespace {
 
 std::string setting(const char* name) {
@@ -23,9 +23,10 @@ std::string url_of(const std::string& database, const std::string& user) {
 }
 
 constexpr const char* own_clock = R"sql(
-CREATE TABLE pawl.town_clock(at bigint NOT NULL);
-INSERT INTO pawl.town_clock VALUES(0);
-CREATE OR REPLACE FUNCTION pawl.now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT at FROM pawl.town_clock $$;
+CREATE TABLE pawl.cluster_clock(at bigint NOT NULL);
+INSERT INTO pawl.cluster_clock VALUES(0);
+CREATE OR REPLACE FUNCTION pawl.now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS
+  $$ SELECT at FROM pawl.cluster_clock $$;
 )sql";
 constexpr const char* forget_everything =
     "TRUNCATE pawl.servers, pawl.tenants, pawl.workflows, pawl.runs, pawl.events, pawl.ready, pawl.approvals, "
@@ -33,7 +34,7 @@ constexpr const char* forget_everything =
 
 }  // namespace
 
-Stage::Stage() : name_(fmt::format("town_{}", ::getpid())), url_(url_of(name_, "pawl")) {
+Stage::Stage() : name_(fmt::format("cluster_{}", ::getpid())), url_(url_of(name_, "pawl")) {
   admin_address_.emplace(url_of("postgres", "postgres"));
   admin_.emplace(*admin_address_, given_up_);
   admin_->script(fmt::format("CREATE DATABASE {} OWNER pawl", name_));
@@ -54,7 +55,7 @@ void Stage::clear(Instant now) {
 }
 
 void Stage::set_time(Instant now) {
-  connection_->call("UPDATE pawl.town_clock SET at = $1", postgres::Values().at(now));
+  connection_->call("UPDATE pawl.cluster_clock SET at = $1", postgres::Values().at(now));
 }
 
 std::uint64_t Stage::commits_of(std::uint32_t server) {
@@ -78,4 +79,4 @@ std::vector<KeptFrame> Stage::events_behind(Position& position) {
   return frames;
 }
 
-}  // namespace pawl::town
+}  // namespace pawl::cluster

@@ -14,7 +14,7 @@
 #include "core/workflow.h"
 #include "store/stream.h"
 
-namespace pawl::town {
+namespace pawl::cluster {
 
 class Chronicle {
  public:
@@ -48,4 +48,4 @@ class Chronicle {
   std::vector<RunId> claimed_;  // in this commit
 };
 
-}  // namespace pawl::town
+}  // namespace pawl::cluster

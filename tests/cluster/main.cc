@@ -1,15 +1,15 @@
-// Towns, each drawn from a seed (town.h), on a real PostgreSQL:
+// Clusters, each drawn from a seed (cluster.h), on a real PostgreSQL:
 //
-//   tests/postgres/cluster build/release/tests/town --seconds 45          as CI runs it
-//   tests/postgres/cluster build/release/tests/town --first 17 --seeds 1  one again
+//   tests/postgres/cluster build/release/tests/cluster_simulator --seconds 20          as CI runs it
+//   tests/postgres/cluster build/release/tests/cluster_simulator --first 17 --seeds 1  one again
 #include <fmt/format.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 
+#include "cluster/cluster.h"
 #include "simulator/workflow_maker.h"
-#include "town/town.h"
 
 int main(int argc, char** argv) {
   using namespace pawl;
@@ -23,22 +23,22 @@ int main(int argc, char** argv) {
   }
   auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   ToolCatalog tools = simulator::simulated_tools();
-  town::Stage stage;
+  cluster::Stage stage;
   std::uint64_t seed = first, losses = 0;
   for (; seed < first + seeds && std::chrono::steady_clock::now() < end; ++seed) {
     // Before it is tried: a broken invariant of pawl's own ends the process.
     fmt::print("\rseed {}", seed);
     std::fflush(stdout);
     try {
-      town::Town town(seed, stage, tools);
-      town.run();
-      losses += static_cast<std::uint64_t>(town.losses_seen());
+      cluster::Cluster cluster(seed, stage, tools);
+      cluster.run();
+      losses += static_cast<std::uint64_t>(cluster.losses_seen());
     } catch (const std::exception& error) {
       fmt::print("\nFOUND in seed {}: {}\nreplay: tests/postgres/cluster {} --first {} --seeds 1\n", seed, error.what(),
                  argv[0], seed);
       return 1;
     }
   }
-  fmt::print("\n{} towns, all hold; {} times one server was faster than another\n", seed - first, losses);
+  fmt::print("\n{} clusters, all hold; {} times one server was faster than another\n", seed - first, losses);
   return losses > 0 || seeds < 5 ? 0 : 1;
 }
