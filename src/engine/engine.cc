@@ -139,7 +139,8 @@ bool Engine::may_leave(const Resident& resident, Position durable) const {
   return parked || residents_.size() > limits_.runs_resident_max;
 }
 
-void Engine::durable(Position position) {
+void Engine::durable(Position position, std::span<const Lost> lost) {
+  for (const Lost& each : lost) lose(each);
   durable_ = position;
   while (!folded_.empty() && folded_.front().first <= position) {
     RunId id = folded_.front().second;
@@ -150,11 +151,18 @@ void Engine::durable(Position position) {
     Instant due = next_due(run, clock_.now());
     if (due <= horizon_ && due != found->second->load_timer_at && !planted(Bug::lose_timer_of_evicted_run) && !shared_)
       timers_.push({due, run.tenant, id, true});
-    if (!requests_.empty())
-      for (std::string& key : request_keys(run)) requests_.erase({run.tenant, std::move(key)});
+    forget_requests(run);
     forget_effects(run);
     residents_.erase(found);
   }
+}
+
+// A key may name another run by now: one that repeats a request whose run is not known here any more.
+void Engine::forget_requests(const Run& run) {
+  if (requests_.empty()) return;
+  for (std::string& key : request_keys(run))
+    if (auto found = requests_.find({run.tenant, std::move(key)}); found != requests_.end() && found->second == run.id)
+      requests_.erase(found);
 }
 
 // ---- Deciding

@@ -383,7 +383,6 @@ class Engine {
   }
   // Fetches, in one look, those of them that are not in memory: they are about to be asked for.
   void expect(std::span<const StreamKey> runs);
-  void lose(std::span<const Lost> lost);
   void decide_again(Again again);
   void hear(const News& news);
   // What was left to whoever takes it can be taken now.
@@ -394,7 +393,8 @@ class Engine {
   // Time and turns.
   void advance();
   Turn take_turn();
-  void durable(Position position);
+  // Everything up to this position is durable, but for the streams that were lost to other servers on the way.
+  void durable(Position position, std::span<const Lost> lost = {});
   // When advance() must be called at the latest.
   Instant next_wakeup() const;
   // Writes every changed run's row with the next turn, so that queries see all of it.
@@ -603,6 +603,7 @@ class Engine {
   void find_place(Resident& resident, const RunRow& row);
   void reload(Resident& resident, RunRow row);
   void forget(Resident& resident);
+  void forget_requests(const Run& run);
   void lose(const Lost& lost);
   bool holds_local_leases(const Resident& resident) const;
   void tell_owner(const Run& run, const WorkerName& worker);

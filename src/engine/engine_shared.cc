@@ -107,11 +107,7 @@ void Engine::reload(Resident& resident, RunRow row) {
 
 void Engine::forget(Resident& resident) {
   for (StepIndex i = 0; i < resident.lease_marks.size(); ++i) end_lease(resident, i);
-  if (!requests_.empty())
-    for (std::string& key : request_keys(resident.run))
-      if (auto found = requests_.find({resident.run.tenant, key});
-          found != requests_.end() && found->second == resident.run.id)
-        requests_.erase(found);
+  forget_requests(resident.run);
   forget_effects(resident.run);
   std::erase(touched_, &resident);
   residents_.erase(RunId(resident.run.id));
@@ -129,10 +125,6 @@ void Engine::expect(std::span<const StreamKey> runs) {
 }
 
 // ---- What was lost to another server
-
-void Engine::lose(std::span<const Lost> lost) {
-  for (const Lost& each : lost) lose(each);
-}
 
 void Engine::lose(const Lost& lost) {
   if (lost.key.is_tenant()) {

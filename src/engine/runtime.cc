@@ -115,13 +115,15 @@ void Runtime::post_urgent(Task task) {
 
 // What came while a long turn was being decided.
 void Runtime::decide_urgent() {
+  std::vector<Lost> lost;
   std::vector<Task> urgent;
   {
     std::lock_guard lock(inbox_mutex_);
+    std::swap(lost, inbox_.lost);
     std::swap(urgent, inbox_.urgent);
     known_durable_ = durable_;
   }
-  begin_turn();
+  begin_turn(lost);
   for (auto& task : urgent) task(engine_);
 }
 
@@ -182,19 +184,19 @@ void Runtime::hand_over(Turn turn) {
 
 // Whoever asks may have heard already that what this server wrote is durable, and have had it changed at another one
 // since.
-void Runtime::begin_turn() {
-  engine_.durable(known_durable_);
+void Runtime::begin_turn(std::span<const Lost> lost) {
+  engine_.durable(known_durable_, lost);
   engine_.requests_came();
 }
 
-// Before anybody hears of it. In one step: whoever takes what is asked for, and with it how far all is durable, is
-// given first what of that was lost.
+// Before any caller is answered. Position and losses change under one lock: the engine must not take a run that was
+// lost for a durable one, not even for the requests that are decided in between.
 void Runtime::note_durable(std::optional<Position> position, std::vector<Lost> lost) {
   {
     std::lock_guard lock(inbox_mutex_);
     if (position) durable_ = *position;
     if (lost.empty()) return;
-    inbox_.urgent.push_back([lost = std::move(lost)](Engine& engine) { engine.lose(lost); });
+    std::ranges::move(lost, std::back_inserter(inbox_.lost));
   }
   inbox_changed_.notify_one();
 }
@@ -217,7 +219,7 @@ void Runtime::decide_loop() try {
       decide_urgent();
     };
     still_clock_.read();
-    begin_turn();
+    begin_turn(taken.lost);
     if (shared_) {
       for (const auto& report : taken.reports) taken.concerned.push_back(StreamKey::of(report.tenant, report.run));
       engine_.expect(taken.concerned);

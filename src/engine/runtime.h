@@ -20,6 +20,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -93,19 +94,22 @@ class Runtime : public LeaseBroker {
 
  private:
   struct Inbox {
+    std::vector<Lost> lost;  // with several servers
     std::vector<Task> urgent;
     std::vector<Task> tasks;
     std::vector<StreamKey> concerned;  // with several servers
     std::vector<StepReport> reports;
     std::vector<std::pair<WorkerName, int>> offers;
 
-    bool empty() const { return urgent.empty() && tasks.empty() && reports.empty() && offers.empty(); }
+    bool empty() const {
+      return lost.empty() && urgent.empty() && tasks.empty() && reports.empty() && offers.empty();
+    }
   };
 
   void decide_loop();
   void decide_urgent();
   bool receive(Inbox& taken);
-  void begin_turn();
+  void begin_turn(std::span<const Lost> lost);
   void end_turn();
   void hand_over(Turn turn);
   void write_loop();

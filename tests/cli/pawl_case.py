@@ -11,10 +11,8 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
-import leftovers  # noqa: E402
 from waiting import HANG_S, until  # noqa: E402
 
-leftovers.watch()
 PAWL = os.environ.get("PAWL") or str(pathlib.Path(__file__).parents[2] / "build/release/pawl")
 SOURCE = pathlib.Path(__file__).parents[2]
 TIMEOUT_S = HANG_S

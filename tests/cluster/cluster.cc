@@ -52,6 +52,7 @@ class Cluster::Server final : public LeaseSink {
  public:
   Engine engine;
   Losses losses;
+  Position durable = 0;
   std::deque<Turn> turns;
   WorkerName worker;
   // Requests whose answer is owed; those of a process that died are owed by nobody.
@@ -159,16 +160,16 @@ void Cluster::commit(Server& server) {
     server.losses.add(now, {&turn.frame, 1});
     losses_seen_ += static_cast<int>(now.size());
     lost.insert(lost.end(), now.begin(), now.end());
-    server.engine.durable(turn.frame.position);
+    server.durable = turn.frame.position;
     read_journal();
   }
+  server.engine.durable(server.durable, lost);
   releasing_ = true;
   Again again = turn.release([&](Incarnation basis) { return server.losses.contains(basis); });
   releasing_ = false;
   if (turn.news.ready) server.engine.ready_is_durable();
   for (auto& other : servers_)
     if (other.get() != &server && dice_.percent(70)) other->engine.hear(turn.news);  // or the word got lost
-  server.engine.lose(lost);
   server.engine.decide_again(std::move(again));
 }
 

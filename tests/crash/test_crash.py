@@ -15,10 +15,8 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
-import leftovers  # noqa: E402
 from waiting import HANG_S, until  # noqa: E402
 
-leftovers.watch()
 CHILD = os.environ["CRASH_CHILD"]
 KILLS = int(os.environ.get("CRASH_KILLS") or (300 if os.environ.get("PAWL_TEST_DEEP") else 30))
 STRIDE = 1 if os.environ.get("PAWL_TEST_DEEP") else 3  # every so many moments of a start

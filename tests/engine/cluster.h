@@ -50,11 +50,11 @@ class Server {
       auto now = store_.commit({&turn.frame, 1});
       losses_.add(now, {&turn.frame, 1});
       lost.insert(lost.end(), now.begin(), now.end());
-      engine_.durable(turn.frame.position);
+      durable_ = turn.frame.position;
     }
+    engine_.durable(durable_, lost);
     Again again = turn.release([&](Incarnation basis) { return losses_.contains(basis); });
     redone_ = redone_ || !again.empty();
-    engine_.lose(lost);
     engine_.decide_again(std::move(again));
   }
   // All that is to be said is said, what had to be decided again included.
@@ -74,6 +74,7 @@ class Server {
   Random random_;
   Engine engine_;
   Losses losses_;
+  Position durable_ = 0;
   std::deque<Turn> turns_;
   bool redone_ = false;
 };

@@ -5,10 +5,8 @@ import signal
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
-import leftovers  # noqa: E402
 from waiting import HANG_S  # noqa: E402
 
-leftovers.watch()
 PAWL = os.environ["PAWL"]
 FAILING_DISK = os.environ["FAILING_DISK"]
 # Under AddressSanitizer its runtime would like to be the first library.

@@ -13,10 +13,7 @@ import unittest
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
-import leftovers  # noqa: E402
 from waiting import HANG_S, until  # noqa: E402
-
-leftovers.watch()
 
 BUILD = pathlib.Path(os.environ["PAWL_BUILD"])
 TIMEOUT_S = HANG_S

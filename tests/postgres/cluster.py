@@ -27,7 +27,6 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
-from leftovers import unmarked  # noqa: E402
 from waiting import HANG_S, until  # noqa: E402
 
 FINISH = """
@@ -110,7 +109,7 @@ class Cluster:
         os.chmod(self.folder, 0o755)
         finish = os.pipe()
         self.finisher = subprocess.Popen([sys.executable, "-c", FINISH, self.folder], stdin=finish[0],
-                                         start_new_session=True, env=unmarked())
+                                         start_new_session=True)
         os.close(finish[0])
         self.finish = finish[1]
         try:
@@ -134,7 +133,7 @@ class Cluster:
 
     def run(self, *command):
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, cwd=self.folder, env=unmarked(), **self.who())
+                              text=True, cwd=self.folder, **self.who())
         if done.returncode != 0:
             raise RuntimeError(f"{' '.join(command)}: {done.stdout}")
         return done.stdout

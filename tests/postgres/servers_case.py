@@ -10,9 +10,6 @@ import urllib.request
 from pathlib import Path
 
 from cluster import HANG_S, Cluster, free_port, until
-import leftovers  # on the path that cluster.py adds
-
-leftovers.watch()
 
 PAWL = os.environ.get("PAWL") or str(Path(__file__).parents[2] / "build/release/pawl")
 PATIENCE_S = HANG_S

@@ -17,10 +17,7 @@ import unittest
 for folder in ("support", "api", "postgres"):
     sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / folder))
 import fetching  # noqa: E402
-import leftovers  # noqa: E402
 from waiting import HANG_S, until  # noqa: E402
-
-leftovers.watch()
 from api_case import PAWL, ApiCase, Client, Server  # noqa: E402, F401
 from cluster import free_port  # noqa: E402
 

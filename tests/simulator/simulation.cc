@@ -293,15 +293,15 @@ void Simulation::commit_shared() {
     }
     ground_->disarm();
     read_journal(taken);
-    engine_->durable(frame.position);
+    durable_ = frame.position;
   }
+  engine_->durable(durable_, lost);
   if (faults_ && dice_.percent(habits_.die_before_release)) return die(0);
   releasing_ = true;
   releasing_turn_ = taken.number;
   Again again = taken.turn.release([this](Incarnation basis) { return losses_.contains(basis); });
   releasing_ = false;
   if (taken.turn.news.ready) engine_->ready_is_durable();
-  engine_->lose(lost);
   engine_->decide_again(std::move(again));
   learn_runs();
 }

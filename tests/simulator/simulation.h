@@ -182,6 +182,7 @@ class Simulation {
   std::unique_ptr<Engine> engine_;
   std::deque<TakenTurn> pending_;
   Losses losses_;
+  Position durable_ = 0;
 
   bool faults_ = true;
   bool winding_down_ = false;
