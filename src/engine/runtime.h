@@ -101,9 +101,7 @@ class Runtime : public LeaseBroker {
     std::vector<StepReport> reports;
     std::vector<std::pair<WorkerName, int>> offers;
 
-    bool empty() const {
-      return lost.empty() && urgent.empty() && tasks.empty() && reports.empty() && offers.empty();
-    }
+    bool empty() const { return lost.empty() && urgent.empty() && tasks.empty() && reports.empty() && offers.empty(); }
   };
 
   void decide_loop();

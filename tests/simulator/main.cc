@@ -293,10 +293,10 @@ int plant_all(Options options) {
 }
 
 [[noreturn]] void usage() {
-  std::fprintf(
-      stderr,
-      "simulator [--seeds N] [--first SEED] [--seconds N] [--jobs N] [--postgres] [--plant BUG | --plant-all [--known FILE]]\n"
-      "simulator --seed SEED [--trace] [--postgres] [--plant BUG]\nbugs:");
+  std::fprintf(stderr,
+               "simulator [--seeds N] [--first SEED] [--seconds N] [--jobs N] [--postgres] [--plant BUG]\n"
+               "simulator --plant-all [--known FILE] [--seeds N] [--first SEED] [--seconds N] [--jobs N]\n"
+               "simulator --seed SEED [--trace] [--postgres] [--plant BUG]\nbugs:");
   for (std::size_t i = 1; i < bug_names.size(); ++i) std::fprintf(stderr, " %s", std::string(bug_names[i]).c_str());
   std::fprintf(stderr, "\n");
   std::exit(2);

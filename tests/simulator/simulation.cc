@@ -99,6 +99,7 @@ void Simulation::open() {
       store_ = ground_->open();
       engine_random_ = std::make_unique<Random>(dice_.next());
       engine_ = std::make_unique<Engine>(*store_, tools_, clock_, *engine_random_, limits_);
+      durable_ = 0;
       engine_->recover();
       ground_->disarm();
       name_workers();

@@ -4,7 +4,7 @@ import re
 import sys
 
 # The subjects of this commit and of those before it are older than the rule.
-BASE = "62d20d18b71056e838a471f8bd4e78cc847b3b56"
+BASE = "213158e48044cf41718cda6e76689b59a83d7f04"
 
 COLUMNS = 72
 SUBJECT = re.compile(r"(?P<area>[a-z][a-z0-9_./-]*): (?P<summary>\S.*)")
