@@ -2,8 +2,7 @@
 //
 //   FUZZ_TARGET(json) { check(parse_json(canonical_text).has_value(), "canonical text is JSON"); }
 //
-// With libFuzzer each target is a program of its own; otherwise all are in one, which feeds them their corpus
-// (corpus_main.cc).
+// Each target is a file. All of them are in one program (main.cc).
 #pragma once
 
 #include <cstddef>
@@ -32,25 +31,14 @@ inline void check_equal(std::string_view a, std::string_view b, const char* prop
 
 using Target = void (*)(std::string_view input);
 
-// Of the program that feeds the corpus.
 inline std::map<std::string, Target>& targets() {
   static std::map<std::string, Target> all;
   return all;
 }
 
-#ifdef PAWL_LIBFUZZER
-#define FUZZ_TARGET(name)                                                             \
-  static void fuzz_##name(std::string_view input);                                    \
-  extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) { \
-    fuzz_##name({reinterpret_cast<const char*>(data), size});                         \
-    return 0;                                                                         \
-  }                                                                                   \
-  static void fuzz_##name(std::string_view input)
-#else
 #define FUZZ_TARGET(name)                                                                            \
   static void fuzz_##name(std::string_view input);                                                   \
   [[maybe_unused]] static const bool name##_is_there = targets().emplace(#name, fuzz_##name).second; \
   static void fuzz_##name(std::string_view input)
-#endif
 
 }  // namespace pawl::fuzz

@@ -167,6 +167,29 @@ TEST_F(Limits, a_body_that_comes_too_slowly_is_given_up) {
   expect_end(client, 408, "REQUEST_TOO_SLOW");
 }
 
+TEST_F(Limits, a_request_that_came_in_time_is_answered_by_a_thread_that_was_busy_until_later) {
+  options.header_timeout = 1s;
+  std::atomic<bool> busy = false, released = false;
+  handler.handling = [&](Request request, Responder respond) {
+    if (request.path == "/busy") {
+      busy = true;
+      EXPECT_TRUE(eventually([&] { return released.load(); }));
+    }
+    respond({.body = "here"});
+  };
+  listen();
+  Client first(port()), second(port());
+  second.send(get("/busy"));
+  start();
+  ASSERT_TRUE(eventually([&] { return busy.load(); }));
+  const auto sent = std::chrono::steady_clock::now();
+  first.send(get("/"));
+  ASSERT_TRUE(eventually([&] { return std::chrono::steady_clock::now() > sent + 2 * options.header_timeout; }));
+  released = true;
+  EXPECT_EQ(read_reply(second).status, 200);
+  EXPECT_EQ(read_reply(first).status, 200);
+}
+
 TEST_F(Limits, a_request_that_the_handler_thinks_about_has_time) {
   options.header_timeout = 200ms;
   std::atomic<bool> asked = false;
