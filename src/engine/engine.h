@@ -571,6 +571,7 @@ class Engine {
   void remember_start(const Resident& resident);
   void serve_workers();
   void serve_polls();
+  void drop_unwanted_polls();
   std::optional<Lease> claim(const WorkerName& worker, const Scheduler::Ticket& ticket);
   Worker* find_worker(const WorkerName& name);
   void end_lease(Resident& resident, StepIndex step);
@@ -647,8 +648,8 @@ class Engine {
     std::size_t count = 1;  // to fetch next: grows while what is fetched is what is wanted
   } ahead_;
   std::vector<Worker> workers_;
-  std::deque<WaitingPoll> polls_;    // longest waiting first
-  Instant polls_end_ = end_of_time;  // none of them before
+  std::deque<WaitingPoll> polls_;          // longest waiting first
+  Instant next_poll_check_ = end_of_time;  // none of them ends before
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   Instant horizon_;
   Position position_ = 0;  // of the last frame taken

@@ -8,6 +8,12 @@
 #include "engine/resident.h"
 
 namespace pawl {
+namespace {
+
+// How soon a poll is dropped whose client is gone.
+constexpr Duration poll_check_interval = std::chrono::seconds(1);
+
+}  // namespace
 
 // ---- Scheduling
 
@@ -74,22 +80,27 @@ void Engine::poll(Poll poll) {
 }
 
 void Engine::wait_for_work(Poll poll, Instant until) {
-  polls_end_ = std::min(polls_end_, until);
+  next_poll_check_ = std::min({next_poll_check_, until, clock_.now() + poll_check_interval});
   polls_.push_back({std::move(poll), until, {}});
   may_be_ready_for_polls_ = true;
   if (winding_down_) end_polls();
 }
 
 void Engine::end_polls(Instant until) {
-  polls_end_ = end_of_time;
+  drop_unwanted_polls();
+  next_poll_check_ = end_of_time;
   std::erase_if(polls_, [&](WaitingPoll& waiting) {
     if (waiting.until > until) {
-      polls_end_ = std::min(polls_end_, waiting.until);
+      next_poll_check_ = std::min({next_poll_check_, waiting.until, clock_.now() + poll_check_interval});
       return false;
     }
     turn_.answers.push_back({.say = [reply = std::move(waiting.poll.reply)]() mutable { reply({}); }});
     return true;
   });
+}
+
+void Engine::drop_unwanted_polls() {
+  std::erase_if(polls_, [](const WaitingPoll& waiting) { return waiting.poll.is_wanted && !waiting.poll.is_wanted(); });
 }
 
 void Engine::wind_down() {
@@ -100,7 +111,7 @@ void Engine::wind_down() {
 // Each in turn is given all it asks for: a batch is one answer, and its worker will ask again.
 void Engine::serve_polls() {
   if (polls_.empty() || scheduler_.size() == 0) return;
-  std::erase_if(polls_, [](const WaitingPoll& waiting) { return waiting.poll.is_wanted && !waiting.poll.is_wanted(); });
+  drop_unwanted_polls();
   for (WaitingPoll& waiting : polls_) {
     while (static_cast<int>(waiting.granted.size()) < waiting.poll.max) {
       auto ticket = scheduler_.take(waiting.poll.tools, clock_.now(), waiting.poll.tenant);
@@ -285,14 +296,14 @@ void Engine::advance() {
     serve_workers();
     serve_polls();
   }
-  if (polls_end_ <= clock_.now()) end_polls(clock_.now());
+  if (next_poll_check_ <= clock_.now()) end_polls(clock_.now());
 }
 
 Instant Engine::next_wakeup() const {
   Instant at = horizon_ - limits_.timer_horizon / 2;
   if (!timers_.empty()) at = std::min(at, timers_.top().at);
   if (shared_) at = std::min(at, winding_down_ ? next_look_ : std::min(next_look_, next_refill_));
-  return std::min({at, scheduler_.next_start_at(), polls_end_});
+  return std::min({at, scheduler_.next_start_at(), next_poll_check_});
 }
 
 }  // namespace pawl

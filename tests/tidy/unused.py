@@ -170,8 +170,9 @@ def check_files(tree):
                 yield path, 1, f"nothing includes {name}; remove it"
         elif name.endswith(".cc"):
             folder = posixpath.basename(posixpath.dirname(path))
-            globbed = path.startswith("src/") or re.search(
-                rf"\(\s*pawl_\w+|GLOB", lists) and re.search(rf"pawl_\w+\({folder}\b|\b{folder}/\*\.cc", lists)
+            beside = posixpath.join(posixpath.dirname(path), "CMakeLists.txt")
+            globbed = path.startswith("src/") or re.search(rf"pawl_\w+\({folder}\b|\b{folder}/\*\.cc", lists) or (
+                beside in tree.paths and re.search(r"GLOB .*\s\*\.cc", tree.text(beside)))
             listed = name in lists or re.search(rf"\b{stem}\b", lists)
             if not globbed and not listed:
                 yield path, 1, f"no CMakeLists.txt compiles {name}; add it, or remove it"
