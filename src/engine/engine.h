@@ -572,6 +572,7 @@ class Engine {
   void serve_workers();
   void serve_polls();
   void drop_unwanted_polls();
+  void check_in_time(const WaitingPoll& waiting);
   std::optional<Lease> claim(const WorkerName& worker, const Scheduler::Ticket& ticket);
   Worker* find_worker(const WorkerName& name);
   void end_lease(Resident& resident, StepIndex step);

@@ -80,8 +80,8 @@ void Engine::poll(Poll poll) {
 }
 
 void Engine::wait_for_work(Poll poll, Instant until) {
-  next_poll_check_ = std::min({next_poll_check_, until, clock_.now() + poll_check_interval});
   polls_.push_back({std::move(poll), until, {}});
+  check_in_time(polls_.back());
   may_be_ready_for_polls_ = true;
   if (winding_down_) end_polls();
 }
@@ -91,12 +91,17 @@ void Engine::end_polls(Instant until) {
   next_poll_check_ = end_of_time;
   std::erase_if(polls_, [&](WaitingPoll& waiting) {
     if (waiting.until > until) {
-      next_poll_check_ = std::min({next_poll_check_, waiting.until, clock_.now() + poll_check_interval});
+      check_in_time(waiting);
       return false;
     }
     turn_.answers.push_back({.say = [reply = std::move(waiting.poll.reply)]() mutable { reply({}); }});
     return true;
   });
+}
+
+void Engine::check_in_time(const WaitingPoll& waiting) {
+  Instant check = waiting.poll.is_wanted ? clock_.now() + poll_check_interval : end_of_time;
+  next_poll_check_ = std::min({next_poll_check_, waiting.until, check});
 }
 
 void Engine::drop_unwanted_polls() {

@@ -416,6 +416,7 @@ TEST(Heartbeat, for_a_run_that_another_engine_carries_is_refused) {
 struct Polled {
   TestServer& server;
   std::vector<std::size_t> leases;  // in each answer
+  std::function<bool()> is_wanted{};
 
   void poll(Duration wait) {
     server.engine().poll({.tenant = server.tenant,
@@ -423,7 +424,7 @@ struct Polled {
                           .tools = {{"work"}},
                           .max = 10,
                           .wait = wait,
-                          .is_wanted = {},
+                          .is_wanted = is_wanted,
                           .reply = [this](std::vector<Lease> granted) { leases.push_back(granted.size()); }});
     server.turn();
   }
@@ -468,6 +469,19 @@ TEST(Poll, ends_with_nothing_each_in_its_own_time) {
   server.wait(seconds(10));
   server.turn();
   EXPECT_EQ(polled.leases.size(), 2u);
+}
+
+TEST(Poll, is_dropped_within_a_second_when_its_client_is_gone) {
+  TestServer server;
+  bool is_there = true;
+  Polled polled{server, {}, [&] { return is_there; }};
+  polled.poll(seconds(20));
+  is_there = false;
+  EXPECT_LE(server.engine().next_wakeup(), server.now() + seconds(1));
+  server.wait(seconds(1));
+  server.turn();
+  EXPECT_EQ(server.engine().stats().polls_waiting, 0u);
+  EXPECT_EQ(polled.leases.size(), 0u);
 }
 
 TEST(RemoveWorker, ends_its_leases_at_once_even_when_a_namesake_follows) {
