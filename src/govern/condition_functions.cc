@@ -9,9 +9,12 @@
 namespace pawl {
 namespace {
 
-std::string_view text_of(sqlite3_value* value) {
+// Of a value that is not NULL; without one SQLite has no memory, and the function must fail.
+std::optional<std::string_view> text_of(sqlite3_context* context, sqlite3_value* value) {
   const auto* text = reinterpret_cast<const char*>(sqlite3_value_text(value));
-  return text ? std::string_view(text, static_cast<std::size_t>(sqlite3_value_bytes(value))) : std::string_view();
+  if (text) return std::string_view(text, static_cast<std::size_t>(sqlite3_value_bytes(value)));
+  sqlite3_result_error_nomem(context);
+  return std::nullopt;
 }
 
 bool any_null(std::span<sqlite3_value*> values) {
@@ -36,29 +39,31 @@ void like(sqlite3_context* context, int count, sqlite3_value** values) {
   if (any_null(arguments)) return sqlite3_result_null(context);
   unsigned int escape = 0;
   if (count == 3) {
-    const std::string_view given = text_of(values[2]);
-    if (given.size() != 1) return sqlite3_result_error(context, "ESCAPE expression must be a single character", -1);
-    escape = static_cast<unsigned char>(given[0]);
+    const auto given = text_of(context, values[2]);
+    if (!given) return;
+    if (given->size() != 1) return sqlite3_result_error(context, "ESCAPE expression must be a single character", -1);
+    escape = static_cast<unsigned char>((*given)[0]);
   }
-  const std::string_view pattern = text_of(values[0]), text = text_of(values[1]);
-  if (spend(context, pattern, text))
-    sqlite3_result_int(context, sqlite3_strlike(pattern.data(), text.data(), escape) == 0);
+  const auto pattern = text_of(context, values[0]), text = text_of(context, values[1]);
+  if (pattern && text && spend(context, *pattern, *text))
+    sqlite3_result_int(context, sqlite3_strlike(pattern->data(), text->data(), escape) == 0);
 }
 
 void glob(sqlite3_context* context, int count, sqlite3_value** values) {
   if (any_null({values, static_cast<std::size_t>(count)})) return sqlite3_result_null(context);
-  const std::string_view pattern = text_of(values[0]), text = text_of(values[1]);
-  if (spend(context, pattern, text)) sqlite3_result_int(context, sqlite3_strglob(pattern.data(), text.data()) == 0);
+  const auto pattern = text_of(context, values[0]), text = text_of(context, values[1]);
+  if (pattern && text && spend(context, *pattern, *text))
+    sqlite3_result_int(context, sqlite3_strglob(pattern->data(), text->data()) == 0);
 }
 
 // The position of the second in the first, in characters from 1; 0 when it is not there.
 void instr(sqlite3_context* context, int count, sqlite3_value** values) {
   if (any_null({values, static_cast<std::size_t>(count)})) return sqlite3_result_null(context);
-  const std::string_view text = text_of(values[0]), part = text_of(values[1]);
-  if (!spend(context, text, part)) return;
-  const std::size_t at = text.find(part);
+  const auto text = text_of(context, values[0]), part = text_of(context, values[1]);
+  if (!text || !part || !spend(context, *text, *part)) return;
+  const std::size_t at = text->find(*part);
   sqlite3_result_int64(context,
-                       at == text.npos ? 0 : static_cast<sqlite3_int64>(count_characters(text.substr(0, at))) + 1);
+                       at == text->npos ? 0 : static_cast<sqlite3_int64>(count_characters(text->substr(0, at))) + 1);
 }
 
 }  // namespace

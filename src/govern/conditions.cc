@@ -109,13 +109,25 @@ struct Conditions::Machine {
         sqlite3_open_v2(":memory:", &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY | SQLITE_OPEN_NOMUTEX, nullptr);
     connection.reset(opened);
     if (code != SQLITE_OK) throw std::bad_alloc();
-    for (const Limit& limit : limits) sqlite3_limit(opened, limit.id, limit.value);
-    for (const Setting& setting : settings) sqlite3_db_config(opened, setting.id, setting.value, nullptr);
+    for (const Limit& limit : limits) {
+      sqlite3_limit(opened, limit.id, limit.value);
+      // SQLite takes the lower one of this and what it was built with.
+      invariant(sqlite3_limit(opened, limit.id, -1) == limit.value, "SQLite takes a limit");
+    }
+    for (const Setting& setting : settings) {
+      int now = -1;
+      invariant(sqlite3_db_config(opened, setting.id, setting.value, &now) == SQLITE_OK && now == setting.value,
+                "SQLite takes a setting");
+    }
     use_bounded_functions(opened, compared);
-    sqlite3_create_function_v2(opened, pause_function, 0, SQLITE_UTF8, this, pause, nullptr, nullptr, nullptr);
+    invariant(sqlite3_create_function_v2(opened, pause_function, 0, SQLITE_UTF8, this, pause, nullptr, nullptr,
+                                         nullptr) == SQLITE_OK,
+              "SQLite takes a function");
     // Using a table function for the first time declares its columns, which the authorizer would refuse.
-    sqlite3_exec(opened, "SELECT 1 FROM json_each('[]'), json_tree('[]')", nullptr, nullptr, nullptr);
-    sqlite3_set_authorizer(opened, authorize, this);
+    invariant(
+        sqlite3_exec(opened, "SELECT 1 FROM json_each('[]'), json_tree('[]')", nullptr, nullptr, nullptr) == SQLITE_OK,
+        "SQLite has the tables of JSON");
+    invariant(sqlite3_set_authorizer(opened, authorize, this) == SQLITE_OK, "SQLite takes an authorizer");
     sqlite3_progress_handler(opened, steps_between_looks, look, this);
   }
 
@@ -191,12 +203,16 @@ struct Conditions::Machine {
     stopped = Stopped::no;
   }
 
-  static void bind(sqlite3_stmt* statement, const ActionRow& row) {
+  // A value that cannot be bound would be NULL to the conditions, and a rule that limits it would not speak.
+  static int bind(sqlite3_stmt* statement, const ActionRow& row) {
     int index = 0;
     for (const std::string_view text :
-         {row.connector, row.operation, row.target, row.risk, row.tenant, row.workspace, row.workflow, row.fields})
-      sqlite3_bind_text64(statement, ++index, text.data() ? text.data() : "", text.size(), SQLITE_STATIC, SQLITE_UTF8);
-    sqlite3_bind_int(statement, ++index, row.risk_level);
+         {row.connector, row.operation, row.target, row.risk, row.tenant, row.workspace, row.workflow, row.fields}) {
+      const int code = sqlite3_bind_text64(statement, ++index, text.data() ? text.data() : "", text.size(),
+                                           SQLITE_STATIC, SQLITE_UTF8);
+      if (code != SQLITE_OK) return code;
+    }
+    return sqlite3_bind_int(statement, ++index, row.risk_level);
   }
 
   std::string why(int code) const {
@@ -206,15 +222,16 @@ struct Conditions::Machine {
       return "its conditions take longer than " + std::to_string(decision_time_max.count()) + " ms";
     if (compared.exceeded)
       return "LIKE, GLOB and instr() compare more than " + std::to_string(decision_compared_max) + " characters";
-    if (code == SQLITE_TOOBIG) return "it makes a value of more than " + std::to_string(value_bytes_max) + " bytes";
+    if (code == SQLITE_TOOBIG)
+      return "it has or makes a value of more than " + std::to_string(value_bytes_max) + " bytes";
     return sqlite3_errmsg(connection.get());
   }
 
   // Calls `read` with the row; gives why there is none.
   template <class Read>
   std::optional<std::string> run(sqlite3_stmt* statement, const ActionRow& row, Read read) {
-    bind(statement, row);
-    const int code = sqlite3_step(statement);
+    int code = bind(statement, row);
+    if (code == SQLITE_OK) code = sqlite3_step(statement);
     std::optional<std::string> failure;
     if (code == SQLITE_ROW)
       read();

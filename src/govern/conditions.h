@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/action.h"
 #include "govern/condition_text.h"
 
 struct sqlite3;
@@ -34,7 +35,9 @@ inline constexpr std::size_t condition_functions_max = 50;  // calls in one cond
 inline constexpr int decision_steps_max = 500'000;          // of SQLite's machine
 inline constexpr std::uint64_t decision_compared_max = 16 << 20;
 inline constexpr auto decision_time_max = std::chrono::milliseconds(50);
-inline constexpr int value_bytes_max = 256 << 10;  // that a condition makes
+// Of the action's own texts, and of every value that a condition makes of them.
+inline constexpr int value_bytes_max = 4 << 20;
+static_assert(value_bytes_max >= 2 * action_fields_bytes_max, "a condition sees every action whole");
 
 // The one row. Columns have these names.
 struct ActionRow {

@@ -60,6 +60,27 @@ TEST(FailClosed, what_is_neither_true_nor_false) {
                 "r", reason);
 }
 
+// A size at which a condition no longer sees the fields would turn a deny into an allow.
+TEST(FailClosed, no_size_of_an_action_hides_its_fields) {
+  for (const char* condition :
+       {"fields ->> 'amount' > 1000", "coalesce(fields ->> 'amount', 0) > 1000",
+        "json_extract(fields, '$.amount') >= 5000", "fields ->> 'amount' IN (5000, 6000)",
+        "fields ->> 'payee' LIKE 'mall%'", "fields ->> 'payee' = 'mallory'", "instr(fields ->> 'payee', 'ory') > 0",
+        "EXISTS (SELECT 1 FROM json_each(fields) WHERE key = 'amount' AND value > 1000)",
+        "EXISTS (SELECT 1 FROM json_each(fields, '$.lines') WHERE value ->> 'sku' = 'x')", "length(fields) > 0",
+        "json_type(fields, '$.amount') = 'integer'"}) {
+    auto policy = policy_of(rule("limit", "deny", condition) + always("rest", "allow"));
+    for (const std::size_t size : {std::size_t{0}, std::size_t{1} << 16, (std::size_t{1} << 18) - 80,
+                                   std::size_t{1} << 18, std::size_t{300} << 10, action_fields_bytes_max - 100}) {
+      Action action = some_action(R"({"amount":5000,"lines":[{"sku":"x"}],"note":")" + std::string(size, 'n') +
+                                  R"(","payee":"mallory"})");
+      ASSERT_LE(action.fields.size(), action_fields_bytes_max);
+      EXPECT_EQ(policy.evaluate(action, somewhere).effect, Effect::deny) << condition << " with " << size;
+      EXPECT_EQ(policy.evaluate(action, somewhere).rule, "limit") << condition << " with " << size;
+    }
+  }
+}
+
 TEST(FailClosed, too_many_steps) {
   std::string list = "[0";
   for (int i = 1; i < 300; ++i) list += ",0";
@@ -98,9 +119,9 @@ TEST(FailClosed, many_rules_that_each_take_long_are_stopped_together) {
 }
 
 TEST(FailClosed, a_value_that_grows_too_large) {
-  Action action = some_action("{\"a\":\"" + std::string(60'000, 'a') + "\"}");
+  Action action = some_action("{\"a\":\"" + std::string(1'000'000, 'a') + "\"}");
   expect_denied(verdict_on("length(fields || fields || fields || fields || fields) > 0", action), "r",
-                "rule `r` could not be decided: it makes a value of more than 262144 bytes");
+                "rule `r` could not be decided: it has or makes a value of more than 4194304 bytes");
 }
 
 TEST(FailClosed, actions_beyond_their_limits) {
