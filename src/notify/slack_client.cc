@@ -6,6 +6,7 @@
 #include <boost/json/serialize.hpp>
 
 #include "notify/http_answers.h"
+#include "tools/http_url.h"
 #include "tools/outcome.h"
 
 namespace pawl::notify {
@@ -31,8 +32,10 @@ std::expected<object, Failed> call_slack(const NotifyContext& context, const Sla
   const SlackPlace& slack = *call.tenant.slack;
   auto token = context.find_secret(call.tenant.name, slack.token);
   if (!token) return std::unexpected(patient_failure("TOOL_INVALID_ARGUMENTS", token.error()));
+  auto url = normalize_url(slack.api_base + "/" + std::string(call.method));
+  if (!url) return std::unexpected(patient_failure("TOOL_INVALID_ARGUMENTS", "Slack's `api_base` " + url.error()));
   HttpRequest request{.method = "POST",
-                      .url = slack.api_base + "/" + std::string(call.method),
+                      .url = std::move(*url),
                       .headers = {{"Content-Type", "application/json; charset=utf-8"},
                                   {"Authorization", "Bearer " + *token},
                                   {"User-Agent", "pawl"}},
@@ -60,13 +63,14 @@ std::expected<object, Failed> call_slack(const NotifyContext& context, const Sla
 
 void tell_clicker(const NotifyContext& context, const Tenant& tenant, const std::string& response_url,
                   const std::string& text) {
-  auto origin = origin_of(response_url);
+  auto url = normalize_url(response_url);
+  auto origin = url ? origin_of(*url) : std::nullopt;
   bool is_slacks =
       origin && (origin->str() == "https://hooks.slack.com" || *origin == origin_of(tenant.slack->api_base));
   if (!is_slacks) return;
   object body{{"response_type", "ephemeral"}, {"replace_original", false}, {"text", text}};
   auto answer = exchange({.method = "POST",
-                          .url = response_url,
+                          .url = *url,
                           .headers = {{"Content-Type", "application/json; charset=utf-8"}, {"User-Agent", "pawl"}},
                           .body = boost::json::serialize(body),
                           .timeout = tell_timeout,

@@ -7,6 +7,7 @@
 #include "notify/http_answers.h"
 #include "notify/signatures.h"
 #include "notify/webhooks.h"
+#include "tools/http_url.h"
 #include "tools/outcome.h"
 
 namespace pawl::notify {
@@ -62,11 +63,14 @@ class WebhookTool final : public Tool {
     auto keys = secret ? webhook_keys(*secret) : std::unexpected(secret.error());
     if (!keys) return patient_failure("TOOL_INVALID_ARGUMENTS", keys.error());
 
+    auto url = normalize_url(webhook->second.url);
+    if (!url) return patient_failure("TOOL_INVALID_ARGUMENTS", "the webhook's URL " + url.error());
+
     std::string body = canonical(*event);
     std::string timestamp = std::to_string(now.ms / 1000);
     std::string message_id(id->get_string());
     HttpRequest request{.method = "POST",
-                        .url = webhook->second.url,
+                        .url = std::move(*url),
                         .headers = {{"Content-Type", "application/cloudevents+json; charset=utf-8"},
                                     {"User-Agent", "pawl"},
                                     {"webhook-id", message_id},

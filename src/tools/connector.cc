@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "crypto/sha256.h"
+#include "tools/http_url.h"
 #include "tools/outcome.h"
 
 namespace pawl {
@@ -76,11 +77,12 @@ std::string url_encoded(std::string_view text) {
 }
 
 std::string base_url(Arguments& with, std::string_view key, std::string_view otherwise) {
-  std::string url = with.text(key).value_or(std::string(otherwise));
-  while (url.ends_with('/')) url.pop_back();
-  if (url.contains('\0') || url.contains('?') || url.contains('#') || !origin_of(url))
-    with.refuse(key, "must be an http or https URL without a query");
-  return url;
+  const std::string given = with.text(key).value_or(std::string(otherwise));
+  auto url = normalize_url(given);
+  if (!url) return with.refuse(key, url.error()), given;
+  if (url->contains('?')) with.refuse(key, "must be an http or https URL without a query");
+  while (url->ends_with('/')) url->pop_back();
+  return *url;
 }
 
 std::string short_hash(const Json& value) { return sha256(canonical(value)).hex().substr(0, hash_chars); }

@@ -8,9 +8,11 @@
 #include <chrono>
 #include <new>
 
+#include "core/expression.h"
 #include "tools/arguments.h"
 #include "tools/connector.h"
 #include "tools/http_outcome.h"
+#include "tools/http_url.h"
 #include "tools/outcome.h"
 #include "tools/tools.h"
 
@@ -22,8 +24,9 @@ using std::chrono::steady_clock;
 constexpr int redirects_max = 5;
 
 constexpr std::array<std::string_view, 7> methods = {"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"};
-// libcurl frames the message; two opinions on where it ends are how requests are smuggled.
-constexpr std::array<std::string_view, 3> framing_headers = {"content-length", "transfer-encoding", "connection"};
+// libcurl frames the message; two opinions on where it ends are how requests are smuggled. The host is the URL's, which
+// is what a policy judges.
+constexpr std::array<std::string_view, 4> fixed_headers = {"content-length", "transfer-encoding", "connection", "host"};
 // What another origin may see after a redirect; anything else may say who asks.
 constexpr std::array<std::string_view, 4> impersonal_headers = {"accept", "accept-language", "content-type",
                                                                 "user-agent"};
@@ -57,14 +60,29 @@ bool is_header_value(std::string_view value) {
 
 bool is_read(std::string_view method) { return method == "GET" || method == "HEAD" || method == "OPTIONS"; }
 
-// What people and policies know a request's target by: neither its query nor anything that logs in.
-std::string without_query(std::string url) {
-  url = url.substr(0, std::min(url.find('?'), url.find('#')));
-  const auto begin = url.find("://");
-  if (begin == url.npos) return url;
-  const auto path = std::min(url.find('/', begin + 3), url.size());
-  if (const auto at = url.rfind('@', path); at != url.npos && at > begin) url.erase(begin + 3, at - begin - 2);
-  return url;
+// The text of `url` in what is shown of the input; empty when there is none.
+std::string shown_url(const Lease& lease) {
+  Arguments shown(lease.shown.empty() ? "{}" : lease.shown);
+  return shown.text("url").value_or("");
+}
+
+// Whether a secret's value leads away from what was judged: the URL must begin as its template does.
+bool keeps_to_template(const std::string& url, const std::string& shown) {
+  const auto judged = normalize_url_template(shown);
+  const auto pieces = judged ? parse_template(*judged) : std::unexpected(ExpressionError{});
+  if (!pieces || pieces->empty()) return false;
+  const auto* literal = std::get_if<std::string>(&pieces->front());
+  return !literal || (pieces->size() == 1 ? url == *literal : url.starts_with(*literal));
+}
+
+void read_url(Arguments& with, const Lease& lease, HttpRequest& request) {
+  const std::string url = with.required_text("url");
+  if (with.refusal()) return;
+  auto normal = normalize_url(url);
+  if (!normal) return with.refuse("url", normal.error());
+  request.url = std::move(*normal);
+  if (const std::string shown = shown_url(lease); !shown.empty() && !keeps_to_template(request.url, shown))
+    with.refuse("url", "has a secret that leads to another place than the URL without it; percent-encode its value");
 }
 
 void read_headers(Arguments& with, HttpRequest& request) {
@@ -72,7 +90,7 @@ void read_headers(Arguments& with, HttpRequest& request) {
   for (const auto& [name, value] : request.headers) {
     if (!is_header_name(name) || !is_header_value(value))
       with.refuse("headers", "must map header names to one line each");
-    if (contains(framing_headers, with_case(name, lower))) with.refuse("headers", fmt::format("must not set {}", name));
+    if (contains(fixed_headers, with_case(name, lower))) with.refuse("headers", fmt::format("must not set {}", name));
   }
 }
 
@@ -87,14 +105,14 @@ void read_body(Arguments& with, HttpRequest& request) {
 
 HttpRequest read_request(Arguments& with, const Lease& lease, const ToolLimits& limits) {
   HttpRequest request{.method = with_case(with.text("method").value_or("GET"), upper),
-                      .url = with.required_text("url"),
+                      .url = {},
                       .headers = {},
                       .body = {},
                       .timeout = with.duration("timeout").value_or(limits.http_timeout),
                       .connect_timeout = with.duration("connect_timeout").value_or(limits.http_connect_timeout)};
   if (!contains(methods, request.method))
     with.refuse("method", "must be GET, HEAD, OPTIONS, POST, PUT, PATCH or DELETE");
-  if (request.url.contains('\0') || !origin_of(request.url)) with.refuse("url", "must be an http or https URL");
+  read_url(with, lease, request);
   // To libcurl, zero is no limit at all.
   if (request.timeout <= Duration::zero()) with.refuse("timeout", "must be longer than nothing");
   if (request.connect_timeout <= Duration::zero()) with.refuse("connect_timeout", "must be longer than nothing");
@@ -105,23 +123,23 @@ HttpRequest read_request(Arguments& with, const Lease& lease, const ToolLimits& 
   return request;
 }
 
-// What browsers and libcurl do: 303 always becomes a GET, 301 and 302 when it was a POST, 307 and 308 never.
-HttpRequest redirected(HttpRequest request, const HttpAnswer& answer) {
-  const bool drops_body = (answer.status == 303 && request.method != "HEAD") ||
-                          ((answer.status == 301 || answer.status == 302) && request.method == "POST");
-  if (drops_body) {
-    request.method = "GET";
+// Only reads are redirected. What another origin is told says nothing of who asks.
+HttpRequest redirected(HttpRequest request, std::string url) {
+  if (origin_of(request.url) != origin_of(url)) {
     request.body.reset();
-    std::erase_if(request.headers, [](const auto& header) {
-      const auto name = with_case(header.first, lower);
-      return name == "content-type" || name == "idempotency-key";
-    });
-  }
-  if (origin_of(request.url) != origin_of(answer.redirect_url))
     std::erase_if(request.headers,
                   [](const auto& header) { return !contains(impersonal_headers, with_case(header.first, lower)); });
-  request.url = answer.redirect_url;
+  }
+  request.url = std::move(url);
   return request;
+}
+
+// The request that a redirect asks for is one that nobody has allowed.
+bool read_follows(Arguments& with, const HttpRequest& request) {
+  const bool follows = with.boolean("follow_redirects").value_or(false);
+  if (follows && !is_read(request.method))
+    with.refuse("follow_redirects", "is for GET, HEAD and OPTIONS; send a write to where it belongs");
+  return follows;
 }
 
 bool is_json(const HttpAnswer& answer) {
@@ -194,9 +212,12 @@ std::shared_ptr<const Action> undo_of(const Lease& lease) {
   for (const auto* key : {"headers", "timeout", "connect_timeout"})
     if (const Json* own = shown->get_object().if_contains(key); own && !fields.contains(key)) fields[key] = *own;
   const auto* url = fields["url"].if_string();
+  auto normal = normalize_url_template(url ? std::string_view(*url) : std::string_view());
+  if (!normal) return nullptr;
+  fields["url"] = *normal;
   return std::make_shared<const Action>(Action{.connector = "http",
                                                .operation = "request",
-                                               .target = without_query(url ? std::string(*url) : std::string()),
+                                               .target = url_without_query(*normal),
                                                .fields = canonical(fields),
                                                .risk = lease.risk,
                                                .idempotency_key = undo_key(lease)});
@@ -213,15 +234,20 @@ class HttpRequestTool final : public Tool {
 
   std::expected<Plan, Failed> plan(const Lease& lease, std::stop_token stop) override {
     Arguments with(lease.input);
-    read_request(with, lease, limits_);
+    read_follows(with, read_request(with, lease, limits_));
     read_undo(with);
     const bool repeats = with.boolean("idempotent").value_or(false);
     const bool only_reads = with.boolean("writes") == std::optional(false);
     if (with.refusal()) return std::unexpected(*with.refusal());
     auto plan = Tool::plan(lease, std::move(stop));
     if (!plan) return plan;
-    Arguments shown(lease.shown);
-    plan->action.target = without_query(shown.text("url").value_or(""));
+    auto fields = parse_json(lease.shown);
+    const auto url = normalize_url_template(shown_url(lease));
+    if (!fields || !fields->is_object() || !url)
+      return std::unexpected(invalid_arguments("`url` " + (url ? std::string("is missing") : url.error())));
+    fields->get_object()["url"] = *url;
+    plan->action.fields = canonical(*fields);
+    plan->action.target = url_without_query(*url);
     plan->idempotent = repeats || only_reads;
     return plan;
   }
@@ -229,7 +255,7 @@ class HttpRequestTool final : public Tool {
   ToolResult run(const Lease& lease, Instant now, std::stop_token stop) override {
     Arguments with(lease.input);
     HttpRequest request = read_request(with, lease, limits_);
-    const bool follows = with.boolean("follow_redirects").value_or(false);
+    const bool follows = read_follows(with, request);
     read_undo(with);
     if (with.refusal()) return *with.refusal();
 
@@ -238,11 +264,7 @@ class HttpRequestTool final : public Tool {
     for (int redirects = 0;; ++redirects) {
       auto answer = exchange(request, rules_, stop);
       if (!answer || answer->status >= 400) {
-        auto failed =
-            answer ? status_failure(request, *answer, now) : transfer_failure(answer.error(), request, limits_);
-        // Who redirected may have done it.
-        if (redirects > 0) failed.is_harmless = false;
-        return failed;
+        return answer ? status_failure(request, *answer, now) : transfer_failure(answer.error(), request, limits_);
       }
       if (!follows || answer->redirect_url.empty()) {
         auto done = completed(std::move(*answer));
@@ -251,7 +273,9 @@ class HttpRequestTool final : public Tool {
       }
       if (redirects == redirects_max)
         return failure("TOOL_INVALID_ARGUMENTS", fmt::format("more than {} redirects", redirects_max));
-      request = redirected(std::move(request), *answer);
+      auto next = normalize_url(answer->redirect_url);
+      if (!next) return invalid_arguments("it is redirected to a `url` that " + next.error());
+      request = redirected(std::move(request), std::move(*next));
       request.timeout = std::max(std::chrono::ceil<Duration>(deadline - steady_clock::now()), Duration(1));
     }
   }

@@ -26,9 +26,6 @@ struct MultiDeleter {
 struct ListDeleter {
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
 };
-struct UrlDeleter {
-  void operator()(CURLU* url) const { curl_url_cleanup(url); }
-};
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view blank = " \t\r\n";
@@ -145,6 +142,7 @@ void Transfer::set_connection() {
 
 void Transfer::set_content() {
   set(CURLOPT_URL, request_.url.c_str());
+  set(CURLOPT_PATH_AS_IS, 1L);  // it is normalised
   set(CURLOPT_USERAGENT, "pawl");
   set(CURLOPT_ACCEPT_ENCODING, "");
   set(CURLOPT_HEADERFUNCTION, &Transfer::take_header);
@@ -232,30 +230,16 @@ const std::string* HttpAnswer::header(std::string_view name) const {
   return it == headers.end() ? nullptr : &it->second;
 }
 
-std::string Origin::str() const { return fmt::format("{}://{}:{}", scheme, server.host, server.port); }
-
-std::optional<Origin> origin_of(const std::string& url) {
-  const std::unique_ptr<CURLU, UrlDeleter> parsed(curl_url());
-  if (!parsed) throw std::bad_alloc();
-  if (curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK)
-    return std::nullopt;
-  const auto part = [&](CURLUPart which) {
-    char* text = nullptr;
-    std::string result;
-    if (curl_url_get(parsed.get(), which, &text, CURLU_DEFAULT_PORT) == CURLUE_OK) result = text;
-    curl_free(text);
-    return result;
-  };
-  const auto scheme = part(CURLUPART_SCHEME);
-  if (scheme != "http" && scheme != "https") return std::nullopt;
-  return Origin{.scheme = scheme,
-                .server = {.host = lower_case(part(CURLUPART_HOST)), .port = std::stoi("0" + part(CURLUPART_PORT))}};
-}
-
 std::expected<HttpAnswer, HttpError> exchange(const HttpRequest& request, const HttpRules& rules,
                                               const std::stop_token& stop) {
+  const auto refused = [](std::string why) {
+    return std::unexpected(HttpError{HttpError::Kind::bad_url, std::move(why), false});
+  };
+  const auto normal = normalize_url(request.url);
+  if (!normal) return refused("the URL " + normal.error());
+  if (*normal != request.url) return refused("the URL leads to another place than it seems to");
   const auto origin = origin_of(request.url);
-  if (!origin) return std::unexpected(HttpError{HttpError::Kind::bad_url, "not an http or https URL", false});
+  if (!origin) return refused("not an http or https URL");
   return Transfer(request, rules, origin->server).perform(stop);
 }
 

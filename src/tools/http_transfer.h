@@ -1,4 +1,5 @@
-// One HTTP exchange over libcurl: one request, one answer. No redirects, no second try behind the caller's back.
+// One HTTP exchange over libcurl: one request, one answer. No redirects, no second try behind the caller's back. The
+// URL is sent as it is given; one that is not normalised (http_url.h) is refused.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +12,7 @@
 
 #include "core/time.h"
 #include "tools/http_address.h"
+#include "tools/http_url.h"
 
 namespace pawl {
 
@@ -48,16 +50,5 @@ struct HttpRules {
 
 std::expected<HttpAnswer, HttpError> exchange(const HttpRequest& request, const HttpRules& rules,
                                               const std::stop_token& stop);
-
-// Scheme, host and port: what may stand in a message, and what a redirect must keep to be trusted with headers.
-// Nothing when the URL cannot be read.
-struct Origin {
-  std::string scheme;
-  HostPort server;
-
-  std::string str() const;
-  friend bool operator==(const Origin&, const Origin&) = default;
-};
-std::optional<Origin> origin_of(const std::string& url);
 
 }  // namespace pawl

@@ -77,5 +77,62 @@ class DeclaredWriteTest(ConnectorCase):
         self.assertEqual(self.receipts, [])
 
 
+POLICY = """
+policy: public-only
+rules:
+  - {{id: large, effect: deny, when: "coalesce(fields ->> '$.body.amount', 0) > 1000"}}
+  - {{id: public, effect: allow, when: "target GLOB '{base}/public/*'"}}
+  - {{id: rest, effect: deny}}
+"""
+
+
+class JudgedIsSentTest(ConnectorCase):
+    secrets = {"UP": "../admin/delete", "TOKEN": "a/b"}
+
+    def setUp(self):
+        super().setUp()
+        self.things = Things(self)
+        text = self.workflow(POLICY.format(base=self.things.url), "policy.yaml")
+        self.assertEqual(self.pawl("policy", "put", text).returncode, 0)
+
+    def post(self, path, code=0, **with_):
+        return self.run_step("http.request", {"url": self.things.url + path, "method": "POST", **with_}, code=code)
+
+    def paths(self):
+        return [path for _, path, *_ in self.things.effects]
+
+    def test_a_path_that_leaves_what_was_allowed_is_judged_as_where_it_leads(self):
+        for path in ("/public/../admin/delete", "/public/%2e%2e/admin/delete", "/public/x/../../admin"):
+            step = self.post(path, code=3)
+            self.assertEqual(step["last_error"]["error_code"], "POLICY_DENIED", step)
+        for path in ("/public/..%2fadmin", "/public/%252e%252e/admin", "/public/..;/admin"):
+            step = self.post(path, code=1)
+            self.assertEqual(step["last_error"]["error_code"], "TOOL_INVALID_ARGUMENTS", step)
+        self.assertEqual(self.paths(), [])
+        self.post("/public/./a/../thing")
+        self.assertEqual(self.paths(), ["/public/thing"])
+        receipt = self.only_receipt("succeeded")
+        self.assertEqual(receipt["action"]["target"], self.things.url + "/public/thing")
+        self.assertEqual(receipt["action"]["fields"]["url"], self.things.url + "/public/thing")
+
+    def test_a_secret_does_not_lead_elsewhere(self):
+        self.assertEqual(self.post("/public/${{ secrets.UP }}", code=1)["last_error"]["error_code"],
+                         "TOOL_INVALID_ARGUMENTS")
+        self.post("/public/${{ secrets.TOKEN }}/x")
+        self.assertEqual(self.paths(), ["/public/a/b/x"])
+
+    def test_a_write_is_not_redirected(self):
+        step = self.post("/public/x", code=1, follow_redirects=True)
+        self.assertIn("follow_redirects", step["last_error"]["message"])
+        self.assertEqual(self.paths(), [])
+
+    def test_no_size_hides_an_amount(self):
+        for size in (0, 200_000, 300_000, 900_000):
+            step = self.post("/public/pay", code=3, body={"amount": 5000, "note": "n" * size})
+            self.assertEqual(step["last_error"]["error_code"], "POLICY_DENIED", step)
+        self.post("/public/pay", body={"amount": 5, "note": "n" * 900_000})
+        self.assertEqual(self.paths(), ["/public/pay"])
+
+
 if __name__ == "__main__":
     unittest.main()
