@@ -45,7 +45,8 @@ FUZZ_TARGET(url) {
     const auto again = normalize_url(*judged);
     check(again.has_value(), "what was judged is a URL");
     check_equal(*again, *judged, "a URL has one spelling");
-    check(!judged->contains("/../") && !judged->ends_with("/..") && !judged->contains("/./"), "no dots are left");
+    const std::string path = url_without_query(*judged) + "/";
+    check(!path.contains("/../") && !path.contains("/./"), "no dots are left in the path");
     check(origin_of(*judged).has_value(), "it has an origin");
     check_as_libcurl_reads_it(*judged);
   }
