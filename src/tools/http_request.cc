@@ -187,7 +187,7 @@ Completed completed(HttpAnswer answer) {
 constexpr std::array<std::string_view, 4> undo_keys = {"method", "url", "headers", "body"};
 
 // The request that would take this one back, as its author declared it.
-void read_undo(Arguments& with) {
+void read_undo(Arguments& with, const Lease& lease) {
   const Json* undo = with.any("undo");
   if (!undo) return;
   const auto* map = undo->if_object();
@@ -201,6 +201,13 @@ void read_undo(Arguments& with) {
     if (!contains(undo_keys, std::string_view(member.key())))
       with.refuse("undo",
                   fmt::format("has only method, url, headers and body, and no {}", std::string_view(member.key())));
+  // An effect must not turn out to have no undo only after it has happened.
+  if (with.refusal()) return;
+  const auto shown = parse_json(lease.shown.empty() ? "{}" : lease.shown);
+  const Json* declared = shown ? member(*shown, "undo") : nullptr;
+  const std::string url = text_member(declared ? *declared : template_of_value(*undo), "url");
+  if (const auto normal = normalize_url_template(url); !normal)
+    with.refuse("undo", fmt::format("has a `url` that {}", normal.error()));
 }
 
 // Unless it says otherwise, the undo is sent with the headers of what it undoes: those that say who asks, most likely.
@@ -235,7 +242,7 @@ class HttpRequestTool final : public Tool {
   std::expected<Plan, Failed> plan(const Lease& lease, std::stop_token stop) override {
     Arguments with(lease.input);
     read_follows(with, read_request(with, lease, limits_));
-    read_undo(with);
+    read_undo(with, lease);
     const bool repeats = with.boolean("idempotent").value_or(false);
     const bool only_reads = with.boolean("writes") == std::optional(false);
     if (with.refusal()) return std::unexpected(*with.refusal());
@@ -256,7 +263,7 @@ class HttpRequestTool final : public Tool {
     Arguments with(lease.input);
     HttpRequest request = read_request(with, lease, limits_);
     const bool follows = read_follows(with, request);
-    read_undo(with);
+    read_undo(with, lease);
     if (with.refusal()) return *with.refusal();
 
     // The time-out is for all of it, redirects included.

@@ -121,6 +121,12 @@ class JudgedIsSentTest(ConnectorCase):
         self.post("/public/${{ secrets.TOKEN }}/x")
         self.assertEqual(self.paths(), ["/public/a/b/x"])
 
+    def test_an_undo_that_could_not_be_sent_is_refused_before_the_effect(self):
+        for url in ("http://ada:word@host/", "http://127.1/", "/thing", "https://${{ secrets.TOKEN }}/x"):
+            step = self.post("/public/x", code=1, undo={"method": "DELETE", "url": url})
+            self.assertIn("`undo`", step["last_error"]["message"])
+        self.assertEqual(self.paths(), [])
+
     def test_a_write_is_not_redirected(self):
         step = self.post("/public/x", code=1, follow_redirects=True)
         self.assertIn("follow_redirects", step["last_error"]["message"])
