@@ -1,9 +1,7 @@
 #include "cli/folder.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <pwd.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -90,13 +88,7 @@ std::string command_line(std::string_view command, std::string_view what, const 
   return fmt::format("{} {} {} {}", this_program(), command, what, location.flags);
 }
 
-bool is_locked_by_another(const std::filesystem::path& folder) {
-  int file = ::open((folder / "lock").c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return false;
-  bool locked = ::flock(file, LOCK_SH | LOCK_NB) != 0;
-  ::close(file);
-  return locked;
-}
+bool is_locked_by_another(const std::filesystem::path& folder) { return sqlite::is_folder_locked(folder); }
 
 std::filesystem::path journal_in(const std::filesystem::path& folder) { return folder / "pawl.db"; }
 

@@ -107,6 +107,13 @@ TEST_F(SqliteFolder, a_new_folder_is_for_its_owner_only) {
   EXPECT_EQ(status.st_mode & 0777, 0700u);
 }
 
+TEST_F(SqliteFolder, deleting_the_lock_file_lets_nobody_else_in) {
+  SqliteStore store(options());
+  EXPECT_NE(failure_of([&] { SqliteStore second(options()); }).find("already in use"), std::string::npos);
+  std::filesystem::remove(folder_.data() / "lock");
+  EXPECT_NE(failure_of([&] { SqliteStore second(options()); }).find("already in use"), std::string::npos);
+}
+
 TEST_F(SqliteFolder, a_database_that_was_half_made_is_made_anew) {
   std::filesystem::create_directory(folder_.data());
   for (const char* part : {"", "-journal", "-wal", "-shm"})

@@ -48,25 +48,47 @@ void sync_folder(const std::filesystem::path& folder) {
   if (!synced) fail("sync the folder", folder);
 }
 
+namespace {
+
+bool is_locked(const std::filesystem::path& path) {
+  int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  bool locked = ::flock(file, LOCK_SH | LOCK_NB) != 0;
+  ::close(file);
+  return locked;
+}
+
+}  // namespace
+
+bool is_folder_locked(const std::filesystem::path& folder) { return is_locked(folder / "lock") || is_locked(folder); }
+
 FolderLock::FolderLock(const std::filesystem::path& folder) {
   auto path = folder / "lock";
-  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (file_ < 0) fail("open", path);
-  if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
-    bool taken = errno == EWOULDBLOCK;
-    std::string holder = holder_of(file_);
-    ::close(file_);
-    if (!taken) fail("lock", path);
-    throw StoreFailure(
-        fmt::format("{} is already in use by {}. Stop it first, or use another data folder.", folder.string(), holder));
-  }
-  std::string pid = fmt::format("{}\n", ::getpid());
-  if (::ftruncate(file_, 0) != 0 || ::pwrite(file_, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
-    ::close(file_);
-    fail("write", path);
+  try {
+    folder_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder_ < 0) fail("open", folder);
+    file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file_ < 0) fail("open", path);
+    for (int file : {folder_, file_}) {
+      if (::flock(file, LOCK_EX | LOCK_NB) == 0) continue;
+      if (errno != EWOULDBLOCK) fail("lock", file == file_ ? path : folder);
+      throw StoreFailure(fmt::format("{} is already in use by {}. Stop it first, or use another data folder.",
+                                     folder.string(), holder_of(file_)));
+    }
+    std::string pid = fmt::format("{}\n", ::getpid());
+    if (::ftruncate(file_, 0) != 0 || ::pwrite(file_, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size()))
+      fail("write", path);
+  } catch (const StoreFailure&) {
+    release();
+    throw;
   }
 }
 
-FolderLock::~FolderLock() { ::close(file_); }
+FolderLock::~FolderLock() { release(); }
+
+void FolderLock::release() {
+  for (int file : {file_, folder_})
+    if (file >= 0) ::close(file);
+}
 
 }  // namespace pawl::sqlite

@@ -1,5 +1,6 @@
-// One writer a data folder. The lock is the kernel's, on an open file: it ends with the process, however it ends,
-// and the file may stay behind without harm.
+// One writer a data folder. The locks are the kernel's, on the folder itself and on a file in it: they end with the
+// process, however it ends. The file names the process, and may be deleted or stay behind without harm; a folder cannot
+// be replaced under its name as long as the database is in it.
 #pragma once
 
 #include <filesystem>
@@ -12,6 +13,9 @@ void make_folder(const std::filesystem::path& folder);
 // Which files the folder has is on the disk when this returns.
 void sync_folder(const std::filesystem::path& folder);
 
+// Whether a process holds the folder just now.
+bool is_folder_locked(const std::filesystem::path& folder);
+
 class FolderLock {
  public:
   // Throws StoreFailure, naming the process, when another one holds it.
@@ -21,6 +25,9 @@ class FolderLock {
   ~FolderLock();
 
  private:
+  void release();
+
+  int folder_ = -1;
   int file_ = -1;
 };
 
