@@ -39,7 +39,11 @@ std::optional<RunEvent> fold_line(Run& run, const StreamLine& line, const Found&
 }
 
 Verification::Verification(Store& store, Found found, Progress progress)
-    : store_(store), found_(std::move(found)), progress_(std::move(progress)), streams_(store), workflows_(store) {}
+    : store_(store),
+      found_(std::move(found)),
+      progress_(std::move(progress)),
+      streams_(store, StreamReader::Frames::kept),
+      workflows_(store) {}
 
 void Verification::report(std::string subject, std::uint64_t seq, std::string what) {
   found_({std::move(subject), seq, std::move(what)});

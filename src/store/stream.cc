@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "crypto/sha256.h"
 
 namespace pawl {
@@ -55,12 +57,29 @@ class Assembly {
 
 }  // namespace
 
-StreamReader::StreamReader(Store& store) : store_(store) {
-  store_.for_each_frame([&](Position, std::string_view parts) {
+StreamReader::StreamReader(Store& store, Frames frames) : store_(store), frames_(frames) {
+  auto add = [&](Position folded_frame, std::string_view parts) {
     for_each_part(parts, [&](const StreamPart& part) {
-      parts_[part.key].push_back({part.first_seq, std::string(part.lines)});
+      parts_[part.key].push_back({part.first_seq, std::string(part.lines), folded_frame});
     });
+  };
+  Position first_unfolded = store_.last_position() + 1;
+  std::vector<KeptFrame> unfolded;
+  store_.for_each_frame([&](Position position, std::string_view parts) {
+    first_unfolded = std::min(first_unfolded, position);
+    unfolded.push_back({position, std::string(parts)});
   });
+  if (frames == Frames::kept && !store_.shared()) {
+    Position last = 0;
+    for (auto frame = store_.frame_after(0); frame; frame = store_.frame_after(last)) {
+      if (frame->position == 1) has_all_frames_ = true;
+      if (last != 0 && frame->position != last + 1)
+        throw StoreFailure(fmt::format("the journal has no frame {}: the database is damaged", last + 1));
+      last = frame->position;
+      if (last < first_unfolded) add(last, frame->parts);
+    }
+  }
+  for (const KeptFrame& frame : unfolded) add(0, frame.parts);
 }
 
 std::vector<StreamKey> StreamReader::unfolded() const {
@@ -81,17 +100,31 @@ WholeStream StreamReader::read(StreamKey key) {
   assembly.end_of_history();
 
   auto found = parts_.find(key);
+  const std::uint64_t first_seq = found == parts_.end() ? out.lines.size() + 1 : found->second.front().first_seq;
+  if (has_all_frames_ && first_seq > 1)
+    assembly.problem("seq 1 to {} are missing in the frames of the journal", first_seq - 1);
   if (found == parts_.end()) return out;
+  std::uint64_t next_seq = 0;
   for (const Part& part : found->second) {
     seq = part.first_seq;
     bool fits = true;
+    if (next_seq != 0 && part.first_seq != next_seq)
+      fits = assembly.problem("seq {} follows seq {} in the frames of the journal", part.first_seq, next_seq - 1);
     for_each_line(part.lines, [&](std::string_view line, bool is_whole) {
       fits = fits && assembly.add(seq, line, is_whole);
       ++seq;
     });
+    next_seq = seq;
+    if (part.folded_frame > 0 && seq - 1 > out.folded_seq)
+      fits = assembly.problem("seq {} is in frame {}, which is folded, and not in the history", seq - 1,
+                              part.folded_frame);
     if (!fits) break;
     if (seq - 1 > out.folded_seq) out.commit_ends.push_back(seq - 1);
   }
+  // Frames are dropped from the oldest on, so what the journal says of a stream last is in them. Only a store that
+  // stands still can be asked that: beside a live writer the history is newer than the frames.
+  if (frames_ == Frames::kept && out.problems.empty() && next_seq != 0 && next_seq - 1 < out.lines.size())
+    assembly.problem("seq {} to {} are missing in the frames of the journal", next_seq, out.lines.size());
   return out;
 }
 

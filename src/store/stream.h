@@ -32,7 +32,10 @@ struct WholeStream {
 // stands still (SqliteStore::open_view).
 class StreamReader {
  public:
-  explicit StreamReader(Store& store);
+  // Which frames are compared with the history: those that are not folded yet, or all that are kept for followers of
+  // the journal. A shared store has no frames beside its history.
+  enum class Frames { unfolded, kept };
+  explicit StreamReader(Store& store, Frames frames = Frames::unfolded);
 
   WholeStream read(StreamKey key);
   // The streams that have unfolded events, some of which no table knows yet.
@@ -42,10 +45,13 @@ class StreamReader {
   struct Part {
     std::uint64_t first_seq = 0;
     std::string lines;
+    Position folded_frame = 0;  // the frame it is in, when that one is folded
   };
 
   Store& store_;
+  Frames frames_;
   std::map<StreamKey, std::vector<Part>> parts_;
+  bool has_all_frames_ = false;  // none was dropped yet, so every event is in one
 };
 
 inline WholeStream read_stream(Store& store, StreamKey key) { return StreamReader(store).read(key); }

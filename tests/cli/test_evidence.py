@@ -292,11 +292,14 @@ class Tampering(EvidenceCase):
         return sqlite3.connect(self.data / "pawl.db", isolation_level=None)
 
     def test_a_deleted_run_is_missed(self):
+        def is_reported(text):
+            return any(problem["subject"] == self.ended and text in problem["what"] for problem in self.problems())
         with self.database() as database:
             for table in ("runs", "approvals"):
                 database.execute(f"DELETE FROM {table}")
-        self.assertTrue(any(problem["subject"] == self.ended and "is gone" in problem["what"]
-                            for problem in self.problems()))
+            self.assertTrue(is_reported("is folded, and not in the history"))
+            database.execute("DELETE FROM frames")
+        self.assertTrue(is_reported("is gone"))
 
     def test_a_checkpoint_that_is_held_elsewhere_shows_a_journal_that_was_cut(self):
         self.expect(self.pawl("verify", "--checkpoint", self.held), 0)

@@ -50,6 +50,27 @@ class Verify(PawlCase):
                 self.change(("UPDATE history SET lines = ? WHERE number = ?", (lines, number)))
         self.verify_clean()
 
+    def test_frames_that_are_not_the_history(self):
+        # They are kept for those who follow the feed, after their events are in the history.
+        with contextlib.closing(sqlite3.connect(self.data / "pawl.db")) as database:
+            frames = database.execute("SELECT position, folded_before, parts FROM frames ORDER BY position").fetchall()
+        position, _, parts = next(frame for frame in frames if b'"at":' in frame[2])
+        at = parts.index(b'"at":') + 6
+        for what, statement in (
+                ("history and journal frame differ",
+                 ("UPDATE frames SET parts = ? WHERE position = ?",
+                  (parts[:at] + bytes([parts[at] ^ 1]) + parts[at + 1:], position))),
+                *(("in the frames of the journal", ("UPDATE frames SET parts = X'' WHERE position = ?", (frame[0],)))
+                  for frame in frames[:-1] if frame[2]),
+                *(("has no frame", ("DELETE FROM frames WHERE position = ?", (frame[0],))) for frame in frames[1:-1])):
+            with self.subTest(what):
+                self.change(statement)
+                self.assertTrue(any(what in p["what"] for p in self.problems()), self.problems())
+                self.change("DELETE FROM frames",
+                            *(("INSERT INTO frames(position, folded_before, parts) VALUES(?, ?, ?)", frame)
+                              for frame in frames))
+                self.verify_clean()
+
     def test_an_event_that_vanished(self):
         database = sqlite3.connect(self.data / "pawl.db")
         number, lines = database.execute(
