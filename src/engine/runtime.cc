@@ -123,6 +123,7 @@ void Runtime::decide_urgent() {
     std::swap(urgent, inbox_.urgent);
     known_durable_ = durable_;
   }
+  still_clock_.read();  // these came after the turn before read it: an expired lease must not look alive to them
   begin_turn(lost);
   for (auto& task : urgent) task(engine_);
 }
