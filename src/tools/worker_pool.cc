@@ -125,9 +125,10 @@ void WorkerPool::stop(std::chrono::milliseconds grace) {
     std::unique_lock lock(mutex_);
     if (!broker_ || is_draining_) return;
     is_draining_ = true;
+    drain_end_ = options_.clock() + grace;
     for (auto& lease : std::exchange(quick_queue_, {})) give_back(std::move(lease));
     for (auto& lease : std::exchange(slow_queue_, {})) give_back(std::move(lease));
-    give_back_timers_after(options_.clock() + grace);
+    give_back_timers_after(drain_end_);
     came_to_rest_.wait_for(lock, grace, [this] { return is_at_rest(); });
     is_stopping_ = true;
     for (Running* running : running_) {
@@ -384,6 +385,7 @@ int WorkerPool::add_timer(Lease&& lease, CompleteAt result, Instant started) {
   timers_.emplace(timer, Waiting{.lease = std::move(key),
                                  .report = report_for(std::move(lease), std::move(outcome)),
                                  .holds_slot = holds_slot});
+  if (is_draining_) give_back_timers_after(drain_end_);  // it began while stop() gave the others back
   keeper_is_called_ = true;
   keeper_wake_.notify_one();
   return holds_slot ? 0 : 1;

@@ -139,6 +139,7 @@ class WorkerPool final : public LeaseSink {
 
   std::mutex mutex_;          // for all that follows, except the threads themselves
   bool is_draining_ = false;  // nothing more begins
+  Instant drain_end_;         // what would end later is given back
   bool is_stopping_ = false;  // and the threads end
   std::condition_variable quick_wake_, slow_wake_, keeper_wake_, came_to_rest_;
 
