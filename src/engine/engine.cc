@@ -393,11 +393,12 @@ bool Engine::heartbeat(TenantId tenant, RunId run, const StepId& step, std::uint
   if (!index || *index >= state.steps.size() || state.steps[*index].status != StepStatus::running ||
       state.steps[*index].lease_token != token)
     return false;
-  // Once it ran out the lease is offered to others and no longer counted against caps: it cannot be extended, though
-  // its report is still good until another worker takes it.
-  if (resident->lease_marks[*index] == LeaseMark::reclaim_queued) return planted(Bug::revive_lost_lease);
+  // A lease that ran out is offered to others and no longer counted against caps, at once or at the next sweep: it
+  // cannot be extended, though its report is still good until another worker takes it.
   Instant now = clock_.now();
-  if (shared_ && state.steps[*index].lease_expires_at <= now) return false;
+  bool ran_out =
+      resident->lease_marks[*index] == LeaseMark::reclaim_queued || state.steps[*index].lease_expires_at <= now;
+  if (ran_out && !planted(Bug::revive_lost_lease)) return false;
   Instant until = now + state.definition(*index).lease;
   state.steps[*index].lease_expires_at = std::max(state.steps[*index].lease_expires_at, until);
   if (shared_) rewrite(*resident);

@@ -401,6 +401,19 @@ TEST(Heartbeat, that_comes_after_the_step_was_queued_again_changes_nothing) {
   EXPECT_EQ(second.leases.size(), 1u);
 }
 
+TEST(Heartbeat, that_comes_after_the_lease_ran_out_and_before_the_sweep_changes_nothing) {
+  TestServer server;
+  server.publish(one_step);
+  Worker& first = server.worker("first", 1);
+  server.create("w");
+  Lease lease = first.take();
+  server.wait(seconds(30));
+  EXPECT_FALSE(server.heartbeat(lease));
+  Worker& second = server.worker("second", 1);
+  server.turn();
+  EXPECT_EQ(second.leases.size(), 1u);
+}
+
 TEST(Heartbeat, for_a_run_that_another_engine_carries_is_refused) {
   TestServer server;
   server.publish(one_step);
