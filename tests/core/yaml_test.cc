@@ -167,8 +167,8 @@ TEST(Yaml, counts_what_aliases_name) {
             "3:3: aliases make this document larger than 500 bytes");
 }
 
-// In processor time, which a busy machine does not make longer. Generous, for sanitizers; the real numbers are below one
-// second.
+// In processor time, which a busy machine does not make longer. The limit is generous, for sanitizers: the real times
+// are below one second.
 class HostileYaml : public testing::Test {
  protected:
   void SetUp() override { start_ = std::clock(); }
