@@ -28,8 +28,8 @@
 namespace pawl {
 namespace {
 
-// Whoever pressed Tab waits.
-constexpr auto time_max = std::chrono::milliseconds(90);
+// The person who pressed Tab waits no longer than this, whatever the folder or the server does.
+constexpr auto time_max = std::chrono::milliseconds(900);
 constexpr std::size_t offered_runs_max = 50;
 
 void stop_in_time() {
