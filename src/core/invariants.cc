@@ -29,8 +29,8 @@ class RunCheck {
   }
 
  private:
-  void expect(bool holds, std::string problem) {
-    if (!holds) problems_.push_back(std::move(problem));
+  void expect(bool holds, std::string_view problem) {
+    if (!holds) problems_.emplace_back(problem);
   }
   void expect_of(const std::string& step, bool holds, std::string_view problem) {
     if (!holds) problems_.push_back("step " + step + ": " + std::string(problem));
