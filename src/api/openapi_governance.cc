@@ -160,6 +160,9 @@ std::vector<ObjectDoc> governance_answers() {
         {"action", "Action", ""},
         {"digest", "Hash", "Of the action: what was allowed is exactly this."},
         {"idempotent", "flag", "The other side does it once, however often it is called under the key."},
+        {"sandboxed", "flag?",
+         "Whether the program that the server ran was in a sandbox; null for what is no program, and for receipts "
+         "from before this was recorded."},
         {"before", "json", "What was overwritten; null when nobody looked."},
         {"policy_version", "count", ""},
         {"rule", "text", ""},
@@ -265,7 +268,7 @@ std::vector<ExampleDoc> governance_examples() {
     "risk": "low", "idempotency_key": "run_01m7hm5kk9e00a16va1g5nvbxh:pack"
   },
   "digest": "8d29a1b1eb9a13fec1dd1459cdfd0f004f04498644d533f268837dd4c63f4565", "idempotent": true,
-  "before": {"boxes": 0}, "policy_version": 3, "rule": "the-rest", "reason": "", "approval": null, "calls": 1,
+  "sandboxed": null, "before": {"boxes": 0}, "policy_version": 3, "rule": "the-rest", "reason": "", "approval": null, "calls": 1,
   "intended_at": "2026-11-16T07:29:29.885Z", "resolved_at": "2026-11-16T07:29:30.102Z", "resolved_by": null,
   "error_code": null, "message": "", "response": {"reservation": "R-9"}, "reversible": true,
   "undo": {

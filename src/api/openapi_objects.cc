@@ -89,6 +89,7 @@ std::vector<ObjectDoc> run_objects() {
         {"action?", "Action?", "What is approved, exactly; null for a gate of the workflow."},
         {"digest?", "Hash", "Of the action."},
         {"before?", "json", "What would be overwritten."},
+        {"sandboxed?", "flag", "Of a program that the server would run: whether it would be in a sandbox."},
         {"policy_version?", "count", "The policy that asks."},
         {"rule?", "text", "Which of its rules."},
         {"rationale?", "text", "Why, in the rule's words."}}},

@@ -381,6 +381,7 @@ std::string prompt_of(const Run& run, const Approval& approval) {
     // Whoever decides decides on exactly this.
     const Action& action = approval.proposal->action;
     std::string out = fmt::format("{} {} on {}: {}", action.connector, action.operation, action.target, action.fields);
+    if (approval.proposal->sandboxed == false) out += " (without a sandbox)";
     if (!approval.proposal->before.empty()) out += fmt::format("; before: {}", approval.proposal->before);
     out += fmt::format(" (rule {} of policy {}", approval.policy_reason.rule, approval.policy_reason.policy_version);
     return printable(out + (approval.policy_reason.reason.empty() ? ")" : ": " + approval.policy_reason.reason + ")"));

@@ -73,6 +73,7 @@ class Page {
     for (StepIndex i = 0; i < run.steps.size(); ++i)
       put(describe_step(run, i, layout, look_, {.now = now, .vocabulary = options_.vocabulary}));
     for (const Approval& approval : run.approvals) this->approval(run, approval);
+    for (const Receipt& receipt : run.receipts) sandbox(run, receipt);
     if (run.diagnostic) put_all(describe_diagnostic(*run.diagnostic, columns_));
     if (run.status == RunStatus::success) put_all(describe_json(result_of(run), output_lines_max, columns_, look_));
   }
@@ -122,6 +123,16 @@ class Page {
     Line line(Ink::plain, "  ");
     line.add(Ink::dim,
              fmt::format("{} {}{}{}", run.definition(approval.step).id.text, to_string(approval.status), who, why));
+    put(line);
+  }
+
+  void sandbox(const Run& run, const Receipt& receipt) {
+    if (!receipt.proposal->sandboxed) return;
+    const bool sandboxed = *receipt.proposal->sandboxed;
+    Line line(Ink::plain, "  ");
+    line.add(sandboxed ? Ink::dim : Ink::yellow,
+             fmt::format("{} ran {}", run.definition(receipt.step).id.text,
+                         sandboxed ? "in a sandbox" : "without a sandbox, as the user of the server"));
     put(line);
   }
 

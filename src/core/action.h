@@ -76,6 +76,8 @@ struct Proposal {
   bool idempotent = false;            // may be called again under the same key: the other side does it once
   JsonText before;                    // what would be overwritten; empty when nobody looked
   std::optional<ReceiptId> reverses;  // the effect that this one undoes
+  // Of a program that pawl runs: whether it is in a sandbox. Absent: it is no program, or was recorded before this was.
+  std::optional<bool> sandboxed = {};
 
   friend bool operator==(const Proposal&, const Proposal&) = default;
 };

@@ -143,6 +143,7 @@ std::shared_ptr<const Proposal> read_proposal(const ObjectReader& in) {
   out.idempotent = in.flag("idempotent");
   out.before = in.text_or_empty("before");
   out.reverses = in.optional_id<ReceiptId>("reverses");
+  if (in.has("sandboxed")) out.sandboxed = in.flag("sandboxed");
   return std::make_shared<const Proposal>(std::move(out));
 }
 

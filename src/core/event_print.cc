@@ -423,6 +423,7 @@ class EventWriter {
     object_.text_unless_empty("reason", policy_reason.reason);
     if (proposal.reverses) object_.word("reverses", proposal.reverses->str());
     object_.text_unless_empty("rule", policy_reason.rule);
+    if (proposal.sandboxed) object_.flag("sandboxed", *proposal.sandboxed);
   }
   void judged(const Proposal& proposal, const PolicyReason& policy_reason, const ReceiptId* receipt, const RunId* run) {
     proposal_up_to_expires(proposal);
@@ -433,6 +434,7 @@ class EventWriter {
     if (proposal.reverses) object_.word("reverses", proposal.reverses->str());
     object_.text_unless_empty("rule", policy_reason.rule);
     if (run) object_.word("run", run->str());
+    if (proposal.sandboxed) object_.flag("sandboxed", *proposal.sandboxed);
   }
 
   ObjectWriter object_;

@@ -74,6 +74,7 @@ object receipt_object(const Run& run, const Receipt& receipt) {
           {"action", value_of_action(receipt.proposal->action)},
           {"digest", receipt.proposal->digest.hex()},
           {"idempotent", receipt.proposal->idempotent},
+          {"sandboxed", receipt.proposal->sandboxed ? Json(*receipt.proposal->sandboxed) : Json(nullptr)},
           {"before", value_of(receipt.proposal->before)},
           {"policy_version", receipt.policy_reason.policy_version},
           {"rule", receipt.policy_reason.rule},
@@ -117,6 +118,7 @@ object approval_object(const Run& run, const Approval& approval) {
     out["action"] = value_of_action(approval.proposal->action);
     out["digest"] = approval.proposal->digest.hex();
     out["before"] = value_of(approval.proposal->before);
+    if (approval.proposal->sandboxed) out["sandboxed"] = *approval.proposal->sandboxed;
     out["policy_version"] = approval.policy_reason.policy_version;
     out["rule"] = approval.policy_reason.rule;
     out["rationale"] = approval.policy_reason.reason;

@@ -8,7 +8,7 @@
 namespace pawl {
 namespace {
 
-constexpr char format = 3;
+constexpr char format = 4;
 
 class Writer : ByteWriter {
  public:
@@ -165,6 +165,7 @@ class Writer : ByteWriter {
     u64(value.idempotent);
     text(value.before);
     optional_id(value.reverses);
+    u64(value.sandboxed ? 1 + *value.sandboxed : 0);
   }
 
   void policy_reason(const PolicyReason& value) {
@@ -440,6 +441,9 @@ class Reader : public ByteReader {
     out.idempotent = flag();
     out.before = text();
     out.reverses = optional_id<ReceiptId>();
+    const std::uint64_t sandboxed = u64();
+    if (sandboxed > 2) fail();
+    if (sandboxed > 0) out.sandboxed = sandboxed == 2;
     return std::make_shared<const Proposal>(std::move(out));
   }
 

@@ -33,6 +33,8 @@ struct Plan {
   Action action;
   bool idempotent = false;  // the other side does it once, however often it is called under the same key
   JsonText before;          // what would be overwritten; empty when nobody looked
+  // Of a tool that runs programs: whether they will be in a sandbox.
+  std::optional<bool> sandboxed = {};
 };
 
 class Tool {

@@ -44,6 +44,27 @@ TEST(EventText, numbers_have_a_range) {
   EXPECT_EQ(request("-9223372036854775808", "1"), "\"expires_at\" is out of range");
 }
 
+TEST(EventText, a_receipt_says_whether_a_program_was_in_a_sandbox) {
+  for (const std::optional<bool> sandboxed : {std::optional<bool>(), std::optional(true), std::optional(false)}) {
+    const auto proposal = std::make_shared<const Proposal>(
+        Proposal{.action = {.connector = "shell", .operation = "run", .target = "ls", .idempotency_key = "k"},
+                 .sandboxed = sandboxed});
+    std::string line;
+    append_event(line, RunEvent{{1}, ReceiptIntended{.step = {"a"}, .proposal = proposal}});
+    EXPECT_EQ(line, canonical(parse_json(line).value()));
+    EXPECT_EQ(line.contains("sandboxed"), sandboxed.has_value()) << line;
+    const auto read = parse_run_event(line);
+    ASSERT_TRUE(read) << read.error();
+    EXPECT_EQ(std::get<ReceiptIntended>(read->payload).proposal->sandboxed, sandboxed);
+    line.clear();
+    append_event(line, RunEvent{{1}, ApprovalRequested{.step = {"a"}, .proposal = proposal}});
+    EXPECT_EQ(line, canonical(parse_json(line).value()));
+    const auto asked = parse_run_event(line);
+    ASSERT_TRUE(asked) << asked.error();
+    EXPECT_EQ(std::get<ApprovalRequested>(asked->payload).proposal->sandboxed, sandboxed);
+  }
+}
+
 TEST(EventText, a_tenants_event_that_does_not_fit_leaves_no_trace) {
   Tenant tenant;
   evolve(tenant, {{1}, {}, TenantCreated{"t"}});
