@@ -94,7 +94,8 @@ std::vector<TenantPointer> signers(Call& call, const notify::SlackRequest& reque
   const std::string* only = call.query.find("tenant");
   for (const TenantPointer& tenant : call.api.tenants().all()) {
     if (!tenant->slack || (only && tenant->name != *only)) continue;
-    auto secret = call.api.notify_context().find_secret(tenant->name, tenant->slack->signing_secret);
+    auto secret =
+        call.api.notify_context().find_secret(*tenant, OwnSecret::find(*tenant, OwnSecret::Use::slack_signing_secret));
     if (!secret) {
       call.api.log().warning("Slack's signing secret cannot be read",
                              {{"tenant", tenant->name}, {"why", secret.error()}});

@@ -2,8 +2,12 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace pawl {
+
+// Of the environment variables that hold credentials, or say where they are.
+inline constexpr std::string_view aws_variable_prefix = "AWS_";
 
 struct AwsAccess {
   std::string access_key, secret_key, session_token;

@@ -134,6 +134,7 @@ bool is_loopback(std::string_view host) { return host.starts_with("127.") || hos
 Toolbox toolbox_with(const notify::NotifyContext& notify_context, const EffectiveSettings& settings,
                      SecretVariables secrets) {
   Toolbox out(settings.values, std::move(secrets), settings.folder);
+  out.agents->own_paths = own_paths(settings);
   for (auto make : {notify::make_webhook_tool, notify::make_slack_tool}) {
     out.tools.push_back(make(notify_context));
     out.catalog.add(out.tools.back()->spec());
@@ -151,7 +152,8 @@ class Service {
         clock_(*store_),
         keys_(installation_secret(settings.folder)),
         feed_(*store_),
-        runtime_(*store_, toolbox_.catalog, clock_, runtime_options(carriers_options(settings.values).providers())),
+        runtime_(*store_, toolbox_.catalog, clock_,
+                 runtime_options(carriers_options(settings.values).providers(), settings.values.rules)),
         notary_({runtime_, *store_, clock_, signing_key_of(settings)}),
         artifacts_(artifacts_of(settings)),
         keeper_(notary_, *store_, *artifacts_,
@@ -163,7 +165,7 @@ class Service {
                .slots = settings.values.worker_slots,
                .threads_max = settings.values.worker_slots,
                .clock = [this] { return clock_.now(); },
-               .secrets = [this](TenantId tenant, std::string_view name) { return find_secret(tenant, name); }},
+               .secrets = [this](const SecretRequest& request) { return find_secret(request); }},
               toolbox_.tools, gate_) {
     try {
       begin(settings);
@@ -201,6 +203,11 @@ class Service {
  private:
   void begin(const EffectiveSettings& settings) {
     toolbox_.catalog.expect_remote_tools();
+    toolbox_.agents->tenant_name = [this](TenantId id) {
+      auto tenant = directory_.find(id);
+      return tenant ? tenant->name : std::string();
+    };
+    say_sandbox(settings.values);
     reach_out(settings.values);
     feed_.on_cut([this](std::string_view why, const api::FeedFilter& filter) {
       log_.info("a follower of the feed was cut off", {{"why", why}, {"tenant", name_of(filter.tenant)}});
@@ -297,12 +304,29 @@ class Service {
       metrics_.sent(channel, to_string(outcome));
     };
     notify_context_.report = [this](const std::string& what) { log_.warning(what); };
-    notify_context_.find_secret = [this](const std::string& tenant, const std::string& name) {
-      return toolbox_.secrets->find(tenant, name);
+    notify_context_.find_secret = [this](const Tenant& tenant, const std::optional<OwnSecret>& secret) {
+      return secret ? toolbox_.secrets->find(tenant.name, secret->name())
+                    : std::unexpected(std::string("it is not set any more"));
     };
     notify_context_.rules.body_bytes_max = notify::answer_bytes_max;
     for (const std::string& text : settings.http_allow)
       if (auto allow = parse_http_allow(text)) notify_context_.rules.allow.push_back(*allow);
+  }
+
+  // Steps that ask for a sandbox "where it can be had" run without one then: nobody should learn that from an accident.
+  void say_sandbox(const ServeSettings& settings) {
+    if (!settings.workers) return;
+    if (settings.sandbox == SandboxUse::off)
+      log_.warning("the setting sandbox is off: programs of tenant default run as the user of this server");
+    const auto& available = toolbox_.agents->sandbox->is_available();
+    if (available) return log_.info("programs can be sandboxed", {{"sandbox", to_string(settings.sandbox)}});
+    log_.warning(
+        settings.sandbox == SandboxUse::required
+            ? "no sandbox works here: steps that run programs fail with SANDBOX_UNAVAILABLE"
+            : "no sandbox works here: agents of tenant default run without one, as the user of this server, and "
+              "steps that demand one fail; install bubblewrap and allow user namespaces, or set sandbox: "
+              "required",
+        {{"sandbox", to_string(settings.sandbox)}, {"why", available.error()}});
   }
 
   void learn(const Tenant& tenant) {
@@ -317,8 +341,8 @@ class Service {
     feed_.publish(frame);
   }
 
-  RuntimeOptions runtime_options(std::set<Provider> foreign) {
-    return {.limits = {.foreign = std::move(foreign)},
+  RuntimeOptions runtime_options(std::set<Provider> foreign, const InstallationRules& rules) {
+    return {.limits = {.foreign = std::move(foreign), .rules = rules},
             .on_failure =
                 [this](const std::string& reason) {
                   log_.error(
@@ -389,10 +413,10 @@ class Service {
                   {"not_logged", *held_back}});
   }
 
-  std::expected<std::string, NoSecret> find_secret(TenantId id, std::string_view name) const {
-    auto tenant = directory_.find(id);
+  std::expected<std::string, NoSecret> find_secret(const SecretRequest& request) const {
+    auto tenant = directory_.find(request.tenant);
     if (!tenant) return std::unexpected(NoSecret{"the tenant is not known here"});
-    return toolbox_.secrets->look(tenant->name, name);
+    return toolbox_.find_secret(*tenant, request);
   }
 
   std::string name_of(TenantId id) const {

@@ -45,6 +45,10 @@ std::shared_ptr<AgentContext> agent_context_of(const ServeSettings& settings, co
   agents->sandbox_limits.files_max = settings.sandbox_files;
   agents->sandbox_readable = settings.sandbox_readable;
   agents->sandbox_writable = settings.sandbox_writable;
+  agents->rules = settings.rules;
+  agents->own_variables = own_variables(settings);
+  // Until somebody says who is who, nobody may run programs.
+  agents->tenant_name = [](TenantId) { return std::string(); };
   return agents;
 }
 
@@ -72,17 +76,26 @@ TenantId default_tenant(Runtime& runtime) {
 
 Toolbox::Toolbox(const ServeSettings& settings, SecretVariables variables, const std::filesystem::path& folder)
     : agents(agent_context_of(settings, folder)),
+      rules(settings.rules),
       secrets(std::make_unique<Secrets>(SecretSources{
           .command = settings.secrets_command, .folder = settings.secrets_folder, .variables = std::move(variables)})),
       tools(built_in_tools(limits_of(settings, agents))),
       catalog(catalog_of(tools)) {}
+
+std::expected<std::string, NoSecret> Toolbox::find_secret(const Tenant& tenant, const SecretRequest& request) const {
+  auto problem = TenantRules(rules, tenant).secret_problem({request.secret, request.workflow.text, request.tool.str()});
+  if (problem) return std::unexpected(NoSecret{.message = std::move(*problem), .is_forbidden = true});
+  return secrets->look(tenant.name, request.secret);
+}
 
 Toolbox toolbox_for(const ProgressFlags& flags) {
   SettingSources sources{.flags = {}, .config = {}, .environment = environment_variable, .for_runs = true};
   for (const auto& [name, texts] : flags.given) sources.flags.push_back({name, texts});
   if (!flags.data.empty()) sources.flags.push_back({"data", {flags.data}});
   const EffectiveSettings settings = read_settings(sources);
-  return Toolbox(settings.values, take_secret_variables(), settings.folder);
+  Toolbox out(settings.values, take_secret_variables(), settings.folder);
+  out.agents->own_paths = own_paths(settings);
+  return out;
 }
 
 void refuse_settings_of_runs(const ProgressFlags& flags) {
@@ -110,17 +123,26 @@ Session::Session(Store& store, const Toolbox& toolbox, std::optional<std::set<Ru
     : toolbox_(toolbox),
       store_(store, std::move(runs)),
       runtime_(store_, toolbox.catalog, clock_,
-               {.limits = {}, .on_failure = end_process, .on_durable = [this](const Frame& frame) { collect(frame); }}),
+               {.limits = {.rules = toolbox.rules},
+                .on_failure = end_process,
+                .on_durable = [this](const Frame& frame) { collect(frame); }}),
       pool_({.worker = {fmt::format("{}{}", local_worker_prefix, ::getpid())},
              .slots = slots_max,
              .threads_max = slots_max,
              .clock = [this] { return clock_.now(); },
-             .secrets = [this](TenantId tenant, std::string_view name) { return find_secret(tenant, name); }},
+             .secrets = [this](const SecretRequest& request) -> std::expected<std::string, NoSecret> {
+               const Tenant* tenant = find_tenant(request.tenant);
+               if (!tenant) return std::unexpected(NoSecret{"the tenant is not known here"});
+               return toolbox_.find_secret(*tenant, request);
+             }},
             toolbox.tools, gate_) {
   runtime_.start();
   tenant_ = default_tenant(runtime_);
-  for (const Tenant& tenant : store.tenants()) tenant_names_[tenant.id] = tenant.name;
-  tenant_names_[tenant_] = "default";
+  for (Tenant& tenant : store.tenants()) tenants_[tenant.id] = std::move(tenant);
+  if (auto [made, is_new] = tenants_.try_emplace(tenant_); is_new) {
+    made->second.id = tenant_;
+    made->second.name = installation_tenant;
+  }
 }
 
 Session::~Session() { stop(); }
@@ -129,6 +151,10 @@ void Session::start() {
   if (toolbox_.agents) {
     toolbox_.agents->ledger.end_leftovers();
     toolbox_.agents->charge = charge_through(runtime_);
+    toolbox_.agents->tenant_name = [this](TenantId id) {
+      const Tenant* tenant = find_tenant(id);
+      return tenant ? tenant->name : std::string();
+    };
   }
   std::vector<ToolName> names;
   for (const auto& tool : toolbox_.tools) names.push_back(tool->spec().name);
@@ -146,10 +172,9 @@ void Session::stop() {
   runtime_.stop();
 }
 
-std::expected<std::string, NoSecret> Session::find_secret(TenantId tenant, std::string_view name) const {
-  auto found = tenant_names_.find(tenant);
-  if (found == tenant_names_.end()) return std::unexpected(NoSecret{"the tenant is not known here"});
-  return toolbox_.secrets->look(found->second, name);
+const Tenant* Session::find_tenant(TenantId tenant) const {
+  const auto found = tenants_.find(tenant);
+  return found == tenants_.end() ? nullptr : &found->second;
 }
 
 void Session::collect(const Frame& frame) {

@@ -29,9 +29,13 @@ struct Toolbox {
                    const std::filesystem::path& folder = {});
 
   std::shared_ptr<AgentContext> agents;  // null without a folder
+  InstallationRules rules;
   std::unique_ptr<Secrets> secrets;
   std::vector<std::unique_ptr<Tool>> tools;
   ToolCatalog catalog;
+
+  // For a step, when it may be used so.
+  std::expected<std::string, NoSecret> find_secret(const Tenant& tenant, const SecretRequest& request) const;
 };
 // For a command that carries steps out itself. Takes the secrets out of the environment, so: once, and before threads.
 Toolbox toolbox_for(const ProgressFlags& flags);
@@ -63,7 +67,7 @@ class Session final : public Carrier {
 
  private:
   void collect(const Frame& frame);
-  std::expected<std::string, NoSecret> find_secret(TenantId tenant, std::string_view name) const;
+  const Tenant* find_tenant(TenantId tenant) const;
 
   const Toolbox& toolbox_;
   FocusedStore store_;
@@ -74,7 +78,7 @@ class Session final : public Carrier {
   WorkerPool pool_;
   bool workers_started_ = false;
   TenantId tenant_;
-  std::map<TenantId, std::string> tenant_names_;
+  std::map<TenantId, Tenant> tenants_;
 };
 
 }  // namespace pawl

@@ -11,9 +11,12 @@
 #include <iterator>
 #include <map>
 
+#include "aws/access.h"
 #include "cli/folder.h"
+#include "cli/settings_sections.h"
 #include "core/source_reader.h"
 #include "providers/transport.h"
+#include "store/postgres/postgres_store.h"
 #include "tools/http_address.h"
 #include "yaml/yaml.h"
 
@@ -62,7 +65,7 @@ const std::array table = std::to_array<Setting>({
     {"sandbox_readable", setting::Texts{&S::sandbox_readable}, "PATH",
      "what every sandbox can read beside the system; may be repeated", true},
     {"sandbox_writable", setting::Texts{&S::sandbox_writable}, "PATH",
-     "what every sandbox can write beside its workspace; may be repeated", true},
+     "what every sandbox of a tenant that is not confined can write beside its workspace; may be repeated", true},
     {"sandbox_memory", setting::Bytes{&S::sandbox_memory, 16 * mib, 1024 * gib}, "SIZE",
      "memory of one sandbox at most", true},
     {"sandbox_processes", setting::Count{&S::sandbox_processes, 1, 1'000'000}, "N",
@@ -337,8 +340,12 @@ class Settings {
   }
 
   void read_entry(const SourceNode::Entry& entry) {
-    std::array<std::string_view, table.size()> names;
-    std::ranges::transform(table, names.begin(), &Setting::name);
+    if (auto section = std::ranges::find(setting_sections, entry.key, &SettingSection::name);
+        section != setting_sections.end())
+      return read_section(*section, entry.value);
+    std::array<std::string_view, table.size() + setting_sections.size()> names;
+    auto rest = std::ranges::transform(table, names.begin(), &Setting::name).out;
+    std::ranges::transform(setting_sections, rest, &SettingSection::name);
     auto setting = std::ranges::find(table, entry.key, &Setting::name);
     if (setting == table.end())
       return complain({entry.place, fmt::format("unknown setting {}{}; there are {}", quote(entry.key),
@@ -359,6 +366,12 @@ class Settings {
     SourceError place{value.place, quote(entry.key)};
     said.complaint = print_error(out_.file, place);
     in_file_[entry.key] = std::move(said);
+  }
+
+  void read_section(const SettingSection& section, const SourceNode& node) {
+    SourceReader reader;
+    section.read(reader, node, out_.values.rules);
+    for (const SourceError& error : reader.take_errors(errors_max)) complain(error);
   }
 
   void take(const Setting& setting) {
@@ -457,6 +470,23 @@ std::optional<std::string> environment_variable(const std::string& name) {
   return value && *value ? std::optional<std::string>(value) : std::nullopt;
 }
 
+std::vector<std::string> own_paths(const EffectiveSettings& settings) {
+  const S& values = settings.values;
+  std::vector<std::string> out;
+  for (const std::string& path :
+       {values.secrets_folder, values.tls_key, values.signing_key, values.restate_token_file, settings.file})
+    if (!path.empty()) out.push_back(path);
+  if (!values.artifacts.empty() && !values.artifacts.starts_with("s3:")) out.push_back(values.artifacts);
+  return out;
+}
+
+std::vector<std::string> own_variables(const ServeSettings& settings) {
+  std::vector<std::string> out{"PAWL_"};
+  if (!settings.store.empty()) out.emplace_back(libpq_variable_prefix);
+  if (!settings.stepfunctions.empty() || settings.artifacts.starts_with("s3:")) out.emplace_back(aws_variable_prefix);
+  return out;
+}
+
 EffectiveSettings read_settings(const SettingSources& sources) { return Settings(sources).read(); }
 
 std::string print_settings(const EffectiveSettings& settings) {
@@ -470,6 +500,7 @@ std::string print_settings(const EffectiveSettings& settings) {
         value.empty() ? fmt::format("# {}:", table[i].name) : fmt::format("{}: {}", table[i].name, value);
     out += fmt::format("{:<40} # {}\n", line, settings.from[i]);
   }
+  for (const SettingSection& section : setting_sections) out += section.print(values.rules);
   return out;
 }
 

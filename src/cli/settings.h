@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/installation_rules.h"
 #include "core/time.h"
 #include "evidence/evidence_follower.h"
 #include "log/log.h"
@@ -78,6 +79,7 @@ struct ServeSettings {
   std::string stepfunctions;  // aws, or an endpoint; empty: none
   Duration provider_interval = std::chrono::seconds(1);
   Duration provider_lost_after = std::chrono::minutes(10);
+  InstallationRules rules;  // only in the file: settings_sections.h
 };
 
 // Where a value goes, and what it may be.
@@ -161,6 +163,13 @@ std::optional<std::string> environment_variable(const std::string& name);
 
 // Stops the command, with everything that is wrong and where, when something is.
 EffectiveSettings read_settings(const SettingSources& sources);
+
+// Files and folders that hold secrets of pawl itself, with these settings, beside the data folder. No sandbox shows
+// them.
+std::vector<std::string> own_paths(const EffectiveSettings& settings);
+// Prefixes of the environment variables that may hold secrets of pawl itself, with these settings. No step's program is
+// given one of them.
+std::vector<std::string> own_variables(const ServeSettings& settings);
 
 // A configuration file that says the same, with where each value comes from beside it.
 std::string print_settings(const EffectiveSettings& settings);

@@ -47,6 +47,10 @@ constexpr std::array advice{
            "The message says what is missing. Install the package bubblewrap, see that user namespaces are allowed and "
            "that "
            "control groups can be made (docs/agents.md), then start a new run."},
+    Advice{
+        "PROGRAMS_NOT_ALLOWED",
+        "Nothing was run. Tools that run programs are off for tenants other than `default` until the server's "
+        "settings list the tenant (docs/agents.md). Then start a new run; or have a worker of your own do the work."},
     Advice{"EXPRESSION_FAILED",
            "The message names the expression. Check that the step it reads from produces that field, also when its "
            "answer is empty."},
@@ -54,6 +58,9 @@ constexpr std::array advice{
            "The message names the tenant, the secret and each source that was tried, and no value. Give the secret to "
            "one of "
            "them (docs/secrets.md), then retry the run."},
+    Advice{"SECRET_NOT_ALLOWED",
+           "Nothing was sent. The message says which secret, and what keeps the step from using it (docs/secrets.md). "
+           "Publish a version of the workflow that names another secret."},
     Advice{"LEASE_EXPIRED",
            "Look for the worker that the message names: did it crash, hang, or lose the network? Workers that are "
            "healthy but slow need a longer `lease` or more frequent heartbeats."},

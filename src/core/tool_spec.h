@@ -24,6 +24,8 @@ struct ToolSpec {
   std::vector<ToolKey> keys;
   // Whether an attempt with this input can have an effect outside. Unknown means yes.
   enum class Writes { never, by_method, always } writes = Writes::always;
+  // It starts programs on the server that the workflow names: only for tenants that the installation lets do so.
+  bool runs_programs = false;
 };
 
 // by_method: `method` is GET, HEAD or OPTIONS -> a read; anything else, or none that can be read, is a write.

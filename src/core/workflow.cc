@@ -6,6 +6,7 @@
 #include "core/approval_terms.h"
 #include "core/characters.h"
 #include "core/expression.h"
+#include "core/installation_rules.h"
 #include "core/workflow_needs.h"
 #include "core/workflow_with.h"
 
@@ -56,7 +57,8 @@ RetryPolicy resolve(const RetryKeys& keys) {
 
 class WorkflowReader {
  public:
-  WorkflowReader(const SourceNode& document, const ToolCatalog* tools) : document_(document), tools_(tools) {}
+  WorkflowReader(const SourceNode& document, const ToolCatalog* tools, const TenantRules* rules)
+      : document_(document), tools_(tools), rules_(rules) {}
 
   std::expected<Workflow, std::vector<SourceError>> read() {
     if (document_.kind != SourceNode::Kind::map) {
@@ -310,12 +312,21 @@ class WorkflowReader {
         refuse_secrets(reader_, entry->value, quote(key) + " is kept in the journal, so no secret can stand in it");
     const auto* with = find_entry(node, "with");
     if (!with) return;
-    if (const ToolSpec* spec = tools_->find(tool))
+    if (const ToolSpec* spec = tools_->find(tool)) {
       check_secret_keys(reader_, with->value, *spec);
-    else
+      if (rules_) check_secret_rules(with->value, tool);
+    } else {
       refuse_secrets(reader_, with->value,
                      "only built-in tools are given secrets; " + quote(tool.str()) +
                          " is worked on elsewhere and has to bring its own");
+    }
+  }
+
+  void check_secret_rules(const SourceNode& node, const ToolName& tool) {
+    for_each_secret(node, [&](const std::string& secret, Place place) {
+      auto problem = rules_->secret_problem({secret, out_.name.text, tool.str()});
+      if (problem) reader_.refuse(place, std::move(*problem));
+    });
   }
 
   StepNames read_ids(const std::vector<const SourceNode*>& nodes) {
@@ -350,6 +361,8 @@ class WorkflowReader {
     const ToolSpec* spec = tools_ ? tools_->find(out.tool) : nullptr;
     if (tools_ && !spec && !tools_->may_be_remote(out.tool))
       reader_.refuse(tool->value.place, "there is no tool " + quote(*word) + suggest_tool(*word));
+    if (rules_ && spec)
+      if (auto problem = rules_->tool_problem(*spec)) reader_.refuse(tool->value.place, std::move(*problem));
     read_work(node, spec, out);
     return out;
   }
@@ -411,6 +424,7 @@ class WorkflowReader {
 
   const SourceNode& document_;
   const ToolCatalog* tools_;
+  const TenantRules* rules_;
   SourceReader reader_;
   RetryKeys retry_;
   Workflow out_;
@@ -424,8 +438,9 @@ std::optional<StepIndex> Workflow::find(const StepId& id) const {
   return static_cast<StepIndex>(at - steps.begin());
 }
 
-std::expected<Workflow, std::vector<SourceError>> read_workflow(const SourceNode& document, const ToolCatalog* tools) {
-  return WorkflowReader(document, tools).read();
+std::expected<Workflow, std::vector<SourceError>> read_workflow(const SourceNode& document, const ToolCatalog* tools,
+                                                                const TenantRules* rules) {
+  return WorkflowReader(document, tools, rules).read();
 }
 
 }  // namespace pawl

@@ -19,6 +19,8 @@
 
 namespace pawl {
 
+class TenantRules;
+
 using StepIndex = std::uint16_t;
 
 inline constexpr std::size_t steps_max = 1000;
@@ -102,7 +104,9 @@ struct Workflow {
 
 // Every error in the document, first one first, at most source_errors_max of them.
 inline constexpr std::size_t source_errors_max = 20;
-// Without `tools`, tool names and the keys of their `with` are taken as they are.
-std::expected<Workflow, std::vector<SourceError>> read_workflow(const SourceNode& document, const ToolCatalog* tools);
+// Without `tools`, tool names and the keys of their `with` are taken as they are. `rules` are those of the tenant that
+// publishes it; null: nobody does, or pawl itself.
+std::expected<Workflow, std::vector<SourceError>> read_workflow(const SourceNode& document, const ToolCatalog* tools,
+                                                                const TenantRules* rules = nullptr);
 
 }  // namespace pawl

@@ -122,14 +122,19 @@ Json read_with(SourceReader& reader, const SourceNode& step, const ToolSpec* spe
   return out;
 }
 
-void refuse_secrets(SourceReader& reader, const SourceNode& node, std::string_view reason) {
-  for (const auto& item : node.items) refuse_secrets(reader, item, reason);
-  for (const auto& entry : node.entries) refuse_secrets(reader, entry.value, reason);
+void for_each_secret(const SourceNode& node, const std::function<void(const std::string& secret, Place place)>& see) {
+  for (const auto& item : node.items) for_each_secret(item, see);
+  for (const auto& entry : node.entries) for_each_secret(entry.value, see);
   const auto found = find_expressions(node.scalar);
   if (!found) return;  // refused elsewhere
   for (const auto& [expression, offset] : *found)
-    if (expression.root == Expression::Root::secret && !reader.is_full())
-      reader.refuse(place_inside(node, offset), std::string(reason));
+    if (expression.root == Expression::Root::secret) see(expression.secret, place_inside(node, offset));
+}
+
+void refuse_secrets(SourceReader& reader, const SourceNode& node, std::string_view reason) {
+  for_each_secret(node, [&](const std::string&, Place place) {
+    if (!reader.is_full()) reader.refuse(place, std::string(reason));
+  });
 }
 
 void check_secret_keys(SourceReader& reader, const SourceNode& with, const ToolSpec& spec) {

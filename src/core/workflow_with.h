@@ -1,6 +1,9 @@
 // A step's `with`: what its author gives to the tool, checked against what the tool says it takes.
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include "core/source_reader.h"
 #include "core/tool_spec.h"
 
@@ -9,6 +12,8 @@ namespace pawl {
 // The `with` of `step` as JSON; an empty map when it has none. `spec` is null when the tool is not known.
 Json read_with(SourceReader& reader, const SourceNode& step, const ToolSpec* spec);
 
+// Every secret that an expression under `node` names, and where.
+void for_each_secret(const SourceNode& node, const std::function<void(const std::string& secret, Place place)>& see);
 // Refuses every secret under `node`, with this reason.
 void refuse_secrets(SourceReader& reader, const SourceNode& node, std::string_view reason);
 // The same for those keys of a `with` in which the tool takes none.

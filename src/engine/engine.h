@@ -37,6 +37,7 @@
 #include <vector>
 
 #include "core/decide.h"
+#include "core/installation_rules.h"
 #include "core/task_command.h"
 #include "core/tenant.h"
 #include "engine/clock.h"
@@ -55,6 +56,8 @@ struct EngineLimits {
   std::size_t unfolded_bytes_max = 32 << 20;
   // Those that carry runs for this engine, beside itself and whoever reports.
   std::set<Provider> foreign = {};
+  // What tenants' workflows may use.
+  InstallationRules rules = {};
   // How far ahead timers are held in memory.
   Duration timer_horizon = std::chrono::seconds(60);
 };
@@ -478,6 +481,8 @@ class Engine {
   // Why a run of this workflow cannot be executed by that provider.
   std::optional<Refusal> provider_problem(const Workflow& workflow, Provider wanted) const;
   std::optional<RunId> find_request(TenantId tenant, const std::string& key);
+  std::expected<Workflow, std::string> compile(TenantId tenant, std::string_view source, std::string_view file,
+                                               const Actor& by);
   void publish_compiled(TenantId tenant, Workflow workflow, const Actor& by, Reply<WorkflowRef>& reply);
   void append_tenant_event(TenantEntry& entry, TenantPayload payload, const Actor& by);
   template <class T>

@@ -9,10 +9,10 @@
 namespace pawl {
 
 std::expected<Workflow, std::string> compile_workflow(std::string_view source, std::string_view file,
-                                                      const ToolCatalog* tools) {
+                                                      const ToolCatalog* tools, const TenantRules* rules) {
   auto document = read_yaml(source);
   if (!document) return std::unexpected(print_error(file, document.error()));
-  auto workflow = read_workflow(*document, tools);
+  auto workflow = read_workflow(*document, tools, rules);
   if (!workflow) return std::unexpected(print_errors(file, workflow.error()));
   workflow->source = source;
   workflow->digest = sha256(source).hex();

@@ -17,8 +17,9 @@ namespace pawl {
 // Reads and validates a definition (YAML, or JSON, which is YAML too). The error is ready to print: one line a
 // problem, each with `file`, line, column and reason. Without `tools`, tool names and their keys are taken as they
 // are: what was once published stays readable when a tool goes away.
+// `rules` are those of the tenant that publishes it; null: nobody does, or pawl itself.
 std::expected<Workflow, std::string> compile_workflow(std::string_view source, std::string_view file,
-                                                      const ToolCatalog* tools);
+                                                      const ToolCatalog* tools, const TenantRules* rules = nullptr);
 
 class Workflows {
  public:

@@ -5,9 +5,11 @@
 #include <expected>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "core/own_secrets.h"
 #include "core/tenant.h"
 #include "engine/runtime.h"
 #include "tools/http_transfer.h"
@@ -28,8 +30,8 @@ namespace pawl::notify {
 struct NotifyContext {
   // Null when there is none. From any thread.
   std::function<std::shared_ptr<const Tenant>(TenantId)> find_tenant;
-  // The value of a tenant's secret, both by their names; or why there is none. Blocks.
-  std::function<std::expected<std::string, std::string>(const std::string& tenant, const std::string& name)>
+  // The value of a tenant's secret that pawl itself uses; or why there is none. Blocks.
+  std::function<std::expected<std::string, std::string>(const Tenant& tenant, const std::optional<OwnSecret>& secret)>
       find_secret;
   Runtime* runtime = nullptr;
   Store* store = nullptr;  // from any thread

@@ -30,7 +30,7 @@ constexpr std::array passing_errors{std::string_view("ratelimited"),     std::st
 std::expected<object, Failed> call_slack(const NotifyContext& context, const SlackCall& call, Instant now,
                                          const std::stop_token& stop) {
   const SlackPlace& slack = *call.tenant.slack;
-  auto token = context.find_secret(call.tenant.name, slack.token);
+  auto token = context.find_secret(call.tenant, OwnSecret::find(call.tenant, OwnSecret::Use::slack_token));
   if (!token) return std::unexpected(patient_failure("TOOL_INVALID_ARGUMENTS", token.error()));
   auto url = normalize_url(slack.api_base + "/" + std::string(call.method));
   if (!url) return std::unexpected(patient_failure("TOOL_INVALID_ARGUMENTS", "Slack's `api_base` " + url.error()));

@@ -59,7 +59,8 @@ class WebhookTool final : public Tool {
     if (!tenant || webhook == tenant->webhooks.end()) return not_sent("the webhook was removed");
     if (!webhook->second.is_enabled()) return not_sent("the webhook is disabled: " + webhook->second.disabled);
 
-    auto secret = context_.find_secret(tenant->name, webhook->second.secret);
+    auto secret =
+        context_.find_secret(*tenant, OwnSecret::find(*tenant, OwnSecret::Use::webhook_secret, webhook->first));
     auto keys = secret ? webhook_keys(*secret) : std::unexpected(secret.error());
     if (!keys) return patient_failure("TOOL_INVALID_ARGUMENTS", keys.error());
 

@@ -39,8 +39,9 @@ struct SecretSources {
 };
 
 struct NoSecret {
-  std::string message;    // which sources were tried, and what each lacks; never a value
-  bool may_pass = false;  // the program failed: it need not be so the next time
+  std::string message;        // which sources were tried, and what each lacks; never a value
+  bool may_pass = false;      // the program failed: it need not be so the next time
+  bool is_forbidden = false;  // there may be one, but not for this use
 };
 
 class Secrets {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/installation_rules.h"
 #include "core/names.h"
 #include "core/time.h"
 #include "engine/lease.h"
@@ -50,6 +51,14 @@ struct AgentContext {
   SandboxLimits sandbox_limits = {};
   std::vector<std::string> sandbox_readable = {};
   std::vector<std::string> sandbox_writable = {};
+  // What the installation lets tenants' programs do, and how a tenant is called; an unknown one has no name, and may do
+  // nothing.
+  InstallationRules rules = {};
+  std::function<std::string(TenantId)> tenant_name = [](TenantId) { return std::string(installation_tenant); };
+  // Files and folders of the server beside its data folder that no sandbox shows.
+  std::vector<std::string> own_paths = {};
+  // The server's variables with these prefixes are never passed on: they may hold what only pawl is to know.
+  std::vector<std::string> own_variables = {"PAWL_"};
   // Between SIGTERM and SIGKILL; less than the worker pool's stop_grace.
   Duration kill_grace = std::chrono::seconds(3);
   // For a program to end after it has said its result.

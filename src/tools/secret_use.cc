@@ -13,8 +13,8 @@ namespace {
 // Asks for each secret once; what the last one lacked is kept.
 class SecretScope final : public ExpressionScope {
  public:
-  SecretScope(const FindSecret& find, TenantId tenant, Scrubber& scrubber)
-      : find_(find), tenant_(tenant), scrubber_(scrubber) {}
+  SecretScope(const FindSecret& find, const SecretRequest& request, Scrubber& scrubber)
+      : find_(find), request_(request), scrubber_(scrubber) {}
 
   const Json* root(const Expression& expression) const override {
     if (expression.root != Expression::Root::secret) return nullptr;
@@ -24,7 +24,9 @@ class SecretScope final : public ExpressionScope {
       missing_ = NoSecret{"there are no secrets here"};
       return nullptr;
     }
-    auto value = find_(tenant_, expression.secret);
+    SecretRequest request = request_;
+    request.secret = expression.secret;
+    auto value = find_(request);
     if (!value) {
       missing_ = std::move(value.error());
       return nullptr;
@@ -36,7 +38,7 @@ class SecretScope final : public ExpressionScope {
 
  private:
   const FindSecret& find_;
-  const TenantId tenant_;
+  const SecretRequest& request_;
   Scrubber& scrubber_;
   mutable std::map<std::string, Json> values_;
   mutable std::optional<NoSecret> missing_;
@@ -48,11 +50,12 @@ std::expected<JsonText, Failed> SecretUse::fill(const JsonText& shown) {
   if (!is_template(shown)) return shown;
   const auto value = parse_json(shown);
   if (!value) return std::unexpected(invalid_arguments(fmt::format("the input is not JSON: {}", value.error())));
-  const SecretScope scope(find_, tenant_, scrubber_);
+  const SecretScope scope(find_, request_, scrubber_);
   auto filled = render(*value, scope);
   if (filled) return canonical(*filled);
   if (!scope.missing()) return std::unexpected(failure("EXPRESSION_FAILED", filled.error()));
-  auto failed = failure("SECRET_UNAVAILABLE", scope.missing()->message);
+  auto failed =
+      failure(scope.missing()->is_forbidden ? "SECRET_NOT_ALLOWED" : "SECRET_UNAVAILABLE", scope.missing()->message);
   failed.retryable = scope.missing()->may_pass;
   failed.is_harmless = true;
   return std::unexpected(std::move(failed));

@@ -12,13 +12,22 @@
 
 namespace pawl {
 
-// Thread-safe; may block.
-using FindSecret = std::function<std::expected<std::string, NoSecret>(TenantId tenant, std::string_view name)>;
+// Who wants to use which secret, for what.
+struct SecretRequest {
+  TenantId tenant;
+  WorkflowName workflow;
+  ToolName tool;
+  std::string_view secret;
+};
+
+// Checks that it may be used so, then looks it up. Thread-safe; may block.
+using FindSecret = std::function<std::expected<std::string, NoSecret>(const SecretRequest& request)>;
 
 class SecretUse {
  public:
   // `find` must outlive this; it may be empty, and then there are no secrets here.
-  SecretUse(const FindSecret& find, TenantId tenant) : find_(find), tenant_(tenant) {}
+  SecretUse(const FindSecret& find, const Lease& lease)
+      : find_(find), request_{lease.tenant, lease.workflow, lease.tool, {}} {}
 
   // What the template says with its secrets in place. Each value is remembered.
   std::expected<JsonText, Failed> fill(const JsonText& shown);
@@ -33,7 +42,7 @@ class SecretUse {
   void scrub(Completed& completed) const;
 
   const FindSecret& find_;
-  const TenantId tenant_;
+  const SecretRequest request_;  // without the name
   Scrubber scrubber_;
 };
 

@@ -251,7 +251,8 @@ WorkerPool::Result WorkerPool::execute_write(Tool& tool, Lease&& lease, SecretUs
   const Proposal proposal{.action = std::move(plan->action),
                           .digest = digest,
                           .idempotent = plan->idempotent,
-                          .before = std::move(plan->before)};
+                          .before = std::move(plan->before),
+                          .sandboxed = plan->sandboxed};
   auto input = secrets.fill(proposal.action.fields);
   if (!input) return {std::move(input.error())};
   Lease exactly = std::move(lease);
@@ -301,7 +302,7 @@ WorkerPool::Result WorkerPool::execute(Tool& tool, const Lease& lease, SecretUse
 
 WorkerPool::Result WorkerPool::execute(Tool* tool, const Lease& lease, Instant now, std::stop_token stop) {
   if (!tool) return {failure("TOOL_NOT_IMPLEMENTED", fmt::format("this worker has no tool {}", lease.tool.str()))};
-  SecretUse secrets(options_.secrets, lease.tenant);
+  SecretUse secrets(options_.secrets, lease);
   const auto broken = [&](std::string_view what) {
     return failure("TOOL_INTERNAL_ERROR", fmt::format("{}: {}", lease.tool.str(), secrets.scrub(what)));
   };

@@ -268,6 +268,89 @@ class OnAServer(SecretsCase):
         self.assertEqual([seen["token"] for seen in self.echo.seen], [OTHER, CANARY])
         self.assert_unseen()
 
+    def sender(self, secret, more="", name="w"):
+        return f"""workflow: {name}
+retry: {{max_attempts: 1}}
+steps:
+  - id: send
+    tool: http.request
+    with: {{method: POST, url: "{self.address}/x{more}", headers: {{X-Token: "${{{{ secrets.{secret} }}}}"}}}}
+"""
+
+    def run_latest(self, name="w"):
+        run = self.request("POST", "/runs", {"workflow": name})["id"]
+        self.wait_until(lambda: self.status(run) in ("success", "failed", "denied"), "the end")
+        return self.request("GET", "/runs/" + run)
+
+    def publish(self, text, code=0):
+        return self.expect(self.pawl("workflows", "--publish", self.workflow(text)), code)
+
+    def assert_not_allowed(self, done, *words):
+        self.assertEqual((done["status"], done["error_code"], done["retryable"]),
+                         ("denied", "SECRET_NOT_ALLOWED", False))
+        for word in words:
+            self.assertIn(word, done["diagnostic"]["message"])
+        self.assertEqual(done["receipts"], [])
+
+    def test_secrets_that_pawl_itself_uses_reach_no_step(self):
+        uses = {"SLACK_TOKEN": "token of the Slack bot", "SLACK_SIGNING": "Slack signs its requests with it",
+                "HOOK": "deliveries of the webhook orders are signed with it"}
+        for name in uses:
+            self.put("default", name, PLAIN)
+        self.serve(*self.flags())
+        for name in uses:
+            self.publish(self.sender(name, name="w-" + name.lower()))
+            self.assertEqual(self.run_latest("w-" + name.lower())["status"], "success")
+        self.assertEqual(len(self.echo.seen), 3)
+        self.request("PUT", "/tenant/slack", {"team": "T0123ABCD", "channel": "C0123ABCD", "token": "SLACK_TOKEN",
+                                              "signing_secret": "SLACK_SIGNING"})
+        self.request("PUT", "/webhooks/orders", {"url": self.address + "/hook", "events": ["task.created"],
+                                                 "secret": "HOOK"})
+        for name, why in uses.items():
+            # Neither in a new version, wherever it stands,
+            for text in (self.sender(name, more="?again"), self.sender("TOKEN", more="${{ secrets." + name + " }}"),
+                         self.sender(name).replace("http.request", "slack.post").replace("method: POST, url", "token")):
+                refused = self.publish(text, code=2)
+                self.assertIn(f"the secret {name} is pawl's own, and no workflow can use it", refused.stderr)
+                self.assertIn(why, refused.stderr)
+                self.assertRegex(refused.stderr, r":6:\d+: ")
+            # nor in one that was published before.
+            self.assert_not_allowed(self.run_latest("w-" + name.lower()), f"the secret {name} is pawl's own", why)
+        self.assertEqual(len(self.echo.seen), 3)
+
+    def test_a_secret_can_be_limited_to_tenants_tools_and_workflows(self):
+        server = self.serve(*self.flags())
+        self.publish(self.sender("TOKEN"))
+        self.assertEqual(self.run_latest()["status"], "success")
+        for limit, word in (({"tools": ["slack.post"]}, "the tool http.request"),
+                            ({"workflows": ["v"]}, "the workflow w"), ({"tenants": ["acme"]}, "tenant default"),
+                            ({"tools": ["http.request"], "workflows": ["w"], "tenants": ["acme"]}, "tenant default")):
+            server.terminate()
+            server.wait(TIMEOUT_S)
+            (self.data / "pawl.yaml").write_text(json.dumps({"secrets": {"limits": {"TOKEN": limit}}}))
+            server = self.serve(*self.flags())
+            self.assert_not_allowed(self.run_latest(), "the secret TOKEN cannot be used by " + word)
+            refused = self.publish(self.sender("TOKEN", more="?" + word[-1]), code=2)
+            self.assertIn("the secret TOKEN cannot be used by " + word, refused.stderr)
+            self.publish(self.sender("PLAIN", name="free"))
+        self.assertEqual(len(self.echo.seen), 1)
+        server.terminate()
+        server.wait(TIMEOUT_S)
+        limit = {"tools": ["http.request"], "workflows": ["w"], "tenants": ["acme", "default"]}
+        (self.data / "pawl.yaml").write_text(json.dumps({"secrets": {"limits": {"TOKEN": limit}}}))
+        self.serve(*self.flags())
+        self.assertEqual(self.run_latest()["status"], "success")
+
+    def test_no_tenant_is_given_anothers(self):
+        self.serve(*self.flags())
+        self.expect(self.pawl("tenants", "--create", "acme"), 0)
+        key = json.loads(self.expect(self.pawl("keys", "create", "--tenant", "acme", "--role", "admin", "--json"),
+                                     0).stdout)
+        env = {"PAWL_SERVER": self.url(), "PAWL_KEY": key["key"], "PAWL_DATA": str(self.folder / "nowhere")}
+        result = self.expect(self.pawl("run", self.workflow(self.sender("TOKEN")), data=False, env=env), 1)
+        self.assertIn("there is no secret TOKEN of tenant acme", result.stdout + result.stderr)
+        self.assertEqual(self.echo.seen, [])
+
     def test_a_tool_of_others_is_given_none(self):
         self.serve(*self.flags())
         path = self.workflow(self.workflow_text('  - {id: a, tool: double, with: {n: "${{ secrets.TOKEN }}"}}\n'))

@@ -82,6 +82,49 @@ TEST_F(SettingsTest, a_flag_goes_before_the_environment_that_before_the_file_tha
   EXPECT_EQ(from(settings, "listen"), "default");
 }
 
+TEST_F(SettingsTest, what_tenants_may_use_stands_in_sections_of_the_file) {
+  const std::string text =
+      "programs:\n  tenants:\n    acme: {folders: [/srv/acme, \"/srv/a b\"], env: [LANG], network: true}\n    other:\n"
+      "secrets:\n  limits:\n    TOKEN: {tenants: [acme], workflows: [triage], tools: [github.labels]}\n";
+  const auto settings = read(text);
+  const InstallationRules& rules = settings.values.rules;
+  ASSERT_EQ(rules.programs.size(), 2u);
+  EXPECT_EQ(rules.programs.at("acme").folders, (std::vector<std::string>{"/srv/acme", "/srv/a b"}));
+  EXPECT_EQ(rules.programs.at("acme").env, std::vector<std::string>{"LANG"});
+  EXPECT_TRUE(rules.programs.at("acme").network);
+  EXPECT_FALSE(rules.programs.at("other").network);
+  EXPECT_EQ(rules.secrets.at("TOKEN").tenants, std::vector<std::string>{"acme"});
+  EXPECT_EQ(rules.secrets.at("TOKEN").workflows, std::vector<std::string>{"triage"});
+  EXPECT_EQ(rules.secrets.at("TOKEN").tools, std::vector<std::string>{"github.labels"});
+  // What is printed says the same.
+  const auto sections = [](const EffectiveSettings& printed) {
+    const std::string all = print_settings(printed);
+    return all.substr(all.find("programs:"));
+  };
+  EXPECT_EQ(sections(read(print_settings(settings))), sections(settings));
+  EXPECT_EQ(read("grace: 1s\n").values.rules.programs.size(), 0u);
+}
+
+TEST_F(SettingsTest, mistakes_in_a_section_are_told_with_their_place) {
+  EXPECT_EQ(problem("programs: {tenants: {acme: {folders: [srv]}}}\n"),
+            "some.yaml:1:39: `folders` must be a list of absolute paths, not `srv`");
+  EXPECT_EQ(problem("programs: {tenants: {\"a b\": {}}}\n"),
+            "some.yaml:1:22: `a b` is no tenant's name: letters, digits, . _ and -");
+  EXPECT_EQ(problem("programs: {tenants: {acme: {env: [A=B]}}}\n"),
+            "some.yaml:1:35: `env` must be a list of names of variables, not `A=B`");
+  EXPECT_NE(problem("programs: {acme: {}}\n").find("`acme`"), std::string::npos);
+  EXPECT_EQ(problem("secrets: {limits: {token: {tools: [x]}}}\n"),
+            "some.yaml:1:20: `token` is no secret's name: capitals, digits and _, beginning with a capital");
+  EXPECT_EQ(problem("secrets: {limits: {TOKEN: {tools: []}}}\n"), "some.yaml:1:35: `tools` is empty; remove it");
+}
+
+TEST_F(SettingsTest, variables_with_credentials_are_pawls_own_when_it_uses_them) {
+  EXPECT_EQ(own_variables(read("grace: 1s\n").values), std::vector<std::string>{"PAWL_"});
+  EXPECT_EQ(own_variables(read("store: postgres://db/pawl\n").values), (std::vector<std::string>{"PAWL_", "PG"}));
+  EXPECT_EQ(own_variables(read("stepfunctions: aws\n").values), (std::vector<std::string>{"PAWL_", "AWS_"}));
+  EXPECT_EQ(own_variables(read("artifacts: s3://bucket/x\n").values), (std::vector<std::string>{"PAWL_", "AWS_"}));
+}
+
 TEST_F(SettingsTest, every_setting_can_be_given_in_each_of_the_three_places_and_printed_again) {
   std::map<std::string_view, std::string> other{{"data", variables_["PAWL_DATA"]},
                                                 {"store", "\"postgres://pawl@db/pawl\""},

@@ -676,9 +676,11 @@ class SecretsOfPool : public WorkerPoolTest {
         WorkerPoolOptions{.worker = {"local"},
                           .slots = slots,
                           .clock = [this] { return Instant{now_ms_}; },
-                          .secrets = [](TenantId, std::string_view name) -> std::expected<std::string, NoSecret> {
-                            if (name == "TOKEN") return "s3cr3t-value";
-                            return std::unexpected(NoSecret{"there is none", name == "LATER"});
+                          .secrets = [](const SecretRequest& request) -> std::expected<std::string, NoSecret> {
+                            if (request.secret == "TOKEN") return "s3cr3t-value";
+                            return std::unexpected(NoSecret{.message = "there is none",
+                                                            .may_pass = request.secret == "LATER",
+                                                            .is_forbidden = request.secret == "OWN"});
                           }},
         tools_, gate);
     pool_->start(broker_);
@@ -712,6 +714,19 @@ TEST_F(SecretsOfPool, are_not_in_what_is_proposed) {
   EXPECT_EQ(run("write", R"({"a":"${{ secrets.TOKEN }}"})", gate), "TOOL_FAILED: no [secret TOKEN] here");
   ASSERT_EQ(gate.proposals.size(), 1u);
   EXPECT_EQ(gate.proposals[0].action.fields, R"({"a":"${{ secrets.TOKEN }}"})");
+}
+
+TEST_F(SecretsOfPool, that_may_not_be_used_fail_the_step_before_the_tool_is_asked) {
+  NotingGate gate;
+  add(
+      "write",
+      [](const Lease&, Instant, std::stop_token) -> ToolResult {
+        ADD_FAILURE() << "the tool ran";
+        return Completed{};
+      },
+      false, ToolSpec::Writes::always);
+  EXPECT_EQ(run("write", R"({"a":"${{ secrets.OWN }}"})", gate), "SECRET_NOT_ALLOWED: there is none");
+  EXPECT_TRUE(gate.proposals.empty());
 }
 
 TEST_F(SecretsOfPool, are_not_in_what_is_thrown_either) {

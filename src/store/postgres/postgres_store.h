@@ -30,6 +30,9 @@ struct PostgresOptions {
   std::size_t readers = 4;
 };
 
+// Of the environment variables that libpq takes passwords and the like from.
+inline constexpr std::string_view libpq_variable_prefix = "PG";
+
 class PostgresStore final : public SharedStore {
  public:
   // Brings the tables to this version first, if nobody else has.
