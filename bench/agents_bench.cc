@@ -145,7 +145,9 @@ double bare(const fs::path& self, const Sandbox* sandbox, const fs::path& worksp
                    .stdin_fd = null.get(),
                    .stdout_fd = out.write_end.get(),
                    .stderr_fd = null.get()};
-  if (sandbox) plan = sandbox->wrap(std::move(plan), {.workspace = workspace.string(), .writable = {}, .readable = {}});
+  if (sandbox)
+    plan = sandbox->wrap(std::move(plan),
+                         {.directory = workspace.string(), .writable = {workspace.string()}, .readable = {}});
   const double begin = seconds_now();
   auto group = ControlGroup::make(
       fmt::format("pawl-bench-{}", ::getpid()),

@@ -30,6 +30,23 @@ void add(std::vector<std::string>& argv, std::initializer_list<std::string_view>
   for (const auto word : words) argv.emplace_back(word);
 }
 
+// What must not be seen may lie in a folder that is shown.
+void hide(std::vector<std::string>& argv, const SandboxPlan& sandbox) {
+  for (const auto& path : sandbox.hidden) {
+    const auto holds = [&](const std::string& folder) {
+      std::error_code error;
+      const auto real = fs::canonical(folder, error);
+      return is_within(path, folder) || (!error && is_within(path, real));
+    };
+    if (!std::ranges::any_of(system_folders, holds) && !std::ranges::any_of(sandbox.readable, holds)) continue;
+    std::error_code error;
+    if (fs::is_directory(path, error))
+      add(argv, {"--tmpfs", path});
+    else if (fs::exists(path, error))
+      add(argv, {"--ro-bind", "/dev/null", path});
+  }
+}
+
 // A program outside of what is readable anyway is made so: it alone, at the place where it was named, and where a link
 // leads to.
 void show_program(std::vector<std::string>& argv, const std::string& program) {
@@ -60,9 +77,10 @@ std::vector<std::string> arguments(const std::string& bwrap, const SandboxPlan& 
   for (const char* file : system_files) add(argv, {"--ro-bind-try", file, file});
   add(argv, {"--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run", "--tmpfs", "/var/tmp"});
   for (const auto& path : sandbox.readable) add(argv, {"--ro-bind-try", path, path});
-  show_program(argv, program);
+  hide(argv, sandbox);
+  if (sandbox.shows_program) show_program(argv, program);
   for (const auto& path : sandbox.writable) add(argv, {"--bind", path, path});
-  add(argv, {"--bind", sandbox.workspace, sandbox.workspace, "--chdir", sandbox.workspace, "--remount-ro", "/"});
+  add(argv, {"--chdir", sandbox.directory, "--remount-ro", "/"});
   // Told to end, bwrap would end at once, and all in it without a chance to tidy up: so it does not listen, and what it
   // runs does.
   add(argv, {"--", "/usr/bin/env", "--default-signal=TERM", "--"});
@@ -89,6 +107,10 @@ std::string found(const std::string& name) {
 
 }  // namespace
 
+bool is_within(const fs::path& inner, const fs::path& outer) {
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
 ProcessPlan Sandbox::wrap(ProcessPlan plan, const SandboxPlan& sandbox) const {
   auto argv = arguments(bwrap_, sandbox, plan.argv.front());
   argv.front() = found(bwrap_);
@@ -102,14 +124,13 @@ ProcessPlan Sandbox::wrap(ProcessPlan plan, const SandboxPlan& sandbox) const {
 std::expected<void, std::string> Sandbox::look() const {
   auto out = make_pipe();
   const auto null = open_null_device();
-  std::error_code error;
   auto plan = wrap({.argv = {"true"},
                     .environment = {"PATH=/usr/bin:/bin"},
                     .directory = {},
                     .stdin_fd = null.get(),
                     .stdout_fd = null.get(),
                     .stderr_fd = out.write_end.get()},
-                   {.workspace = fs::temp_directory_path(error).string(), .writable = {}, .readable = {}});
+                   {.directory = "/tmp", .writable = {}, .readable = {}});
   auto process = Process::spawn(plan);
   if (!process)
     return std::unexpected(bwrap_ + " cannot be run: " + std::generic_category().message(process.error().error) +

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <expected>
+#include <filesystem>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -19,10 +20,12 @@
 namespace pawl {
 
 struct SandboxPlan {
-  std::string workspace;              // where it begins; can be written
-  std::vector<std::string> writable;  // beside it
+  std::string directory;  // where it begins: in one of the writable ones
+  std::vector<std::string> writable;
   std::vector<std::string> readable;
+  std::vector<std::string> hidden;  // of what is readable: these are empty
   bool network = false;
+  bool shows_program = true;  // the program itself too, when it lies elsewhere
 };
 
 struct SandboxLimits {
@@ -31,6 +34,9 @@ struct SandboxLimits {
   int files_max = 1024;                               // open at once, by one process
   std::size_t file_bytes_max = std::size_t{8} << 30;  // of one file
 };
+
+// Whether the one path is the other, or lies in it. Links are not followed.
+bool is_within(const std::filesystem::path& inner, const std::filesystem::path& outer);
 
 class Sandbox {
  public:

@@ -35,12 +35,15 @@ class Agent final : public Tool {
   // again is to resume it.
   std::expected<Plan, Failed> plan(const Lease& lease, std::stop_token stop) override {
     if (!context_) return std::unexpected(no_context());
+    const auto terms = program_terms(context_.get(), lease);
+    if (!terms) return std::unexpected(terms.error());
     Arguments with(lease.input);
-    const AgentRequest wanted = read_agent_request(with, lease, *context_, dialect_);
+    const AgentRequest wanted = read_agent_request(with, lease, *context_, *terms, dialect_);
     if (with.refusal()) return std::unexpected(*with.refusal());
-    if (auto sandboxed = decide_sandbox(wanted.sandbox, *context_); !sandboxed)
-      return std::unexpected(sandboxed.error());
+    const auto sandboxed = decide_sandbox(wanted.sandbox, *context_);
+    if (!sandboxed) return std::unexpected(sandboxed.error());
     auto plan = Tool::plan(lease, stop);
+    plan->sandboxed = *sandboxed;
     plan->action.target = dialect_ == AgentDialect::claude ? "claude" : wanted.command.front();
     plan->idempotent = true;
     return plan;
@@ -48,8 +51,10 @@ class Agent final : public Tool {
 
   ToolResult run(const Lease& lease, Instant, std::stop_token stop) override {
     if (!context_) return no_context();
+    const auto terms = program_terms(context_.get(), lease);
+    if (!terms) return terms.error();
     Arguments with(lease.input);
-    AgentRequest wanted = read_agent_request(with, lease, *context_, dialect_);
+    AgentRequest wanted = read_agent_request(with, lease, *context_, *terms, dialect_);
     if (with.refusal()) return *with.refusal();
     const auto sandboxed = decide_sandbox(wanted.sandbox, *context_);
     if (!sandboxed) return sandboxed.error();
@@ -57,7 +62,7 @@ class Agent final : public Tool {
     if (!turn.is_ours()) return stopped();
     const LogPlace place{lease.run, lease.step, lease.attempt};
     const auto logs = context_->logs.begin(place);
-    auto result = run(lease, wanted, *sandboxed, logs, stop);
+    auto result = run(lease, wanted, *terms, *sandboxed, logs, stop);
     context_->logs.end(place);
     return result;
   }
@@ -111,7 +116,8 @@ class Agent final : public Tool {
                            {.name = "sandbox", .kind = Kind::any},
                            {.name = "env", .kind = Kind::text_map, .secrets = true},
                            {.name = "pass_env", .kind = Kind::text_list}},
-                  .writes = ToolSpec::Writes::always};
+                  .writes = ToolSpec::Writes::always,
+                  .runs_programs = true};
     const auto add = [&](std::string name, Kind kind, bool required = false) {
       spec.keys.push_back({.name = std::move(name), .required = required, .kind = kind});
     };
@@ -127,8 +133,8 @@ class Agent final : public Tool {
     return spec;
   }
 
-  ToolResult run(const Lease& lease, AgentRequest& wanted, bool sandboxed, const fs::path& logs,
-                 const std::stop_token& stop) {
+  ToolResult run(const Lease& lease, AgentRequest& wanted, const ProgramTerms& terms, bool sandboxed,
+                 const fs::path& logs, const std::stop_token& stop) {
     auto session = AgentSession::load(*context_, lease, wanted.session);
     const bool is_first = !session.has_begun;
     // One that asked has a session, even if this server knows nothing of it.
@@ -142,7 +148,7 @@ class Agent final : public Tool {
     auto entry = context_->ledger.enter(
         sandboxed ? ControlLimits{wanted.sandbox.limits.memory_bytes_max, wanted.sandbox.limits.processes_max}
                   : ControlLimits{});
-    auto plan = plan_for(lease, wanted, session, sandboxed, resumes, left, *access, logs, entry);
+    auto plan = plan_for(lease, wanted, terms, session, sandboxed, resumes, left, *access, logs, entry);
     if (!plan) return plan.error();
     CostMeter meter(context_->charge, lease);
     const AgentOrder order{.dialect = dialect_,
@@ -195,16 +201,13 @@ class Agent final : public Tool {
     return access;
   }
 
-  std::expected<ProcessPlan, Failed> plan_for(const Lease& lease, AgentRequest& wanted, const AgentSession& session,
-                                              bool sandboxed, bool resumes, std::optional<Money> left,
-                                              const std::optional<AgentAccess>& access, const fs::path& logs,
-                                              ProcessLedger::Entry& entry) const {
+  std::expected<ProcessPlan, Failed> plan_for(const Lease& lease, AgentRequest& wanted, const ProgramTerms& terms,
+                                              const AgentSession& session, bool sandboxed, bool resumes,
+                                              std::optional<Money> left, const std::optional<AgentAccess>& access,
+                                              const fs::path& logs, ProcessLedger::Entry& entry) const {
     std::error_code error;
-    auto folder = wanted.folder;
-    if (folder.empty()) {
-      folder = (context_->data / "workspaces" / lease.run.str()).string();
-      fs::create_directories(folder, error);
-    }
+    const auto folder = wanted.folder.empty() ? terms.make_workspace().string() : wanted.folder;
+    if (auto problem = folder_problem(folder, terms)) return std::unexpected(std::move(*problem));
     if (!fs::is_directory(folder, error))
       return std::unexpected(invalid_arguments(fmt::format("`folder` {} is not there", folder)));
     // Its own, for what is left from an attempt of the same number says nothing of this one.
@@ -241,8 +244,12 @@ class Agent final : public Tool {
                      .directory = folder};
     plan.control_groups = entry.group().entrances();
     if (!sandboxed) return plan;
-    return in_sandbox(std::move(plan), wanted.sandbox, *context_, entry.group(),
-                      {ask.string(), (session.folder / "home").string()});
+    return in_sandbox(std::move(plan), wanted.sandbox,
+                      {.context = *context_,
+                       .terms = terms,
+                       .group = entry.group(),
+                       .writable = {ask.string(), (session.folder / "home").string()},
+                       .shows_program = dialect_ == AgentDialect::claude});
   }
 
   void learn(AgentSession& session, const AgentEnd& end, bool resumed) const {

@@ -74,7 +74,7 @@ std::string joined(const std::vector<std::string>& words) {
 }  // namespace
 
 AgentRequest read_agent_request(Arguments& with, const Lease& lease, const AgentContext& context,
-                                AgentDialect dialect) {
+                                const ProgramTerms& terms, AgentDialect dialect) {
   const bool is_claude = dialect == AgentDialect::claude;
   AgentRequest wanted;
   wanted.prompt = with.required_text("prompt");
@@ -87,9 +87,9 @@ AgentRequest read_agent_request(Arguments& with, const Lease& lease, const Agent
   wanted.model = with.text("model").value_or("");
   wanted.mcp = with.boolean("mcp");
   // An agent that cannot reach its model can do nothing; whoever wants that says so.
-  wanted.sandbox = read_sandbox(with, context, SandboxUse::auto_, is_claude);
+  wanted.sandbox = read_sandbox(with, context, terms, {SandboxUse::auto_, is_claude});
   wanted.environment = read_environment(
-      with, is_claude ? std::span<const char* const>(passed_to_claude) : std::span<const char* const>());
+      with, terms, is_claude ? std::span<const char* const>(passed_to_claude) : std::span<const char* const>());
   if (wanted.resume && wanted.session.empty()) with.refuse("session_id", "is required to resume one");
   if (!wanted.session.empty() && is_claude && !is_uuid(wanted.session)) with.refuse("session_id", "must be a UUID");
   if (wanted.budget && wanted.budget->micros == 0) with.refuse("max_budget_usd", "must be more than nothing");

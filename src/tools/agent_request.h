@@ -40,7 +40,8 @@ struct AgentRequest {
 };
 
 // What does not fit is the refusal of the arguments.
-AgentRequest read_agent_request(Arguments& with, const Lease& lease, const AgentContext& context, AgentDialect dialect);
+AgentRequest read_agent_request(Arguments& with, const Lease& lease, const AgentContext& context,
+                                const ProgramTerms& terms, AgentDialect dialect);
 
 std::vector<std::string> claude_command(const AgentContext& context, const AgentRequest& wanted,
                                         const AgentSession& session, bool resumes, std::optional<Money> budget_left,

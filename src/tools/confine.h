@@ -13,6 +13,7 @@
 #include "process/sandbox.h"
 #include "tools/agent.h"
 #include "tools/arguments.h"
+#include "tools/program_terms.h"
 
 namespace pawl {
 
@@ -22,16 +23,30 @@ struct SandboxRequest {
   SandboxLimits limits;  // at most the server's
 };
 
-// Reads `sandbox`; refuses what weakens what the server demands. `usual` is for a step that says nothing and a server
-// that demands nothing.
-SandboxRequest read_sandbox(Arguments& with, const AgentContext& context, SandboxUse usual, bool usual_network);
+// For a step that says nothing and a server that demands nothing.
+struct UsualSandbox {
+  SandboxUse use = SandboxUse::off;
+  bool network = false;
+};
+// Reads `sandbox`; refuses what weakens what the server demands, or what the terms do not allow.
+SandboxRequest read_sandbox(Arguments& with, const AgentContext& context, const ProgramTerms& terms,
+                            const UsualSandbox& usual);
 
 // Whether it is to be in one. Refused when one is demanded and cannot be had.
 std::expected<bool, Failed> decide_sandbox(const SandboxRequest& request, const AgentContext& context);
 
-// A program in a sandbox: `plan.directory` is its workspace. Refused when that would show it what no sandbox may.
-std::expected<ProcessPlan, Failed> in_sandbox(ProcessPlan plan, const SandboxRequest& request,
-                                              const AgentContext& context, const ControlGroup& group,
-                                              std::vector<std::string> writable);
+struct SandboxPlace {
+  const AgentContext& context;
+  const ProgramTerms& terms;
+  const ControlGroup& group;
+  std::vector<std::string> writable = {};  // beside the workspace
+  bool shows_program = false;              // the installation chose it
+};
+// A program in a sandbox, beginning in `plan.directory`. Refused when that would show it what no sandbox may.
+std::expected<ProcessPlan, Failed> in_sandbox(ProcessPlan plan, const SandboxRequest& request, SandboxPlace place);
+
+// Why a step cannot work in the folder, in a sandbox or without; nothing when it can. Says nothing of whether it is
+// there.
+std::optional<Failed> folder_problem(const std::string& folder, const ProgramTerms& terms);
 
 }  // namespace pawl

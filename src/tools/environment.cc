@@ -8,7 +8,9 @@
 namespace pawl {
 namespace {
 
-constexpr std::array passed_by_default = {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"};
+constexpr std::array passed_by_default = {"PATH", "LANG", "LC_ALL", "TZ"};
+// Folders that a confined program cannot see.
+constexpr std::array passed_unless_confined = {"HOME", "TMPDIR"};
 
 bool is_environment_name(std::string_view name) { return !name.empty() && !name.contains('=') && !has_nul(name); }
 
@@ -30,14 +32,16 @@ void Environment::pass(const std::string& name) {
   if (const char* value = std::getenv(name.c_str())) set(name, value);
 }
 
-Environment read_environment(Arguments& with, std::span<const char* const> passed_too) {
+Environment read_environment(Arguments& with, const ProgramTerms& terms, std::span<const char* const> passed_too) {
   Environment environment;
   for (const char* name : passed_by_default) environment.pass(name);
-  for (const char* name : passed_too) environment.pass(name);
+  if (!terms.is_confined)
+    for (const char* name : passed_unless_confined) environment.pass(name);
+  for (const char* name : passed_too)
+    if (!terms.variable_problem(name)) environment.pass(name);
   for (const auto& name : with.text_list("pass_env")) {
     if (!is_environment_name(name)) with.refuse("pass_env", "must be a list of names of variables");
-    // They may be other tenants'; a step's own stand in `env`.
-    if (name.starts_with("PAWL_SECRET_")) with.refuse("pass_env", "must not pass secrets on; name them in `env`");
+    if (auto problem = terms.variable_problem(name)) with.refuse("pass_env", *problem);
     environment.pass(name);
   }
   for (const auto& [name, value] : with.text_map("env")) {

@@ -8,6 +8,7 @@
 
 #include "engine/lease.h"
 #include "tools/arguments.h"
+#include "tools/program_terms.h"
 
 namespace pawl {
 
@@ -28,7 +29,7 @@ bool has_nul(std::string_view text);
 
 // PATH and its like, then `pass_env` and `env` of the step. What it works for is added by name_lease, last: a step
 // cannot pass itself off as another.
-Environment read_environment(Arguments& with, std::span<const char* const> passed_too = {});
+Environment read_environment(Arguments& with, const ProgramTerms& terms, std::span<const char* const> passed_too = {});
 void name_lease(Environment& environment, const Lease& lease);
 
 }  // namespace pawl

@@ -43,8 +43,8 @@ struct Command {
   SandboxRequest sandbox = {};
 };
 
-Command read_command(Arguments& with, const Lease& lease, const AgentContext* context) {
-  Environment environment = read_environment(with);
+Command read_command(Arguments& with, const Lease& lease, const AgentContext* context, const ProgramTerms& terms) {
+  Environment environment = read_environment(with, terms);
   name_lease(environment, lease);
   Command command{.argv = with.text_list("argv"),
                   .environment = environment.take(),
@@ -58,7 +58,7 @@ Command read_command(Arguments& with, const Lease& lease, const AgentContext* co
   const auto parse = with.text("parse").value_or("text");
   if (parse != "text" && parse != "json") with.refuse("parse", "must be text or json");
   command.parse_json = parse == "json";
-  if (context) command.sandbox = read_sandbox(with, *context, SandboxUse::off, false);
+  if (context) command.sandbox = read_sandbox(with, *context, terms, {});
   return command;
 }
 
@@ -279,43 +279,49 @@ class Shell final : public Tool {
 
   // `argv` holds no secrets, so it may be told.
   std::expected<Plan, Failed> plan(const Lease& lease, std::stop_token stop) override {
+    const auto terms = program_terms(limits_.agents.get(), lease);
+    if (!terms) return std::unexpected(terms.error());
     Arguments with(lease.input);
-    const Command command = read_command(with, lease, limits_.agents.get());
+    const Command command = read_command(with, lease, limits_.agents.get(), *terms);
     const bool repeats = with.boolean("idempotent").value_or(false);
     if (with.refusal()) return std::unexpected(*with.refusal());
-    if (auto sandboxed = decide_sandbox_of(command, limits_.agents.get(), with); !sandboxed)
-      return std::unexpected(std::move(sandboxed.error()));
+    const auto sandboxed = decide_sandbox_of(command, limits_.agents.get(), with);
+    if (!sandboxed) return std::unexpected(sandboxed.error());
     auto plan = Tool::plan(lease, stop);
+    plan->sandboxed = *sandboxed;
     plan->action.target = command.argv.front();
     plan->idempotent = repeats;
     return plan;
   }
 
   ToolResult run(const Lease& lease, Instant, std::stop_token stop) override {
+    const auto terms = program_terms(limits_.agents.get(), lease);
+    if (!terms) return terms.error();
     Arguments with(lease.input);
-    Command command = read_command(with, lease, limits_.agents.get());
+    Command command = read_command(with, lease, limits_.agents.get(), *terms);
     if (with.refusal()) return *with.refusal();
     const auto sandboxed = decide_sandbox_of(command, limits_.agents.get(), with);
     if (!sandboxed) return sandboxed.error();
 
-    Ran ran = *sandboxed ? run_in_sandbox(command, lease, stop) : run_command(command, limits_, stop);
+    Ran ran = *sandboxed ? run_in_sandbox(command, *terms, stop) : run_command(command, limits_, stop);
     if (ran.failed) return std::move(*ran.failed);
     return ended_well(command, ran.stdout_text, ran.stderr_text);
   }
 
  private:
-  Ran run_in_sandbox(Command& command, const Lease& lease, const std::stop_token& stop) const {
+  Ran run_in_sandbox(Command& command, const ProgramTerms& terms, const std::stop_token& stop) const {
     const AgentContext& context = *limits_.agents;
-    if (command.cwd.empty()) {
-      command.cwd = (context.data / "workspaces" / lease.run.str()).string();
-      std::error_code ignored;
-      std::filesystem::create_directories(command.cwd, ignored);
+    if (command.cwd.empty()) command.cwd = terms.make_workspace().string();
+    if (terms.is_confined) {
+      // The server's are not there.
+      command.environment.push_back("HOME=" + command.cwd);
+      command.environment.push_back("TMPDIR=/tmp");
     }
     auto entry = context.ledger.enter({command.sandbox.limits.memory_bytes_max, command.sandbox.limits.processes_max});
     command.environment.push_back(entry.variable());
     return run_command(command, limits_, stop, [&](ProcessPlan plan) {
       plan.control_groups = entry.group().entrances();
-      return in_sandbox(std::move(plan), command.sandbox, context, entry.group(), {});
+      return in_sandbox(std::move(plan), command.sandbox, {.context = context, .terms = terms, .group = entry.group()});
     });
   }
 
@@ -330,7 +336,8 @@ class Shell final : public Tool {
                                 {.name = "parse", .kind = Kind::text},
                                 {.name = "idempotent", .kind = Kind::boolean},
                                 {.name = "sandbox"}},
-                       .writes = ToolSpec::Writes::always};
+                       .writes = ToolSpec::Writes::always,
+                       .runs_programs = true};
 };
 
 // What a program said on stdout when it failed, if that is an object in our words.

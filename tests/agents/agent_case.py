@@ -39,6 +39,7 @@ def is_alive(pid):
 class AgentCase(unittest.TestCase):
     sandbox = "off"
     settings = []
+    log_file = None  # where the server's log goes; None: nowhere
     grace = "100ms"  # no test waits for an agent that does not end by itself
 
     def setUp(self):
@@ -56,11 +57,13 @@ class AgentCase(unittest.TestCase):
         (self.data / "server.json").unlink(missing_ok=True)
         environment = dict(os.environ, FAKE_AGENT_HOME=str(self.sessions))
         environment.pop("PAWL_SERVER", None)
+        log = open(self.log_file or os.devnull, "w")
         self.process = subprocess.Popen(
             [PAWL, "serve", "--data", str(self.data), "--listen", "127.0.0.1:0", "--sandbox", self.sandbox, "--grace",
              self.grace,
              *(["--claude", str(FAKE)] if "--claude" not in self.settings else []), *self.settings],
-            stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+            stdin=subprocess.DEVNULL, stderr=log, env=environment)
+        log.close()
         until(lambda: (self.data / "server.json").exists() or self.process.poll() is not None, bool,
               "the server's address")
         self.url = json.loads((self.data / "server.json").read_text())["url"]

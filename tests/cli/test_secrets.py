@@ -197,7 +197,7 @@ class InALocalRun(SecretsCase):
     tool: shell
     with: {argv: [env], pass_env: [PAWL_SECRET_X]}
 """, code=1, env={"PAWL_SECRET_X": CANARY})
-        self.assertIn("must not pass secrets on", result.stdout)
+        self.assertIn("cannot pass PAWL_SECRET_X on", result.stdout)
 
     def test_places_where_it_would_be_seen_are_refused_before_anything_happens(self):
         for step in ('{id: a, tool: noop, with: {output: "${{ secrets.TOKEN }}"}}',
