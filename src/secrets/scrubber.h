@@ -1,5 +1,6 @@
 // Takes secrets out of what a tool gives back: wherever one of the values that the attempt was given stands, plainly or
-// in the spellings that protocols give it (JSON, URL, form, base64, hex), `[secret NAME]` stands afterwards.
+// in the spellings that protocols give it (JSON, URL, form, base64, hex), in whatever letter case, `[secret NAME]`
+// stands afterwards. Base64 and hex are found of the value as it is, and of all of it in lower or in upper case.
 #pragma once
 
 #include <string>
@@ -24,12 +25,13 @@ class Scrubber {
 
  private:
   struct Form {
-    std::string spelling;
+    std::string spelling;  // in lower case
     std::string name;
     bool is_plain = false;
   };
   Json value(const Json& value) const;
   void add_form(std::string spelling, std::string_view name, bool is_plain = false);
+  void add_encodings(std::string_view name, std::string_view value);
   std::string without_cut_ends(std::string text) const;
 
   std::vector<Form> forms_;  // longest first: what holds another goes before it

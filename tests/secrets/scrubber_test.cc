@@ -28,6 +28,36 @@ TEST(Scrubber, finds_every_spelling) {
     EXPECT_EQ(scrubber.text("<" + std::string(spelling) + ">"), "<[secret TOKEN]>") << spelling;
 }
 
+TEST(Scrubber, finds_every_spelling_in_any_letter_case) {
+  const auto scrubber = with("p/w \"\xC3\xA9?!Zq");  // p/w "é?!Zq
+  const char* spellings[] = {
+      "P/W \"\xC3\x89?!zQ",         // as it is
+      "P/w \\\"\xC3\x89?!ZQ",       // JSON
+      "P\\/W \\\"\xC3\xA9?!zq",     // JSON as PHP writes it
+      "p/w \\\"\\u00E9?!ZQ",        // JSON in ASCII
+      "P/W \\\"\\u00c9?!ZQ",        // the same of the value in upper case
+      "P%2Fw%20%22%c3%a9%3F%21zq",  // RFC 3986
+      "P%2FW%20%22%C3%89%3F%21ZQ",  // the same of the value in upper case
+      "P%2Fw+%22%C3%A9%3F%21ZQ",    // a form
+      "702F772022C3A93F215A71",     // hex
+      "502f572022c3893f215a51",     // hex of the value in upper case
+      "702f772022c3a93f217a71",     // hex of the value in lower case
+  };
+  for (const auto* spelling : spellings)
+    EXPECT_EQ(scrubber.text("<" + std::string(spelling) + ">"), "<[secret TOKEN]>") << spelling;
+  // CANARY-VALUE-1 and canary-value-1 in base64, of a value that is neither
+  for (const auto* text : {"Q0FOQVJZLVZBTFVFLTE=", "Y2FuYXJ5LXZhbHVlLTE="})
+    EXPECT_NE(with("Canary-Value-1").text(text).find("[secret TOKEN]"), std::string::npos) << text;
+  EXPECT_EQ(with("canary-value-1").text("said CANARY-VAL..."), "said [secret TOKEN]...");
+  EXPECT_EQ(with("canary-value-1").text("...Value-1 was wrong"), "...[secret TOKEN] was wrong");
+  EXPECT_EQ(with("12AB").json(R"({"k12ab":"12aB"})"), R"({"k[secret TOKEN]":"[secret TOKEN]"})");
+}
+
+TEST(Scrubber, leaves_what_is_no_text_as_it_is) {
+  for (const std::string_view text : {"\xC3", "\xFF\xC3(", "\x80\xE2\x82", "\xF0\x9F\x98"})
+    EXPECT_EQ(with("value").text(text), text);
+}
+
 TEST(Scrubber, finds_base64_wherever_the_value_begins) {
   const auto scrubber = with("canary-value-1");
   // echo -n user:canary-value-1 | base64, and with one and two characters fewer before it
