@@ -1,7 +1,9 @@
 #include "http/request_id.h"
 
+#include <openssl/rand.h>
+
 #include <algorithm>
-#include <random>
+#include <stdexcept>
 
 namespace pawl::http {
 
@@ -12,21 +14,17 @@ bool is_fit_request_id(std::string_view text) {
   });
 }
 
-RequestIds::RequestIds() {
-  std::random_device device;
-  state_ = std::uint64_t{device()} << 32 | device();
-}
-
 std::string RequestIds::next() {
-  // splitmix64, which comes to no number twice before it has come to all of them.
-  std::uint64_t x = state_ += 0x9e3779b97f4a7c15ULL;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  x ^= x >> 31;
-  std::string out(16, '0');
-  for (char& digit : out) {
-    digit = "0123456789abcdef"[x & 15];
-    x >>= 4;
+  if (used_ == random_.size()) {
+    if (RAND_bytes(random_.data(), static_cast<int>(random_.size())) != 1)
+      throw std::runtime_error("the system gives no random numbers");
+    used_ = 0;
+  }
+  std::string out;
+  for (std::size_t i = 0; i < 8; ++i) {
+    const unsigned byte = random_[used_++];
+    out += "0123456789abcdef"[byte >> 4];
+    out += "0123456789abcdef"[byte & 15];
   }
   return out;
 }

@@ -2,7 +2,7 @@
 // printed, else one made here.
 #pragma once
 
-#include <cstdint>
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -13,15 +13,15 @@ inline constexpr std::size_t request_id_chars_max = 128;
 // Letters, digits, and . _ - : / + = @ only: nothing that could begin another field of a header or a log line.
 bool is_fit_request_id(std::string_view text);
 
-// For one thread. Two of them do not make the same.
+// For one thread. Random, so that nobody learns from two of them how many requests others sent in between.
 class RequestIds {
  public:
-  RequestIds();
   // 16 hexadecimal digits.
   std::string next();
 
  private:
-  std::uint64_t state_;
+  std::array<unsigned char, 2048> random_;
+  std::size_t used_ = random_.size();
 };
 
 }  // namespace pawl::http
