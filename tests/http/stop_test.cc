@@ -33,7 +33,7 @@ class Stopping : public ServerTest {
 TEST_F(Stopping, closes_idle_connections_and_lets_requests_end) {
   options.threads = 2;
   start();
-  Client idle(port()), working(port()), sending(port());
+  Client idle(port()), working(port()), sending(port()), other_idle(port());  // two for each thread
   // Once the first answer is there, the server knows of the second request.
   sending.send(get("/") + "GET / HTTP/1.1\r\n");
   ASSERT_TRUE(waits(1));
@@ -42,7 +42,7 @@ TEST_F(Stopping, closes_idle_connections_and_lets_requests_end) {
   working.send(get("/"));
   ASSERT_TRUE(waits(1));
   std::jthread stopping([&] { server_->stop(hang_limit); });
-  EXPECT_EQ(idle.rest(), "");
+  EXPECT_EQ(idle.rest() + other_idle.rest(), "") << "both threads know that they stop";
   sending.send("Host: here\r\n\r\n");
   ASSERT_TRUE(waits(2)) << "a request that has begun to come is taken";
   answer_all();
