@@ -22,8 +22,7 @@ struct File {
 };
 
 // A key, and a certificate that it signed itself.
-void make_certificate(const fs::path& certificate, const fs::path& key) {
-  EVP_PKEY* pair = EVP_EC_gen("P-256");
+void make_certificate(const fs::path& certificate, const fs::path& key, EVP_PKEY* pair = EVP_EC_gen("P-256")) {
   X509* x509 = X509_new();
   X509_set_version(x509, X509_VERSION_3);
   ASN1_INTEGER_set(X509_get_serialNumber(x509), 1);
@@ -68,11 +67,12 @@ class Tls : public ServerTest {
 // A connection with TLS on a client's socket.
 class TlsClient {
  public:
-  explicit TlsClient(std::uint16_t port, int version_max = TLS1_3_VERSION)
+  explicit TlsClient(std::uint16_t port, int version_max = TLS1_3_VERSION, const char* ciphers = "ALL")
       : client_(port), context_(SSL_CTX_new(TLS_client_method())) {
     SSL_CTX_set_security_level(context_, 0);
     SSL_CTX_set_min_proto_version(context_, TLS1_VERSION);
     SSL_CTX_set_max_proto_version(context_, version_max);
+    SSL_CTX_set_cipher_list(context_, ciphers);
     ssl_ = SSL_new(context_);
     SSL_set_fd(ssl_, client_.socket());
     connected_ = SSL_connect(ssl_) == 1;
@@ -125,6 +125,17 @@ TEST_F(Tls, carries_requests_and_large_bodies) {
 TEST_F(Tls, is_not_older_than_1_2) {
   start();
   EXPECT_FALSE(TlsClient(port(), TLS1_1_VERSION).connected());
+}
+
+TEST_F(Tls, of_1_2_has_forward_secrecy_and_authenticated_encryption) {
+  make_certificate(options.tls->certificate, options.tls->key, EVP_RSA_gen(2048));
+  start();
+  for (const char* good : {"ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-RSA-CHACHA20-POLY1305"})
+    EXPECT_TRUE(TlsClient(port(), TLS1_2_VERSION, good).connected()) << good;
+  for (const char* bad : {"AES128-GCM-SHA256", "AES256-GCM-SHA384", "AES128-SHA", "AES256-SHA256", "DHE+AES",
+                          "ECDHE-RSA-AES128-SHA256", "ECDHE-RSA-AES128-SHA", "aNULL", "PSK"})
+    EXPECT_FALSE(TlsClient(port(), TLS1_2_VERSION, bad).connected()) << bad;
+  EXPECT_TRUE(TlsClient(port(), TLS1_3_VERSION).connected());
 }
 
 TEST_F(Tls, carries_channels) {
