@@ -81,6 +81,17 @@ void Outbox::cut_off() {
   ring_();
 }
 
+void Outbox::end(std::string_view code, std::string_view detail) {
+  std::deque<MessagePtr> dropped;  // destroyed after the lock
+  std::lock_guard lock(mutex_);
+  if (closed_ || ended_) return;
+  reason_ = {std::string(code), std::string(detail)};
+  ended_ = true;
+  queue_.swap(dropped);
+  queued_bytes_ = 0;
+  ring_();
+}
+
 bool Outbox::is_open() const {
   std::lock_guard lock(mutex_);
   return is_open_locked();
@@ -103,10 +114,11 @@ Outbox::State Outbox::take(std::vector<MessagePtr>& batch, std::size_t bytes_max
     queue_.pop_front();
   }
   queued_bytes_ -= bytes;
-  const auto state = !batch.empty() ? State::open
-                     : cut_off_     ? State::cut_off
-                     : finished_    ? State::finished
-                                    : State::open;
+  const auto state = ended_           ? State::ended
+                     : !batch.empty() ? State::open
+                     : cut_off_       ? State::cut_off
+                     : finished_      ? State::finished
+                                      : State::open;
   std::function<void()> call;
   if (queued_bytes_ <= bytes_max_ / 2 && std::exchange(room_wanted_, false)) call = on_room_;
   lock.unlock();
@@ -165,6 +177,16 @@ void append_end(std::string& out, Framing framing, ChannelEnd end, std::string_v
   out += "event: resume\ndata: ";
   append_one_line(out, last_id);
   out += "\n\n";
+}
+
+void append_end(std::string& out, Framing framing, const Outbox::Reason& reason) {
+  if (framing == Framing::websocket)
+    return append_close_frame(out, CloseCode::policy_violation, reason.code + ": " + reason.detail);
+  out += "event: end\ndata: {\"code\":\"";
+  append_one_line(out, reason.code);
+  out += "\",\"detail\":\"";
+  append_one_line(out, reason.detail);
+  out += "\"}\n\n";
 }
 
 }  // namespace pawl::http

@@ -28,6 +28,7 @@ class Outbox {
   bool has_room();
   void on_room(std::function<void()> call);
   void cut_off();
+  void end(std::string_view code, std::string_view detail);
   bool is_open() const;
   void finish();  // nobody will push any more: what is queued is still delivered
 
@@ -36,7 +37,14 @@ class Outbox {
     open,
     finished,  // and nothing is left to take
     cut_off,   // the same, and the client has to resume
+    ended,     // the same, and the client is told why
   };
+  struct Reason {
+    std::string code;
+    std::string detail;
+  };
+  // Once it has ended.
+  const Reason& reason() const { return reason_; }
   // Moves queued messages of about `bytes_max` into `batch`, which it clears first. Once it has given an empty batch,
   // the next push rings.
   State take(std::vector<MessagePtr>& batch, std::size_t bytes_max);
@@ -44,7 +52,7 @@ class Outbox {
 
  private:
   static std::size_t size_of(const Channel::Message& message);
-  bool is_open_locked() const { return !closed_ && !cut_off_ && !finished_; }
+  bool is_open_locked() const { return !closed_ && !cut_off_ && !finished_ && !ended_; }
 
   const std::size_t bytes_max_;
   const std::function<void()> ring_;
@@ -55,6 +63,8 @@ class Outbox {
   bool room_wanted_ = false;
   bool finished_ = false;
   bool cut_off_ = false;
+  bool ended_ = false;
+  Reason reason_;  // does not change once ended_ is set
   bool closed_ = false;
 };
 
@@ -70,6 +80,7 @@ class OutboxChannel final : public Channel {
   bool has_room() override { return outbox_->has_room(); }
   void on_room(std::function<void()> call) override { outbox_->on_room(std::move(call)); }
   void cut_off() override { outbox_->cut_off(); }
+  void end(std::string_view code, std::string_view detail) override { outbox_->end(code, detail); }
   bool is_open() const override { return outbox_->is_open(); }
 
  private:
@@ -86,5 +97,7 @@ std::optional<std::string_view> append_message_head(std::string& out, Framing fr
 void append_heartbeat(std::string& out, Framing framing);
 // The last words; unless it has finished, they tell the client to resume after `last_id`.
 void append_end(std::string& out, Framing framing, ChannelEnd end, std::string_view last_id);
+// The last words to a client that may have nothing more.
+void append_end(std::string& out, Framing framing, const Outbox::Reason& reason);
 
 }  // namespace pawl::http

@@ -36,17 +36,20 @@ class Connection {
         loop_(loop),
         wire_(std::move(socket), server.tls ? &*server.tls : nullptr),
         line_(std::make_shared<Line>(loop.bell, *this)),
-        place_(loop.connections.insert(loop.connections.end(), this)) {}
+        place_(loop.connections.insert(loop.connections.end(), this)) {
+    enter(Client::unknown);
+  }
   ~Connection() {
     line_->cut();
     release_body();
+    leave();
     loop_.connections.erase(place_);
   }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // From the accept to the end. One over the limit is told so, and that is all.
-  Task<void> serve(bool over_limit);
+  // From the accept to the end.
+  Task<void> serve();
 
   // From the loop, while the coroutine waits.
   void resume() {
@@ -63,12 +66,14 @@ class Connection {
   }
 
  private:
-  // Everything but `done` ends the connection; `refused` has answered.
-  enum class Reading { done, gone, refused };
+  using Client = Admission::Client;
+  // `gone` and `refused` end the connection; `refused` and `answered` have answered.
+  enum class Reading { done, gone, refused, answered };
 
   Task<bool> open_tls();
   Task<bool> serve_request();
   Task<Reading> read_head();
+  Task<Reading> admit();
   Task<Reading> read_body();
   Task<bool> read_more();
   Task<Reading> refuse(Refusal refusal);
@@ -82,12 +87,26 @@ class Connection {
   Task<void> serve_channel(Response response);
   Task<bool> open_channel(Response& response);
   Task<void> write_channel(Outbox& outbox);
-  bool append_channel_end(Outbox::State state, std::string_view last_id);
+  bool append_channel_end(Outbox::State state, const Outbox::Reason& reason, std::string_view last_id);
   Task<void> listen();
 
   Framing framing() const { return websocket_key_.empty() ? Framing::events : Framing::websocket; }
-  bool take_body_bytes();
-  void release_body() { server_.buffered_bytes -= std::exchange(body_bytes_, 0); }
+  // What the client is counted as. A known one needs room in its account, and in the server.
+  void enter(Client client);
+  std::optional<Refusal> enter_known(std::shared_ptr<Account> account);
+  void leave();
+  // For a newer one.
+  void disconnect() {
+    ++server_.disconnected;
+    client_gone_->store(true, std::memory_order_relaxed);
+    wire_.close();
+  }
+  std::optional<Refusal> take_body_bytes();
+  void release_body() {
+    server_.buffered_bytes -= body_bytes_;
+    if (account_) account_->body_bytes -= body_bytes_;
+    body_bytes_ = 0;
+  }
   Task<void> pause() {
     return asio::async_initiate<const asio::use_awaitable_t<Executor>, void()>(
         [this](auto handler) { paused_ = [handler = std::move(handler)]() mutable { std::move(handler)(); }; },
@@ -111,7 +130,11 @@ class Connection {
   Input input_;
   std::string output_;
   std::optional<RequestParser> parser_;
-  std::size_t body_bytes_ = 0;  // counted in the server's buffered_bytes
+  std::size_t body_bytes_ = 0;  // counted in the server's buffered_bytes, and in the account
+  Client client_ = Client::unknown;
+  bool entered_ = false;                       // counted as that
+  std::list<Connection*>::iterator standing_;  // among those, of unknown ones and callbacks
+  std::shared_ptr<Account> account_;           // of a known one; may be null
 
   std::move_only_function<void()> paused_;
   SteadyClock::time_point deadline_ = SteadyClock::time_point::max();
@@ -171,13 +194,68 @@ void Connection::sweep(SteadyClock::time_point now) {
     wire_.cancel();
 }
 
-Task<void> Connection::serve(bool over_limit) {
+void Connection::enter(Client client) {
+  if (entered_ && client == client_) return;
+  leave();
+  client_ = client;
+  entered_ = true;
+  const auto& options = server_.options;
+  auto& others = client == Client::callback ? loop_.callbacks : loop_.unknown;
+  const auto all_max = client == Client::callback ? options.callbacks_max : options.unknown_connections_max;
+  const auto max = std::max<std::size_t>(1, all_max / static_cast<std::size_t>(std::max(1, options.threads)));
+  // It stays where it is until its coroutine has ended; here it counts no more.
+  while (others.size() >= max) {
+    Connection& oldest = *others.front();
+    oldest.leave();
+    oldest.disconnect();
+  }
+  standing_ = others.insert(others.end(), this);
+}
+
+std::optional<Refusal> Connection::enter_known(std::shared_ptr<Account> account) {
+  if (entered_ && client_ == Client::known && account == account_) return std::nullopt;
+  const auto& options = server_.options;
+  // Counted first, then looked at: two threads do not both take the last place.
+  const auto known = ++server_.known;
+  const auto own = account ? ++account->connections : 0;
+  const auto give_back = [&] {
+    --server_.known;
+    if (account) --account->connections;
+    ++server_.refused;
+  };
+  const auto free = options.connections_max - std::min(known - 1, options.connections_max);
+  if (free == 0) {
+    give_back();
+    return too_many("TOO_MANY_CONNECTIONS", "too many connections are open");
+  }
+  if (account && (own > account->connections_max || own - 1 >= options.connections_share * free)) {
+    give_back();
+    return too_many_of_client("this tenant has too many connections open; use fewer, and keep them");
+  }
+  leave();
+  client_ = Client::known;
+  entered_ = true;
+  account_ = std::move(account);
+  return std::nullopt;
+}
+
+void Connection::leave() {
+  if (!std::exchange(entered_, false)) return;
+  if (client_ != Client::known) {
+    (client_ == Client::callback ? loop_.callbacks : loop_.unknown).erase(standing_);
+    return;
+  }
+  --server_.known;
+  if (account_) --account_->connections;
+  account_ = nullptr;
+}
+
+Task<void> Connection::serve() {
   wire_.prepare(server_.options.write_timeout);
   peer_ = wire_.peer();
   const bool opened = co_await open_tls();
   if (!opened) co_return;
-  if (over_limit) co_await refuse(too_many("TOO_MANY_CONNECTIONS", "too many connections are open"));
-  bool goes_on = !over_limit;
+  bool goes_on = true;
   while (goes_on) goes_on = co_await serve_request();
   co_await linger();
 }
@@ -194,16 +272,17 @@ Task<bool> Connection::open_tls() {
 Task<bool> Connection::serve_request() {
   parser_.emplace(server_.options);
   auto reading = co_await read_head();
+  if (reading == Reading::done) reading = co_await admit();
+  if (reading == Reading::answered) co_return true;
   if (reading == Reading::done && !parser_->is_done()) reading = co_await read_body();
   if (reading != Reading::done) co_return false;
   set_no_deadline();
 
-  auto& request = parser_->request;
-  request.peer = peer_;
-  request.id = request_id_;
+  const auto& request = parser_->request;
   if (request.wants_websocket) websocket_key_ = request.header("sec-websocket-key");
   auto response = co_await ask_handler();
   release_body();
+  if (!entered_) enter(Client::unknown);
   if (!response) co_return false;
   if (!response->stream || response->status != 200) co_return co_await respond(std::move(*response));
   const bool opened = co_await open_channel(*response);
@@ -219,7 +298,11 @@ Task<Connection::Reading> Connection::read_head() {
   origin_.clear();
   input_.shrink();
   const bool first = std::exchange(first_request_, false);
-  if (!first) set_deadline(server_.options.idle_timeout);
+  // A client that is still unknown after an answer is not waited for as long as others.
+  const auto& options = server_.options;
+  const auto idle_max =
+      client_ == Client::known ? options.idle_timeout : std::min(options.idle_timeout, options.header_timeout);
+  if (!first) set_deadline(idle_max);
   for (;;) {
     // A line break or two before a request are a habit of old clients, and not yet a request.
     while (!parser_->got_some() && (input_.bytes().starts_with('\r') || input_.bytes().starts_with('\n')))
@@ -228,7 +311,7 @@ Task<Connection::Reading> Connection::read_head() {
       // The first request's time began with the accept.
       if (std::exchange(idle_, false) && !first) set_deadline(server_.options.header_timeout);
       error_code error;
-      input_.consume(parser_->put(asio::buffer(input_.bytes()), error));
+      input_.consume(parser_->put_head(input_.bytes(), error));
       if (!error) break;
       if (error != beast::http::error::need_more) co_return co_await refuse(parser_->refusal(error));
     }
@@ -239,19 +322,62 @@ Task<Connection::Reading> Connection::read_head() {
   head_only_ = parser_->request.method == Method::head;
   if (const auto given = parser_->request.header("x-request-id"); is_fit_request_id(given)) request_id_ = given;
   if (request_id_.empty()) request_id_ = loop_.request_ids.next();
-  const Protocol protocol{.http_1_0 = parser_->is_http_1_0(), .upgrade = parser_->upgrade()};
+  const Protocol protocol{
+      .http_1_0 = parser_->is_http_1_0(), .authority = parser_->authority(), .upgrade = parser_->upgrade()};
   auto refused = check_head(parser_->request, protocol, {server_.options.origins, server_.options.hosts});
   if (refused) co_return co_await refuse(std::move(*refused));
   origin_ = parser_->request.header("origin");
   co_return Reading::done;
 }
 
+// Whose request it is, and whether its body is to be read at all.
+Task<Connection::Reading> Connection::admit() {
+  auto& request = parser_->request;
+  request.peer = peer_;
+  request.id = request_id_;
+  request.has_body = !parser_->is_done();
+  Admission admission;
+  bool failed = false;
+  try {
+    admission = server_.handler.admit(request);
+  } catch (...) {
+    failed = true;
+  }
+  if (failed) {
+    Refusal refusal{.status = 500, .code = "INTERNAL", .detail = "the request could not be handled"};
+    co_return co_await refuse(std::move(refusal));
+  }
+  std::optional<Refusal> refused;
+  if (admission.client == Client::known)
+    refused = enter_known(std::move(admission.account));
+  else
+    enter(admission.client == Client::callback && request.has_body ? Client::callback : Client::unknown);
+  if (!refused && admission.client == Client::unknown && request.has_body && !admission.refusal)
+    refused = malformed("this request takes no body");
+  if (refused) co_return co_await refuse(std::move(*refused));
+  if (admission.refusal && request.has_body) parser_.reset();  // what follows is its body, and is not read
+  if (admission.refusal) {
+    const bool goes_on = co_await respond(std::move(*admission.refusal));
+    co_return goes_on ? Reading::answered : Reading::refused;
+  }
+  request.admitted = std::move(admission.admitted);
+  const auto bytes_max = client_ == Client::callback
+                             ? std::min(server_.options.callback_bytes_max, server_.options.body_bytes_max)
+                             : server_.options.body_bytes_max;
+  if (!parser_->limit_body(bytes_max)) {
+    Refusal refusal = parser_->refusal(beast::http::error::body_limit);
+    co_return co_await refuse(std::move(refusal));
+  }
+  co_return Reading::done;
+}
+
 Task<Connection::Reading> Connection::read_body() {
-  set_deadline(server_.options.body_timeout);
+  const auto timeout = client_ == Client::callback ? server_.options.callback_timeout : server_.options.body_timeout;
+  set_deadline(timeout);
   parser_->eager(true);
   if (input_.empty() && !parser_->is_http_1_0() && !parser_->request.header("expect").empty()) {
     if (!co_await write(asio::buffer(std::string_view("HTTP/1.1 100 Continue\r\n\r\n")))) co_return Reading::gone;
-    set_deadline(server_.options.body_timeout);
+    set_deadline(timeout);
   }
   for (;;) {
     if (!input_.empty()) {
@@ -261,8 +387,10 @@ Task<Connection::Reading> Connection::read_body() {
       if (error == beast::http::error::need_more && input_.room(input_bytes_max).empty())
         error = beast::http::error::bad_chunk_extension;
       if (error && error != beast::http::error::need_more) co_return co_await refuse(parser_->refusal(error));
-      if (!take_body_bytes())
-        co_return co_await refuse(too_many("TOO_MANY_BYTES", "the bodies of all requests together are too large"));
+      auto refused = take_body_bytes();
+      if (refused) co_return co_await refuse(std::move(*refused));
+      // A callback's place is for reading; the handler has its own limit for those that it works on.
+      if (parser_->is_done() && client_ == Client::callback) leave();
       if (parser_->is_done()) co_return Reading::done;
     }
     const bool read = co_await read_more();
@@ -283,11 +411,21 @@ Task<bool> Connection::read_more() {
   co_return true;
 }
 
-// Counts what has come of the body; false when that is too much for all connections together.
-bool Connection::take_body_bytes() {
-  const auto more = parser_->request.body.size() - body_bytes_;
-  body_bytes_ += more;
-  return (server_.buffered_bytes += more) <= server_.options.buffered_bytes_max;
+// Counts what has come of the body.
+std::optional<Refusal> Connection::take_body_bytes() {
+  const auto& options = server_.options;
+  const auto come = parser_->request.body.size();
+  const auto counted = come - std::min(come, options.uncounted_body_bytes);
+  const auto more = counted - body_bytes_;
+  if (more == 0) return std::nullopt;
+  body_bytes_ = counted;
+  const auto all = server_.buffered_bytes += more;
+  const auto own = account_ ? account_->body_bytes += more : 0;
+  if (all > options.buffered_bytes_max)
+    return too_many("TOO_MANY_BYTES", "the bodies of all requests together are too large");
+  if (own > options.buffered_bytes_max - all)
+    return too_many_of_client("the bodies of this tenant's requests together are too large");
+  return std::nullopt;
 }
 
 // None when the server stops and nobody waits any more.
@@ -416,7 +554,6 @@ Task<bool> Connection::open_channel(Response& response) {
     response.headers.emplace_back("Sec-WebSocket-Accept", websocket_accept(websocket_key_));
   } else {
     response.content_type = "text/event-stream";
-    response.headers.emplace_back("Cache-Control", "no-store");
   }
   output_.clear();
   let_page_read(response);
@@ -475,7 +612,7 @@ Task<void> Connection::write_channel(Outbox& outbox) {
     if (!batch.empty()) last_id = batch.back()->id;
     batch.clear();
     if (const auto ping = std::exchange(ping_, std::nullopt)) append_pong_frame(output_, *ping);
-    const bool ends = append_channel_end(state, last_id);
+    const bool ends = append_channel_end(state, outbox.reason(), last_id);
     if (output_.empty() && SteadyClock::now() >= heartbeat) append_heartbeat(output_, framing());
     if (output_.empty() && !ends) {
       timed_out_ = false;
@@ -490,9 +627,11 @@ Task<void> Connection::write_channel(Outbox& outbox) {
 }
 
 // False when the channel goes on.
-bool Connection::append_channel_end(Outbox::State state, std::string_view last_id) {
+bool Connection::append_channel_end(Outbox::State state, const Outbox::Reason& reason, std::string_view last_id) {
   if (close_)
     append_close_frame(output_, *close_, "");
+  else if (state == Outbox::State::ended)
+    append_end(output_, framing(), reason);
   else if (state == Outbox::State::cut_off)
     append_end(output_, framing(), ChannelEnd::too_slow, last_id);
   else if (loop_.stopping)
@@ -526,17 +665,17 @@ Task<void> Connection::listen() {
   line_->ring();
 }
 
-Task<void> serve_connection(ServerState& server, Loop& loop, Socket socket, bool over_limit) {
+Task<void> serve_connection(ServerState& server, Loop& loop, Socket socket) {
   try {
     if (!loop.stopping) {
       Connection connection(server, loop, std::move(socket));
-      co_await connection.serve(over_limit);
+      co_await connection.serve();
     }
   } catch (...) {
     // Out of memory, or of descriptors: this connection ends, the others go on.
   }
   std::lock_guard lock(server.ended_mutex);
-  --(over_limit ? server.turning_away : server.open);
+  --server.open;
   server.ended.notify_all();
 }
 

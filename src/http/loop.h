@@ -45,15 +45,16 @@ struct ServerState {
   std::optional<asio::ssl::context> tls;
 
   std::atomic<std::size_t> open{0};
-  std::atomic<std::size_t> turning_away{0};  // connections over the limit that are being told so
+  std::atomic<std::size_t> known{0};  // of the open ones
   std::atomic<std::size_t> buffered_bytes{0};
   std::atomic<std::uint64_t> accepted{0};
   std::atomic<std::uint64_t> refused{0};
+  std::atomic<std::uint64_t> disconnected{0};
 
   std::mutex ended_mutex;
   std::condition_variable ended;  // a connection
 
-  bool is_empty() const { return open == 0 && turning_away == 0; }
+  bool is_empty() const { return open == 0; }
 };
 
 struct Loop {
@@ -64,6 +65,9 @@ struct Loop {
 
   // Only on the thread.
   std::list<Connection*> connections;
+  // Those that have not shown who they are; the oldest first, which makes way for a newer one when there are too many.
+  std::list<Connection*> unknown;
+  std::list<Connection*> callbacks;
   Timer sweep_timer{context};
   DateText date;
   RequestIds request_ids;
@@ -87,7 +91,7 @@ struct Loop {
   }
 };
 
-// A connection from its accept to its end; one over the limit is only told so. Counted in `server` before.
-Task<void> serve_connection(ServerState& server, Loop& loop, Socket socket, bool over_limit);
+// A connection from its accept to its end. Counted in `server` before.
+Task<void> serve_connection(ServerState& server, Loop& loop, Socket socket);
 
 }  // namespace pawl::http

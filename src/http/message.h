@@ -26,6 +26,9 @@ struct Request {
   std::string peer;  // address of the client
   std::string id;    // for logs; its response says it as X-Request-Id
   bool wants_websocket = false;
+  bool has_body = false;  // by its head
+  // What Handler::admit made of the head. Null in a request that did not come through it.
+  std::shared_ptr<const void> admitted;
   // Becomes true when the client is seen to have gone, within a second or so, while it waits for its answer: whoever
   // answers late need not, and must not hand out what nobody will receive. Null: unknown.
   std::shared_ptr<const std::atomic<bool>> gone;
@@ -56,6 +59,9 @@ class Channel {
   // the id of the last message delivered as its data; a WebSocket is closed with 1013 (or 1012 when the server stops),
   // and the reason names that id. One that takes nothing at all for write_timeout is disconnected without a word.
   virtual void cut_off() = 0;
+  // The client may have nothing more, not even what is queued: it is told why, and disconnected. A server-sent event
+  // `end` has {"code", "detail"} as its data; a WebSocket is closed with 1008 and the reason "CODE: detail".
+  virtual void end(std::string_view code, std::string_view detail) = 0;
   // What push() would say; for those who hold channels on which nothing happens for long.
   virtual bool is_open() const = 0;
 };
@@ -72,6 +78,27 @@ struct Response {
   std::function<void(std::shared_ptr<Channel>)> stream;
 };
 
+// What all connections of one client hold together; the handler has one for each client that it knows. A client may use
+// a part of what nobody else uses at the moment (see ServerOptions), and no more than the limits that stand here.
+struct Account {
+  std::atomic<std::size_t> connections_max{SIZE_MAX};
+  std::atomic<std::size_t> connections{0};
+  std::atomic<std::size_t> body_bytes{0};
+};
+
+// What the handler says to a request's head, before anything of the body is read.
+struct Admission {
+  // `unknown` has shown nothing that makes it a client of this server: its body is not read. A `callback` shows it with
+  // the body (a signature), which has a small limit and a budget for all callbacks together. A `known` one has shown
+  // it.
+  enum class Client { unknown, callback, known };
+  Client client = Client::known;
+  std::shared_ptr<Account> account;      // of a known client; null: nobody counts
+  std::shared_ptr<const void> admitted;  // handed back with the request
+  // The answer: nothing of the body is read, and when there is one, the connection ends.
+  std::optional<Response> refusal;
+};
+
 // Answers one request, from any thread, once; after that, and when the client has gone, a call does nothing. Dropped
 // without a call, it answers 503. It may outlive the server.
 using Responder = std::move_only_function<void(Response)>;
@@ -79,11 +106,14 @@ using Responder = std::move_only_function<void(Response)>;
 class Handler {
  public:
   virtual ~Handler() = default;
+  // Judges a request by its head. On a thread of the server; must return at once. What it throws is answered with 500.
+  virtual Admission admit(const Request&) { return {}; }
   // On a thread of the server; must return at once and may answer later. What it throws is answered with 500.
   virtual void handle(Request request, Responder respond) = 0;
   // The words for what the server itself has to answer, on any of its threads:
   //   400 REQUEST_MALFORMED  403 ORIGIN_NOT_ALLOWED  408 REQUEST_TOO_SLOW  413 BODY_TOO_LARGE
-  //   417 EXPECTATION_UNKNOWN  421 HOST_NOT_ALLOWED  426 WEBSOCKET_VERSION_UNKNOWN  431 HEADERS_TOO_LARGE
+  //   417 EXPECTATION_UNKNOWN  421 HOST_NOT_ALLOWED  426 WEBSOCKET_VERSION_UNKNOWN  429 TENANT_LIMIT
+  //   431 HEADERS_TOO_LARGE
   //   500 INTERNAL  501 METHOD_UNKNOWN  503 TOO_MANY_CONNECTIONS, TOO_MANY_BYTES, NOT_ANSWERED (the responder was
   //   dropped)
   virtual Response refuse(int status, std::string_view code, std::string_view detail) = 0;

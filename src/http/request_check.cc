@@ -14,6 +14,13 @@ std::string_view without_port(std::string_view authority, std::string_view defau
   return authority;
 }
 
+// Whether both are the same name, with the same port; a default port may be left out.
+bool is_same_host(std::string_view a, std::string_view b) {
+  for (const std::string_view port : {":80", ":443"})
+    if (equal_ignoring_case(without_port(a, port), without_port(b, port))) return true;
+  return false;
+}
+
 }  // namespace
 
 Refusal malformed(std::string_view detail) { return {.status = 400, .code = "REQUEST_MALFORMED", .detail = detail}; }
@@ -22,6 +29,10 @@ Refusal too_slow(std::string_view detail) { return {.status = 408, .code = "REQU
 
 Refusal too_many(std::string_view code, std::string_view detail) {
   return {.status = 503, .code = code, .detail = detail, .headers = {{"Retry-After", "1"}}};
+}
+
+Refusal too_many_of_client(std::string_view detail) {
+  return {.status = 429, .code = "TENANT_LIMIT", .detail = detail, .headers = {{"Retry-After", "1"}}};
 }
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
@@ -64,6 +75,10 @@ std::optional<Refusal> check_head(Request& request, Protocol protocol, Trust tru
       return Refusal{.status = 417, .code = "EXPECTATION_UNKNOWN", .detail = "the only expectation is 100-continue"};
   }
   if (!host && !protocol.http_1_0) return malformed("there is no Host header");
+  if (host && !protocol.authority.empty() && !is_same_host(*host, protocol.authority))
+    return malformed("the target and the Host header name two different hosts");
+  const std::string named(protocol.authority);
+  if (!host && !named.empty()) host = &named;
   if (host && !trust.hosts.empty() && !host_is_allowed(*host, trust.hosts))
     return Refusal{.status = 421,
                    .code = "HOST_NOT_ALLOWED",

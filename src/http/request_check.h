@@ -20,10 +20,12 @@ struct Refusal {
 Refusal malformed(std::string_view detail);
 Refusal too_slow(std::string_view detail);
 Refusal too_many(std::string_view code, std::string_view detail);  // for now: come back
+Refusal too_many_of_client(std::string_view detail);               // the same, of this client
 
 struct Protocol {
   bool http_1_0 = false;
-  bool upgrade = false;  // an Upgrade header, and a Connection header that says so
+  std::string_view authority = {};  // of a target like http://host/path; empty: the target names none
+  bool upgrade = false;             // an Upgrade header, and a Connection header that says so
 };
 
 // Whom to trust; see ServerOptions.
@@ -32,7 +34,8 @@ struct Trust {
   std::span<const std::string> hosts;  // empty: any
 };
 
-// Sets Request::wants_websocket.
+// Sets Request::wants_websocket. A target that names a host is treated as a Host header: it must be one of the allowed
+// ones in every version of HTTP, and when there is a Host header too, both must name the same.
 std::optional<Refusal> check_head(Request& request, Protocol protocol, Trust trust);
 
 // Whether `host`, which is the Host header, names one of these, with whatever port.

@@ -17,11 +17,29 @@ class RequestParser final : public beast::http::basic_parser<true> {
  public:
   explicit RequestParser(const ServerOptions& options) : header_bytes_left_(options.header_bytes_max) {
     header_limit(static_cast<std::uint32_t>(options.header_bytes_max));
-    body_limit(options.body_bytes_max);
+    body_limit(boost::none);  // known once the head was judged
+  }
+
+  // Beast reads a header that goes on in the next line (obs-fold), as servers did before RFC 7230. A proxy in front may
+  // read something else, so it is refused.
+  std::size_t put_head(std::string_view bytes, error_code& error) {
+    const auto taken = put(boost::asio::buffer(bytes), error);
+    for (const char c : bytes.substr(0, taken)) {
+      is_folded_ = is_folded_ || (line_ended_ && (c == ' ' || c == '\t'));
+      line_ended_ = c == '\n';
+    }
+    if (is_folded_) error = beast::http::error::bad_obs_fold;
+    return taken;
+  }
+  // Of a body that is announced to be larger.
+  bool limit_body(std::size_t bytes_max) {
+    body_limit(bytes_max);
+    return content_length().value_or(0) <= bytes_max;
   }
 
   Request request;
   bool is_http_1_0() const { return http_1_0_; }
+  const std::string& authority() const { return authority_; }  // that the target names; empty: none
 
   // Why parsing ended with this error.
   Refusal refusal(error_code why) const {
@@ -30,13 +48,13 @@ class RequestParser final : public beast::http::basic_parser<true> {
       return {.status = 431, .code = "HEADERS_TOO_LARGE", .detail = "the request's headers are too large"};
     if (why == error::body_limit)
       return {.status = 413, .code = "BODY_TOO_LARGE", .detail = "the request's body is too large"};
+    if (is_folded_) return malformed("a header goes on in the next line, which HTTP/1.1 does not allow any more");
     if (method_is_unknown_) return {.status = 501, .code = "METHOD_UNKNOWN", .detail = "this method is not known"};
     return malformed("this is not a well-formed HTTP/1.1 request");
   }
 
  private:
   static constexpr std::size_t headers_max = 128;
-  static constexpr std::size_t body_bytes_first = 64 << 10;
 
   // Beast holds each piece against the limit, not their sum: one that comes line by line would have none.
   void count_header(std::size_t bytes, error_code& error) {
@@ -90,8 +108,8 @@ class RequestParser final : public beast::http::basic_parser<true> {
     if (question != beast::string_view::npos) request.query = target.substr(question + 1);
     request.headers.reserve(12);
   }
-  // http://host/path, as one says it to a proxy and every server has to understand it: what stands there goes before
-  // the Host header. False when there is no host in it.
+  // http://host/path, as one says it to a proxy and every server has to understand it. False when there is no host in
+  // it.
   bool take_authority(beast::string_view& target) {
     const auto scheme = target.find("://");
     if (scheme == beast::string_view::npos || target.starts_with('/')) return true;
@@ -113,15 +131,8 @@ class RequestParser final : public beast::http::basic_parser<true> {
     for (char& c : key)
       if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
-  void on_header_impl(error_code&) override {
-    if (authority_.empty()) return;
-    for (auto& [name, value] : request.headers)
-      if (name == "host") value = authority_;
-  }
-  void on_body_init_impl(const boost::optional<std::uint64_t>& length, error_code&) override {
-    // Not all that was announced: memory is for those who send.
-    if (length) request.body.reserve(std::min<std::uint64_t>(*length, body_bytes_first));
-  }
+  void on_header_impl(error_code&) override {}
+  void on_body_init_impl(const boost::optional<std::uint64_t>&, error_code&) override {}
   std::size_t on_body_impl(beast::string_view bytes, error_code&) override {
     request.body.append(bytes);
     return bytes.size();
@@ -136,6 +147,8 @@ class RequestParser final : public beast::http::basic_parser<true> {
   std::string authority_;
   std::size_t header_bytes_left_;
   bool http_1_0_ = false;
+  bool line_ended_ = false;
+  bool is_folded_ = false;
   bool method_is_unknown_ = false;
 };
 

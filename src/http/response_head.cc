@@ -123,7 +123,12 @@ void append_head(std::string& out, const Response& response, const HeadFraming& 
   out += "\r\nServer: pawl\r\nX-Content-Type-Options: nosniff\r\n";
   if (!framing.connection.empty()) append_header(out, "Connection", framing.connection);
   if (!framing.request_id.empty()) append_header(out, "X-Request-Id", framing.request_id);
-  for (const auto& [name, value] : response.headers) append_header(out, name, value);
+  bool says_cache = false;
+  for (const auto& [name, value] : response.headers) {
+    says_cache = says_cache || name == "Cache-Control";
+    append_header(out, name, value);
+  }
+  if (!says_cache) out += "Cache-Control: no-store\r\n";
   out += "\r\n";
 }
 

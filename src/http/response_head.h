@@ -17,7 +17,8 @@ struct HeadFraming {
   std::string_view request_id;  // empty: no header
 };
 
-// Characters that would begin another header are dropped from names and values.
+// Nobody on the way may keep an answer (Cache-Control: no-store) unless the response says otherwise. Characters that
+// would begin another header are dropped from names and values.
 void append_head(std::string& out, const Response& response, const HeadFraming& framing);
 
 // The Date header's value, made once a second. For one thread.

@@ -18,8 +18,9 @@
 namespace pawl::http {
 namespace {
 
-// Past so many connections over the limit, one is closed without a word.
-constexpr std::size_t turning_away_max = 256;
+// Unknown clients that are being disconnected, and those that wait for an answer, are still open for a moment. Past so
+// many times their number a connection is closed without a word.
+constexpr std::size_t unknown_margin = 2;
 // How long accepting rests when the process has no descriptor left.
 constexpr auto accept_rest = std::chrono::milliseconds(50);
 
@@ -40,10 +41,10 @@ asio::ssl::context make_tls(const ServerOptions::Tls& files) {
   asio::ssl::context context(asio::ssl::context::tls_server);
   SSL_CTX_set_min_proto_version(context.native_handle(), TLS1_2_VERSION);
   SSL_CTX_set_options(context.native_handle(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-  // Without this, OpenSSL asks at the terminal for an encrypted key's password.
   // Of TLS 1.2 only what has forward secrecy and authenticated encryption; TLS 1.3 has nothing else.
   if (SSL_CTX_set_cipher_list(context.native_handle(), "ECDHE+AESGCM:ECDHE+CHACHA20:!aNULL") != 1)
     throw std::runtime_error("OpenSSL has none of the TLS 1.2 cipher suites with forward secrecy");
+  // Without this, OpenSSL asks at the terminal for an encrypted key's password.
   context.set_password_callback([](std::size_t, asio::ssl::context::password_purpose) { return std::string(); });
   load_tls("certificate", files.certificate,
            [&](const std::string& file, error_code& failed) { context.use_certificate_chain_file(file, failed); });
@@ -166,15 +167,20 @@ Task<void> Server::Inside::accept() {
 
 void Server::Inside::take_in(Loop& loop, Socket socket) {
   ++server_.accepted;
-  const bool over_limit = server_.open >= server_.options.connections_max;
-  if (over_limit) ++server_.refused;
-  if (over_limit && server_.turning_away >= turning_away_max) return;
-  ++(over_limit ? server_.turning_away : server_.open);
-  asio::co_spawn(loop.context, serve_connection(server_, loop, std::move(socket), over_limit), asio::detached);
+  const auto& options = server_.options;
+  if (server_.open >= options.connections_max + unknown_margin * options.unknown_connections_max) {
+    ++server_.refused;
+    return;
+  }
+  ++server_.open;
+  asio::co_spawn(loop.context, serve_connection(server_, loop, std::move(socket)), asio::detached);
 }
 
 Server::Counts Server::Inside::counts() const {
-  Counts counts{.accepted = server_.accepted, .refused = server_.refused, .open = server_.open + server_.turning_away};
+  Counts counts{.accepted = server_.accepted,
+                .refused = server_.refused,
+                .disconnected = server_.disconnected,
+                .open = server_.open};
   for (const auto& loop : loops_) {
     counts.channels += loop->channels;
     counts.requests += loop->requests;

@@ -3,6 +3,14 @@
 //
 // One coroutine a connection. Every wait has a deadline, every size a limit: what a client can make the server hold is
 // bounded by connections_max times the limits below.
+//
+// A client is unknown until the handler has admitted a request of its connection (Handler::admit, from the head alone).
+// Unknown clients have a budget of their own, beside connections_max. When it is used up, the oldest of them is
+// disconnected: whoever sends a good key at once gets in, however many others say nothing, or say it slowly.
+//
+// What known clients share (connections, bytes of bodies) is divided by what is free: a client may add to what it has
+// as long as that is less than a given multiple of what nobody has. So one client alone can have most of it, none can
+// have all of it, and there is always something left for a client that comes later.
 #pragma once
 
 #include <chrono>
@@ -37,12 +45,20 @@ struct ServerOptions {
   // other addresses, without any here, every name will do.
   std::vector<std::string> hosts;
 
-  std::size_t connections_max = 4096;
+  std::size_t connections_max = 4096;          // of known clients
+  std::size_t unknown_connections_max = 512;   // beside those; for each thread its part
+  std::size_t connections_share = 3;           // times the free ones: what one account may have
+  std::size_t callbacks_max = 32;              // whose bodies are being read
+  std::size_t callback_bytes_max = 256 << 10;  // of one
+  std::chrono::milliseconds callback_timeout{5'000};
   std::size_t header_bytes_max = 16 << 10;
   std::size_t body_bytes_max = 8 << 20;
   std::size_t channel_bytes_max = 64 << 10;          // queued for one slow consumer, and one message more
   std::size_t channel_unsent_bytes_max = 128 << 10;  // and in its socket
-  std::size_t buffered_bytes_max = 256 << 20;        // bodies of requests not yet answered, all together; past it: 503
+  // Bodies of requests not yet answered, all together; past it: 503. One account may have as much of it as is free;
+  // past that: 429. The beginning of each body does not count, so that a heartbeat is taken whatever others send.
+  std::size_t buffered_bytes_max = 256 << 20;
+  std::size_t uncounted_body_bytes = 16 << 10;
   std::chrono::milliseconds header_timeout{10'000};  // from the first byte, or the accept, to the end of the headers
   std::chrono::milliseconds body_timeout{30'000};
   std::chrono::milliseconds idle_timeout{75'000};  // between requests
@@ -65,7 +81,8 @@ class Server {
 
   struct Counts {
     std::uint64_t accepted = 0;
-    std::uint64_t refused = 0;  // for too many connections
+    std::uint64_t refused = 0;       // for too many connections
+    std::uint64_t disconnected = 0;  // unknown clients, for newer ones
     std::uint64_t open = 0;
     std::uint64_t channels = 0;
     std::uint64_t requests = 0;

@@ -12,6 +12,7 @@ namespace pawl::http {
 enum class CloseCode : std::uint16_t {
   normal = 1000,
   protocol_error = 1002,
+  policy_violation = 1008,  // the client may have nothing more
   too_big = 1009,
   restart = 1012,    // the server stops: resume
   try_later = 1013,  // the client was too slow: resume

@@ -238,6 +238,24 @@ TEST_F(Channels, that_are_cut_off_deliver_what_is_queued_and_tell_where_to_resum
   EXPECT_EQ(client.rest(), "id: 6.1\ndata: last\n\nevent: resume\ndata: 6.1\n\n");
 }
 
+TEST_F(Channels, that_are_ended_deliver_nothing_more_and_tell_why) {
+  options.write_timeout = hang_limit;
+  start();
+  Client client(port(), 4096);
+  const auto channel = open_events(client);
+  push_until_refused(*channel, client);
+  channel->end("UNAUTHORIZED", "The key was revoked.");
+  EXPECT_FALSE(channel->is_open());
+  EXPECT_FALSE(channel->push(message("6.2", "x")));
+  EXPECT_TRUE(client.rest().ends_with(
+      "\n\nevent: end\ndata: {\"code\":\"UNAUTHORIZED\",\"detail\":\"The key was revoked.\"}\n\n"));
+
+  Client other(port());
+  const auto socket = open_websocket(other);
+  socket->end("UNAUTHORIZED", "The key was revoked.");
+  EXPECT_EQ(read_frame(other), std::pair(0x88, std::string("\x03\xf0UNAUTHORIZED: The key was revoked.")));
+}
+
 TEST_F(Channels, of_web_sockets_name_a_position_alone) {
   start();
   Client client(port());

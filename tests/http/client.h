@@ -153,7 +153,9 @@ inline std::string post(std::string_view path, std::string_view body) {
 class Echo final : public Handler {
  public:
   std::function<void(Request, Responder)> handling;
+  std::function<Admission(const Request&)> admitting;  // unless there is one, every client is known
 
+  Admission admit(const Request& head) override { return admitting ? admitting(head) : Admission{}; }
   void handle(Request request, Responder respond) override {
     if (handling) return handling(std::move(request), std::move(respond));
     respond({.body = request.path + "|" + request.query + "|" + request.body});

@@ -243,6 +243,9 @@ INSTANTIATE_TEST_SUITE_P(
                     "POST / HTTP/1.1\r\nHost: a\r\nIdempotency-Key: 1\r\nIdempotency-Key: 2\r\n\r\n",
                     "GET http:// HTTP/1.1\r\nHost: a\r\n\r\n", "GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n",
                     "GET http://me@a/ HTTP/1.1\r\nHost: a\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nBad Name: x\r\n\r\n",
+                    "GET / HTTP/1.1\r\nHost: a\r\nX: one\r\n two\r\n\r\n",
+                    "GET / HTTP/1.1\r\nHost: a\r\nX: one\r\n\ttwo\r\nY: z\r\n\r\n",
+                    "GET / HTTP/1.1\r\nHost:\r\n a\r\n\r\n", "GET / HTTP/1.1\r\n X: y\r\nHost: a\r\n\r\n",
                     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: many\r\n\r\n",
                     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
                     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -283,6 +286,18 @@ TEST_F(Answers, without_content_have_no_length) {
     EXPECT_FALSE(reply.headers.contains("content-length"));
     EXPECT_FALSE(reply.headers.contains("content-type"));
   }
+}
+
+TEST_F(Answers, are_kept_by_nobody_unless_they_say_so) {
+  handler.handling = [](Request request, Responder respond) {
+    Response response{.body = "x"};
+    if (request.path == "/page") response.headers.emplace_back("Cache-Control", "max-age=60");
+    respond(std::move(response));
+  };
+  start();
+  EXPECT_EQ(ask(get("/")).headers.at("cache-control"), "no-store");
+  EXPECT_EQ(ask("nonsense\r\n\r\n").headers.at("cache-control"), "no-store");
+  EXPECT_EQ(ask(get("/page")).headers.at("cache-control"), "max-age=60");
 }
 
 TEST_F(Answers, may_be_large) {
@@ -487,17 +502,30 @@ TEST_F(Hosts, of_other_addresses_are_any_unless_some_are_listed) {
   EXPECT_EQ(ask_as("localhost").status, 421);
 }
 
-TEST_F(Hosts, in_the_target_go_before_the_header) {
+TEST_F(Hosts, in_the_target_count_as_those_of_the_header_and_must_agree_with_it) {
   options.hosts = {"pawl.example"};
   start();
-  EXPECT_EQ(ask_as("evil.example", "http://pawl.example/x?y=1").body, "/x|y=1|");
-  EXPECT_EQ(ask_as("pawl.example", "HTTPS://LOCALHOST:1/x").body, "/x||");
-  EXPECT_EQ(ask_as("pawl.example", "http://evil.example/x").status, 421);
+  EXPECT_EQ(ask_as("pawl.example", "http://pawl.example/x?y=1").body, "/x|y=1|");
+  EXPECT_EQ(ask_as("localhost:1", "HTTPS://LOCALHOST:1/x").body, "/x||");
+  EXPECT_EQ(ask_as("pawl.example:80", "http://pawl.example/x").body, "/x||");
+  EXPECT_EQ(ask_as("evil.example", "http://evil.example/x").status, 421);
+  EXPECT_EQ(ask_as("evil.example", "http://pawl.example/x").status, 400);
+  EXPECT_EQ(ask_as("pawl.example", "http://evil.example/x").status, 400);
+  EXPECT_EQ(ask_as("pawl.example", "http://pawl.example:81/x").status, 400);
   EXPECT_EQ(ask_as("pawl.example", "http://pawl.example").body, "/||");
   EXPECT_EQ(ask_as("pawl.example", "http://pawl.example?y").body, "/|y|");
   EXPECT_EQ(ask_as("pawl.example", "?y").status, 400);
   EXPECT_EQ(ask_as("pawl.example", "/http://evil.example/").body, "/http://evil.example/||");
   EXPECT_EQ(ask("GET http://pawl.example/ HTTP/1.1\r\n\r\n").status, 400) << "a Host header is needed all the same";
+}
+
+TEST_F(Hosts, in_the_target_are_judged_in_http_1_0_too) {
+  options.hosts = {"pawl.example"};
+  start();
+  EXPECT_EQ(ask("GET http://evil.example/ HTTP/1.0\r\n\r\n").status, 421);
+  EXPECT_EQ(ask("GET http://evil.example/ HTTP/1.0\r\nHost: pawl.example\r\n\r\n").status, 400);
+  EXPECT_EQ(ask("GET http://pawl.example/ HTTP/1.0\r\n\r\n").status, 200);
+  EXPECT_EQ(ask("GET / HTTP/1.0\r\n\r\n").status, 200);
 }
 
 class Listening : public ServerTest {};

@@ -138,6 +138,22 @@ TEST_F(Tls, of_1_2_has_forward_secrecy_and_authenticated_encryption) {
   EXPECT_TRUE(TlsClient(port(), TLS1_3_VERSION).connected());
 }
 
+TEST_F(Tls, handshakes_that_do_not_come_leave_room_for_those_that_do) {
+  options.header_timeout = hang_limit;
+  options.unknown_connections_max = 4;
+  start();
+  std::vector<std::unique_ptr<Client>> silent;
+  for (int i = 0; i < 20; ++i) {
+    silent.push_back(std::make_unique<Client>(port()));
+    silent.back()->send("\x16\x03\x01");
+    TlsClient client(port());
+    ASSERT_TRUE(client.connected());
+    client.send(get("/", "Connection: close\r\n"));
+    EXPECT_TRUE(client.until("|").starts_with("HTTP/1.1 200 "));
+  }
+  EXPECT_GE(server_->counts().disconnected, 15u);
+}
+
 TEST_F(Tls, carries_channels) {
   std::shared_ptr<Channel> channel;
   std::mutex mutex;
@@ -169,7 +185,10 @@ TEST_F(Tls, refuses_with_the_same_words) {
   options.connections_max = 1;
   start();
   TlsClient client(port());
+  client.send(get("/"));
+  client.until("/||");
   TlsClient second(port());
+  second.send(get("/"));
   EXPECT_TRUE(second.until("TOO_MANY_CONNECTIONS").starts_with("HTTP/1.1 503 "));
   client.send(post("/", std::string(100'000, 'x')));
   EXPECT_TRUE(client.until("BODY_TOO_LARGE").starts_with("HTTP/1.1 413 "));
