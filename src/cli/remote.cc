@@ -325,13 +325,17 @@ void Remote::follow(const std::string& path, const Listener& listener, const std
   transfer.set(CURLOPT_LOW_SPEED_TIME, silence_max_s);
   transfer.when_opened(listener.opened);
   std::string rest;
+  // An event with a name is the server's word on the stream itself; what there is to do follows when it is opened
+  // again.
+  bool is_named = false;
   auto take = [&](std::string_view data) {
     rest += data;
     if (!transfer.is_open()) return;  // a refusal
     std::size_t begin = 0;
     for (std::size_t end; (end = rest.find('\n', begin)) != rest.npos; begin = end + 1) {
       std::string_view line = std::string_view(rest).substr(begin, end - begin);
-      if (line.starts_with("data: ")) listener.message(line.substr(6));
+      if (line.empty() || line.starts_with("event: ")) is_named = !line.empty();
+      if (!is_named && line.starts_with("data: ")) listener.message(line.substr(6));
     }
     rest.erase(0, begin);
   };
