@@ -13,6 +13,10 @@ namespace {
 constexpr std::string_view optional_prefix = "/api";
 constexpr std::string_view bearer = "Bearer ";
 constexpr auto slow_request = std::chrono::seconds(1);
+// Requests without a key that wait for their answer; they cost little, and anybody can send them.
+constexpr std::size_t in_flight_without_key_max = 512;
+// What one tenant may have under way: times what is free.
+constexpr std::size_t in_flight_share = 3;
 
 std::vector<std::string_view> segments(std::string_view path) {
   std::vector<std::string_view> out;
@@ -110,7 +114,7 @@ Problem overloaded() {
 }
 
 void in_background(Background& threads, CallPtr call, std::move_only_function<void(Call&)> work) {
-  threads.post([call = std::move(call), work = std::move(work)]() mutable {
+  Background::Work todo = [call, work = std::move(work)]() mutable {
     try {
       work(*call);
     } catch (const Problem& problem) {
@@ -118,7 +122,11 @@ void in_background(Background& threads, CallPtr call, std::move_only_function<vo
     } catch (const std::exception& error) {  // a table that cannot be read; commits go on, or stop by themselves
       call->answer(call->api.is_store_away() ? store_away() : internal(*call, error));
     }
-  });
+  };
+  if (threads.offer(call->who.tenant, todo)) return;
+  // Of those without a key nobody is to blame.
+  if (call->route.access == Access::open) return call->answer(overloaded());
+  call->answer(tenant_limit("Too many requests of this tenant wait for their turn. Send fewer at a time."));
 }
 
 }  // namespace
@@ -173,7 +181,11 @@ Vocabulary Call::vocabulary() const {
   return *value;
 }
 
-Api::Api(Parts parts, ApiOptions options) : parts_(parts), options_(options), routes_(all_routes()) {
+Api::Api(Parts parts, ApiOptions options)
+    : parts_(parts),
+      options_(options),
+      routes_(all_routes()),
+      open_requests_(parts.keys, parts.clock, options.open_requests) {
   openapi_document();  // stops here and now when a route was not described
   for (const Route& route : routes_) {
     auto pattern = segments(route.pattern);
@@ -232,60 +244,143 @@ Response Api::options_of(const Request& request) const {
   return out;
 }
 
+Background& Api::pool_of(const Route& route) {
+  switch (route.kind) {
+    case RouteKind::usual:
+    case RouteKind::waits:
+      return usual_;
+    case RouteKind::heavy:
+      return heavy_;
+    case RouteKind::callback:
+      return callbacks_;
+  }
+  return usual_;
+}
+
+std::optional<std::int64_t> Api::limit_of(TenantId id, Limit limit) const {
+  // The one place that asks a tenant for its limits here. Tenants have none of these yet, so the shares of what is free
+  // hold.
+  (void)id, (void)limit;
+  return std::nullopt;
+}
+
+std::optional<Problem> Api::judge_key(const Request& request, Head& head) {
+  const Route& route = *head.match.route;
+  std::string_view header = request.header("authorization");
+  if (!starts_with_word(header, bearer)) return unauthorized();
+  auto known = keys().authenticate(header.substr(bearer.size()), clock().now());
+  if (!known) return unauthorized();
+  head.who = std::move(*known);
+  head.use = uses_.of(head.who.tenant);
+  if (head.who.lease) {
+    if (!is_of_lease(route, head.match.path, *head.who.lease)) return not_of_lease();
+  } else if (!may(head.who.role, route.access)) {
+    return Problem{.status = 403,
+                   .code = "FORBIDDEN",
+                   .detail = "A key with the role " + std::string(to_string(head.who.role)) + " may not do this."};
+  }
+  return std::nullopt;
+}
+
+Api::Head Api::judge(const Request& request) {
+  Head head{.match = find(request.method, request.path), .who = {}, .use = {}, .refusal = {}};
+  const Route* route = head.match.route;
+  if (!route && !head.match.other_method)
+    head.refusal = no_such_path();
+  else if (!route)
+    head.refusal = Problem{.status = 405,
+                           .code = "METHOD_NOT_ALLOWED",
+                           .detail = "This path has other methods: " + head.match.allowed + ".",
+                           .where = {},
+                           .headers = {{"Allow", head.match.allowed}}};
+  else if (route->access != Access::open)
+    head.refusal = judge_key(request, head);
+  else if (request.has_body && route->kind != RouteKind::callback)
+    head.refusal = no_body_here();
+  return head;
+}
+
+// Workers' reports and heartbeats are not counted: refusing those would only make more work.
+std::optional<Problem> Api::over_limit(const Head& head) {
+  if (!head.use || head.match.route->access == Access::worker) return std::nullopt;
+  auto per_minute = limit_of(head.who.tenant, Limit::max_requests_per_min);
+  if (!per_minute || head.use->rate.admit(*per_minute, std::chrono::steady_clock::now())) return std::nullopt;
+  return tenant_limit("This tenant sends more requests than its limit max_requests_per_min allows: " +
+                      std::to_string(*per_minute) + ".");
+}
+
+Response Api::refuse_head(const Request& request, const Head& head, const Problem& problem) {
+  Response response = to_response(problem);
+  answered({request, head.match.route, head.use ? &head.who : nullptr, std::chrono::steady_clock::now()}, response);
+  return response;
+}
+
+Admission Api::admit(const Request& request) {
+  using enum Admission::Client;
+  Admission out{.client = unknown, .account = {}, .admitted = {}, .refusal = {}};
+  if (request.method == Method::options) {
+    out.refusal = options_of(request);
+    return out;
+  }
+  auto head = std::make_shared<Head>(judge(request));
+  if (!head->refusal) head->refusal = over_limit(*head);
+  if (head->use) {
+    out.client = known;
+    out.account = head->use->account;
+    auto connections_max = limit_of(head->who.tenant, Limit::max_connections);
+    out.account->connections_max = connections_max ? static_cast<std::size_t>(*connections_max) : SIZE_MAX;
+  } else if (head->match.route && head->match.route->kind == RouteKind::callback) {
+    out.client = callback;
+  }
+  if (head->refusal) out.refusal = refuse_head(request, *head, *head->refusal);
+  out.admitted = std::move(head);
+  return out;
+}
+
 void Api::handle(Request request, Responder respond) {
   if (request.method == Method::options) return respond(options_of(request));
-  auto match = find(request.method, request.path);
-  Principal who;
-  auto refuse_with = [&](const Problem& problem) {
-    Response response = to_response(problem);
-    answered({request, match.route, who.tenant_name.empty() ? nullptr : &who, std::chrono::steady_clock::now()},
-             response);
-    respond(std::move(response));
-  };
-  if (!match.route) {
-    if (!match.other_method) return refuse_with(no_such_path());
-    return refuse_with({.status = 405,
-                        .code = "METHOD_NOT_ALLOWED",
-                        .detail = "This path has other methods: " + match.allowed + ".",
-                        .where = {},
-                        .headers = {{"Allow", match.allowed}}});
-  }
-  const Route& route = *match.route;
-  if (route.access != Access::open) {
-    std::string_view header = request.header("authorization");
-    if (!starts_with_word(header, bearer)) return refuse_with(unauthorized());
-    auto known = keys().authenticate(header.substr(bearer.size()), clock().now());
-    if (!known) return refuse_with(unauthorized());
-    who = std::move(*known);
-    if (who.lease) {
-      if (!is_of_lease(route, match.path, *who.lease)) return refuse_with(not_of_lease());
-    } else if (!may(who.role, route.access))
-      return refuse_with({.status = 403,
-                          .code = "FORBIDDEN",
-                          .detail = "A key with the role " + std::string(to_string(who.role)) + " may not do this."});
-  }
+  auto head = std::static_pointer_cast<const Head>(std::exchange(request.admitted, nullptr));
+  if (!head) head = std::make_shared<const Head>(judge(request));  // of an agent's tool, which is a request by itself
+  if (head->refusal) return respond(refuse_head(request, *head, *head->refusal));
+  // The body took its time, and the key may have been revoked meanwhile.
+  if (head->use && !head->who.lease && !keys().is_good(head->who.key, clock().now()))
+    return respond(refuse_head(request, *head, unauthorized()));
+  const Route& route = *head->match.route;
   try {
     Query query(request.query);
-    admit(std::make_shared<Call>(*this, std::move(request), std::move(who), std::move(match.path), std::move(query),
-                                 std::move(respond)),
-          route);
+    start(std::make_shared<Call>(*this, std::move(request), head->who, head->match.path, std::move(query),
+                                 std::move(respond), route),
+          route, head->use);
   } catch (const Problem& problem) {
-    refuse_with(problem);
+    respond(refuse_head(request, *head, problem));
   }
 }
 
-void Api::admit(CallPtr call, const Route& route) {
-  bool reserved = route.access == Access::worker || route.access == Access::open;
-  bool full = !reserved && in_flight_.load(std::memory_order_relaxed) >= options_.in_flight_max;
-  in_flight_.fetch_add(1, std::memory_order_relaxed);
-  // Counted until it is answered or dropped, whichever comes first.
-  auto counted = std::shared_ptr<void>(nullptr, [this](void*) { in_flight_.fetch_sub(1, std::memory_order_relaxed); });
+void Api::start(CallPtr call, const Route& route, const std::shared_ptr<TenantUse>& use) {
+  const bool reserved = route.access == Access::worker;
+  auto& all = use ? in_flight_ : in_flight_without_key_;
+  const std::size_t max = use ? options_.in_flight_max : in_flight_without_key_max;
+  std::size_t others = 0, own = 0;
+  std::shared_ptr<void> counted;
+  if (!reserved) {
+    others = all.fetch_add(1, std::memory_order_relaxed);
+    if (use) own = use->in_flight.fetch_add(1, std::memory_order_relaxed);
+    // Until it is answered or dropped, whichever comes first.
+    counted = std::shared_ptr<void>(nullptr, [&all, use](void*) {
+      all.fetch_sub(1, std::memory_order_relaxed);
+      if (use) use->in_flight.fetch_sub(1, std::memory_order_relaxed);
+    });
+  }
   call->respond = [this, respond = std::move(call->respond), counted = std::move(counted), call = call.get(), &route,
                    since = std::chrono::steady_clock::now()](Response response) mutable {
+    if (call->is_answered.exchange(true)) return;
     answered({call->request, &route, route.access == Access::open ? nullptr : &call->who, since}, response);
     respond(std::move(response));
   };
-  if (full) return call->answer(overloaded());
+  const std::size_t free = max - std::min(others, max);
+  if (!reserved && free == 0) return call->answer(overloaded());
+  if (!reserved && use && own >= in_flight_share * free)
+    return call->answer(tenant_limit("Too many requests of this tenant are under way. Send fewer at a time."));
   if (route.method == Method::get || route.method == Method::delete_)
     if (!call->request.body.empty()) return call->answer(no_body_here());
   std::size_t bytes = call->request.body.size();
@@ -335,7 +430,7 @@ void Api::answered(const Asked& asked, const Response& response) {
     if (auto held_back = refused_keys_.admit()) write(LogLevel::warning, "a key was refused", *held_back);
   if (response.status >= 500)
     if (auto held_back = server_errors_.admit()) write(LogLevel::error, "a request failed here", *held_back);
-  bool waits = asked.route && asked.route->waits;
+  bool waits = asked.route && asked.route->kind == RouteKind::waits;
   if (!waits && std::chrono::steady_clock::now() - asked.since >= slow_request)
     if (auto held_back = slow_requests_.admit()) write(LogLevel::warning, "a request was slow", *held_back);
 }
@@ -375,8 +470,16 @@ RunId run_of(const Call& call, std::size_t index) {
 }
 
 void in_background(CallPtr call, std::move_only_function<void(Call&)> work) {
-  Background& background = call->api.background();
-  in_background(background, std::move(call), std::move(work));
+  Background& pool = call->api.pool_of(call->route);
+  in_background(pool, std::move(call), std::move(work));
+}
+
+void keep_open(const CallPtr& call) {
+  if (call->who.lease) return;  // asked for with every use, and over with the lease
+  call->open = call->api.open_requests().open(call->who, OpenRequests::Kind::poll, std::nullopt,
+                                              [waiting = std::weak_ptr(call)] {
+                                                if (auto found = waiting.lock()) found->answer(unauthorized());
+                                              });
 }
 
 void with_fresh_tables(CallPtr call, std::optional<RunId> run, std::move_only_function<void(Call&)> work) {
@@ -395,8 +498,9 @@ Reply<std::shared_ptr<const Run>> reply_with_run(CallPtr call, int status) {
   return [call, status](std::expected<std::shared_ptr<const Run>, Refusal> run) {
     if (!run) return call->answer(problem_of(run.error()));
     if ((*run)->task) return call->answer(not_found());  // a task is no run, whatever its stream looks like
-    call->api.background().post(
-        [call, status, run = std::move(*run)] { call->answer(status, run_object(*run, call->vocabulary())); });
+    call->api.answers().post(call->who.tenant, [call, status, run = std::move(*run)] {
+      call->answer(status, run_object(*run, call->vocabulary()));
+    });
   };
 }
 

@@ -1,7 +1,8 @@
 // The routes: from a request to engine commands and back. Knows tenants, keys and JSON; knows no sockets.
 //
-//   request -> route by method and path -> key -> role -> the route's function -> response
+//   head -> route by method and path -> key -> role -> limits of the tenant -> body -> the route's function -> response
 //
+// Who asks is known from the head; the body of one who may not ask is not read.
 // A route's function runs on a thread of the server and must not block: it posts to the engine, whose answer comes back
 // on the engine's writer thread, and leaves what takes time (tables, long answers) to the background threads.
 #pragma once
@@ -23,8 +24,10 @@
 #include "api/keys.h"
 #include "api/log_waits.h"
 #include "api/metrics.h"
+#include "api/open_requests.h"
 #include "api/problem.h"
 #include "api/request_input.h"
+#include "api/tenant_use.h"
 #include "core/run_object.h"
 #include "engine/gatekeeper.h"
 #include "engine/runtime.h"
@@ -41,6 +44,7 @@ class RunLogs;
 namespace pawl::api {
 
 class Api;
+struct Route;
 
 // One request on its way through a route.
 struct Call {
@@ -50,6 +54,10 @@ struct Call {
   std::vector<std::string> path;  // the values of the pattern's {names}, decoded
   Query query;
   Responder respond;
+  const Route& route;
+  OpenRequests::Ticket open = {};  // of one that waits
+  // Only the first answer counts: what ends a request that waits may come at the same time as what it waits for.
+  std::atomic<bool> is_answered = false;
 
   void answer(int status, const Json& body, Headers headers = {});
   void answer(const Problem& problem) { respond(to_response(problem)); }
@@ -59,13 +67,20 @@ using CallPtr = std::shared_ptr<Call>;
 
 enum class Access { open, viewer, worker, approver, operator_, admin };
 
+enum class RouteKind {
+  usual,
+  waits,     // for something to happen, as long as its caller likes: being slow is no fault of it
+  heavy,     // takes long to work out: done by threads of its own, few at a time for one tenant
+  callback,  // without a key: its body shows who sends it, and is small
+};
+
 struct Route {
   Method method;
   std::string_view pattern;  // /runs/{id}/approve
   Access access;
   void (*handle)(CallPtr call);
   std::string_view summary;
-  bool waits = false;  // for something to happen, as long as its caller likes: being slow is no fault of it
+  RouteKind kind = RouteKind::usual;
 };
 
 // Every route of this server, by resource; routes_*.cc each bring theirs.
@@ -91,8 +106,10 @@ std::vector<Route> mcp_routes();
 struct ApiOptions {
   // Requests that wait for the engine; past it, new ones are answered 503 with Retry-After, except workers' reports and
   // heartbeats: refusing those would only make more work. A connection has one request at a time, so this means
-  // something only below the server's connections_max; the rest of those is for workers.
+  // something only below the server's connections_max; the rest of those is for workers. One tenant may have three
+  // times as many as are free: past that it is answered 429.
   std::size_t in_flight_max = 3072;
+  OpenRequests::Limits open_requests = {};
   bool access_log = false;
   // Bodies up to this size are read where they arrive; see Api::large_bodies_.
   std::size_t body_bytes_small = 64 << 10;
@@ -117,6 +134,7 @@ class Api final : public Handler {
   };
   explicit Api(Parts parts, ApiOptions options = {});
 
+  Admission admit(const Request& head) override;
   void handle(Request request, Responder respond) override;
   Response refuse(int status, std::string_view code, std::string_view detail) override;
 
@@ -128,7 +146,12 @@ class Api final : public Handler {
   Feed& feed() { return parts_.feed; }
   Metrics& metrics() { return parts_.metrics; }
   const Clock& clock() const { return parts_.clock; }
-  Background& background() { return background_; }
+  // For the answers to what is done already.
+  Background& answers() { return answers_; }
+  // For what is still to be worked out; see in_background().
+  Background& pool_of(const Route& route);
+  OpenRequests& open_requests() { return open_requests_; }
+  std::optional<std::int64_t> limit_of(TenantId tenant, Limit limit) const;
   const notify::NotifyContext& notify_context() const { return parts_.notify_context; }
   // For what Slack is told after it was answered: it may take its time.
   Background& slack_replies() { return slack_replies_; }
@@ -155,6 +178,13 @@ class Api final : public Handler {
     std::vector<std::string_view> pattern;
     std::ptrdiff_t variables;
   };
+  // What a request's head says.
+  struct Head {
+    Match match;
+    Principal who;
+    std::shared_ptr<TenantUse> use;  // of the tenant; null without a key
+    std::optional<Problem> refusal;
+  };
   // What there is to say of an answer.
   struct Asked {
     const Request& request;
@@ -166,7 +196,11 @@ class Api final : public Handler {
   LogFields fields_of(const Asked& asked, const Response& response) const;
   Match find(Method method, std::string_view path) const;
   Response options_of(const Request& request) const;
-  void admit(CallPtr call, const Route& route);
+  Head judge(const Request& request);
+  std::optional<Problem> judge_key(const Request& request, Head& head);
+  std::optional<Problem> over_limit(const Head& head);
+  Response refuse_head(const Request& request, const Head& head, const Problem& problem);
+  void start(CallPtr call, const Route& route, const std::shared_ptr<TenantUse>& use);
   void begin(CallPtr call, const Route& route);
 
   Parts parts_;
@@ -177,12 +211,19 @@ class Api final : public Handler {
   std::atomic<std::size_t> in_flight_ = 0;
   std::atomic<bool> ready_ = true;
   LogThrottle refused_keys_, slow_requests_, server_errors_;
-  Background background_{2};
+  std::atomic<std::size_t> in_flight_without_key_ = 0;
+  TenantUses uses_;
+  OpenRequests open_requests_;
+  Background answers_{{.threads = 3, .running_per_tenant_max = 2}};
+  Background usual_{{.threads = 4, .running_per_tenant_max = 2}};
+  Background heavy_{{.threads = 3, .running_per_tenant_max = 1, .waiting_per_tenant_max = 8}};
+  // By the tenant that the path names; who sent them is not known before their signature was checked.
+  Background callbacks_{{.threads = 2, .running_per_tenant_max = 1, .waiting_per_tenant_max = 128}};
   // What takes long to understand is read here, never by the thread that serves the sockets. Two, so that a very large
   // body is in the way of its likes only.
-  Background large_bodies_{1};
-  Background huge_bodies_{1};
-  Background slack_replies_{1};
+  Background large_bodies_{{.threads = 1}};
+  Background huge_bodies_{{.threads = 1}};
+  Background slack_replies_{{.threads = 2}};
   LogWaits log_waits_;
 };
 
@@ -195,7 +236,8 @@ void require_default_tenant(const Call& call);
 // A run's id out of the path; what is no id is no run.
 RunId run_of(const Call& call, std::size_t index = 0);
 
-// Posts to the background threads; a Problem thrown there is the answer.
+// Posts to the background threads of the route's kind, where the tenant waits for its turn; 429 when too many of its
+// requests wait already. A Problem thrown there is the answer.
 void in_background(CallPtr call, std::move_only_function<void(Call&)> work);
 // Waits until the tables know all that is decided so far (with a run: all of that run), then works in the background.
 void with_fresh_tables(CallPtr call, std::optional<RunId> run, std::move_only_function<void(Call&)> work);
@@ -233,6 +275,9 @@ LogRequest read_log_request(const Call& call);
 // Once it is known that the run is the caller's, and that it has this step.
 void answer_log(CallPtr call, LogRequest request);
 void answer_log_of_run(CallPtr call, LogRequest request);
+
+// Counts it as one that waits, and answers it with 401 as soon as its key is good no more.
+void keep_open(const CallPtr& call);
 
 // Answers with the run, as it is once the command is durable.
 void answer_with_run(CallPtr call, TenantId tenant, RunId run, int status);

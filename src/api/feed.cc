@@ -3,7 +3,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <charconv>
 #include <thread>
 
 #include "core/event.h"
@@ -41,19 +40,11 @@ std::optional<std::string_view> task_message(std::string_view line) {
 
 }  // namespace
 
-std::optional<FeedPosition> FeedPosition::parse(std::string_view text) {
-  FeedPosition out;
-  if (text == "0") return out;
-  const char* end = text.data() + text.size();
-  const char* dot = std::from_chars(text.data(), end, out.frame).ptr;
-  if (dot == end || *dot != '.') return std::nullopt;
-  std::from_chars(dot + 1, end, out.event);
-  // Also what could not be read, or has zeros before it: a position has one spelling.
-  return out.str() == text ? std::optional(out) : std::nullopt;
-}
-
-Feed::Feed(Store& store, std::size_t bytes_kept)
-    : store_(store), is_shared_(store.shared() != nullptr), bytes_kept_(bytes_kept) {
+Feed::Feed(Store& store, std::string position_secret, std::size_t bytes_kept)
+    : store_(store),
+      positions_(std::move(position_secret)),
+      is_shared_(store.shared() != nullptr),
+      bytes_kept_(bytes_kept) {
   last_ = store.last_position();
   thread_ = std::thread([this] { work(); });
   pthread_setname_np(thread_.native_handle(), "pawl-feed");
@@ -153,8 +144,8 @@ bool Feed::can_resume(std::optional<FeedPosition> after) {
 }
 
 void Feed::subscribe(FeedFilter filter, std::optional<FeedPosition> after, std::shared_ptr<Channel> channel,
-                     std::function<bool()> allowed) {
-  Subscriber subscriber{.filter = filter, .channel = std::move(channel), .allowed = std::move(allowed)};
+                     std::shared_ptr<void> held) {
+  Subscriber subscriber{.filter = filter, .channel = std::move(channel), .held = std::move(held)};
   {
     std::lock_guard lock(mutex_);
     subscriber.number = ++numbers_given_;
@@ -184,9 +175,8 @@ std::size_t Feed::subscribers() {
 }
 
 bool Feed::tell_position(Subscriber& subscriber) {
-  subscriber.told = subscriber.after;
-  return subscriber.channel->push(
-      std::make_shared<const Channel::Message>(Channel::Message{.id = subscriber.after.str(), .data = {}}));
+  return subscriber.channel->push(std::make_shared<const Channel::Message>(
+      Channel::Message{.id = positions_.print_anew(subscriber.filter.tenant, subscriber.after), .data = {}}));
 }
 
 Feed::MessagePtr Feed::message_of(FeedPosition at, const StreamPart& part, std::uint64_t seq, std::string_view line) {
@@ -195,7 +185,7 @@ Feed::MessagePtr Feed::message_of(FeedPosition at, const StreamPart& part, std::
     if (auto known = shared_messages_.find(at); known != shared_messages_.end())
       if (auto message = known->second.lock()) return message;
   auto message = std::make_shared<Channel::Message>();
-  message->id = at.str();
+  message->id = positions_.print(part.key.tenant, at);
   message->data.reserve(line.size() + 128);
   message->data = "{\"position\":\"" + message->id + "\",";
   if (auto task = task_message(line)) {
@@ -237,7 +227,7 @@ bool Feed::deliver(Subscriber& subscriber, Position position, std::string_view p
           return true;
         }
         if (!subscriber.channel->push(message_of(at, part, part.first_seq + place.events_of_part, line))) return false;
-        subscriber.after = subscriber.told = at;
+        subscriber.after = at;
       }
       ++place.events;
       ++place.events_of_part;
@@ -253,10 +243,6 @@ bool Feed::deliver(Subscriber& subscriber, Position position, std::string_view p
 
 bool Feed::visit(Subscriber& subscriber, Position seen) {
   if (!subscriber.channel->is_open()) return false;
-  if (!subscriber.allowed()) {
-    if (cut_) cut_("its key is not good any more", subscriber.filter);
-    return false;
-  }
   subscriber.pace = Pace::behind;
   // So much at a time: one that is far behind must not hold up the others for long.
   for (std::size_t looked_at = 0; subscriber.after.done() < seen && looked_at < visit_bytes_max;) {
@@ -312,7 +298,8 @@ void Feed::work() {
     seen = last_;
     lock.unlock();
     any_behind = false;
-    // Now and then everybody's turn: keys may have been revoked, and who hears nothing is told how far the journal is.
+    // Now and then everybody's turn: each is told how far the journal is, also when it has not moved on, because
+    // whether it has is the business of those whose events these are.
     auto now = std::chrono::steady_clock::now();
     bool round = now >= next_round;
     if (round) next_round = now + round_period;
@@ -321,7 +308,7 @@ void Feed::work() {
                  (subscriber.pace == Pace::caught_up && subscriber.after.done() < seen);
       if (!due) return false;
       if (!visit(subscriber, seen)) return true;
-      if (round && subscriber.told != subscriber.after && subscriber.channel->has_room()) tell_position(subscriber);
+      if (round && subscriber.channel->has_room()) tell_position(subscriber);
       any_behind = any_behind || subscriber.pace == Pace::behind;
       return false;
     });

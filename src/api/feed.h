@@ -1,8 +1,8 @@
 // The live feed: every event of a tenant, in order, from any position that is still kept.
 //
-// A position is "<frame>.<event>": the journal frame and the event's place in it. A message says where it stands, so
-// a client that comes back with its last one misses nothing and sees nothing twice. The first message has a position
-// and nothing else, and so has one now and then while nothing happens that a client is to see.
+// A message says where it stands (see feed_position.h), so a client that comes back with its last one misses nothing
+// and sees nothing twice. The first message has a position and nothing else, and so has one every few seconds, whatever
+// others do.
 //
 // One thread carries events from the journal to all channels, each at its own pace: one whose queue is full is left
 // alone until it has room, and goes on from the frames that are kept. Only who falls behind those is cut off. So a slow
@@ -23,26 +23,13 @@
 #include <thread>
 #include <vector>
 
+#include "api/feed_position.h"
 #include "http/message.h"
 #include "store/store.h"
 
 namespace pawl::api {
 
 using namespace http;
-
-// All up to here has been seen.
-struct FeedPosition {
-  Position frame = 0;
-  std::uint64_t event = 0;  // within the frame, from 1
-
-  // The last frame of which nothing more is wanted.
-  Position done() const { return frame == 0 ? 0 : frame - 1; }
-  static FeedPosition behind(Position frame) { return {frame + 1, 0}; }
-
-  static std::optional<FeedPosition> parse(std::string_view text);
-  std::string str() const { return std::to_string(frame) + "." + std::to_string(event); }
-  friend auto operator<=>(const FeedPosition&, const FeedPosition&) = default;
-};
 
 struct FeedFilter {
   TenantId tenant;
@@ -53,7 +40,7 @@ struct FeedFilter {
 class Feed {
  public:
   // Frames that are in memory; older ones are read from the store, as long as that keeps them.
-  explicit Feed(Store& store, std::size_t bytes_kept = 16 << 20);
+  Feed(Store& store, std::string position_secret, std::size_t bytes_kept = 16 << 20);
   ~Feed();
 
   // From the thread that committed it; takes the frame's bytes.
@@ -65,10 +52,11 @@ class Feed {
   FeedPosition now();
   // False when what follows `after` is not kept any more. Absent: from now on.
   bool can_resume(std::optional<FeedPosition> after);
-  // `allowed` is asked again and again: a key that is revoked ends what was opened with it.
+  // `held` is let go when the channel has ended.
   void subscribe(FeedFilter filter, std::optional<FeedPosition> after, std::shared_ptr<Channel> channel,
-                 std::function<bool()> allowed);
+                 std::shared_ptr<void> held);
 
+  FeedPositions& positions() { return positions_; }
   std::size_t subscribers();
 
   // Told why a client was cut off, on the feed's own thread. Before anybody subscribes.
@@ -85,9 +73,8 @@ class Feed {
     FeedFilter filter;
     FeedPosition after;
     std::shared_ptr<Channel> channel;
-    std::function<bool()> allowed;
+    std::shared_ptr<void> held;
     Pace pace = Pace::behind;
-    FeedPosition told;  // the last one the client has heard of
     // How far it is in a frame that was more than it had room for.
     struct {
       Position frame = 0;
@@ -114,6 +101,7 @@ class Feed {
   MessagePtr message_of(FeedPosition at, const StreamPart& part, std::uint64_t seq, std::string_view line);
 
   Store& store_;
+  FeedPositions positions_;
   const bool is_shared_;
   const std::size_t bytes_kept_;
   std::mutex mutex_;

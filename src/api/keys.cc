@@ -69,6 +69,10 @@ NewKey KeyRing::make(KeyId id) const {
   return {id, std::string(prefix) + body + checksum(body), keyed_hash(secret_, secret).hex()};
 }
 
+std::string KeyRing::derive_secret(std::string_view purpose) const {
+  return std::string(keyed_hash(secret_, "secret for\n" + std::string(purpose)).view());
+}
+
 std::string KeyRing::lease_key(TenantId tenant, const LeaseBinding& lease) const {
   std::string text(lease_prefix);
   for (const std::string& part : {tenant.str(), lease.run.str(), lease.step.str(), std::to_string(lease.token),
@@ -109,10 +113,26 @@ std::optional<Principal> KeyRing::authenticate_lease(std::string_view text) cons
 }
 
 void KeyRing::update(const Tenant& tenant) {
-  std::unique_lock lock(mutex_);
-  tenants_[tenant.id] = tenant.name;
-  for (const auto& [id, key] : tenant.keys)
-    keys_[id] = {{tenant.id, tenant.name, id, key.name, key.role, {}}, key.secret_hash, key.expires_at};
+  {
+    std::unique_lock lock(mutex_);
+    tenants_[tenant.id] = tenant.name;
+    for (const auto& [id, key] : tenant.keys)
+      keys_[id] = {{tenant.id, tenant.name, id, key.name, key.role, {}}, key.secret_hash, key.expires_at};
+  }
+  std::lock_guard lock(on_change_mutex_);
+  if (on_change_) on_change_();
+}
+
+void KeyRing::on_change(std::function<void()> call) {
+  std::lock_guard lock(on_change_mutex_);
+  on_change_ = std::move(call);
+}
+
+std::optional<Instant> KeyRing::good_until(KeyId key) const {
+  std::shared_lock lock(mutex_);
+  auto found = keys_.find(key);
+  if (found == keys_.end()) return std::nullopt;
+  return found->second.expires_at;
 }
 
 bool KeyRing::is_good(KeyId key, Instant now) const {

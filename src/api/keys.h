@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
@@ -59,11 +60,17 @@ class KeyRing {
   // The same, with an id that follows from the request: who makes the same one again finds what it made. Ids of
   // requests with the same name and another content differ in their lower half only.
   NewKey make(std::string_view request_name, std::string_view content) const;
+  // For another purpose than keys: a secret that follows from the installation's.
+  std::string derive_secret(std::string_view purpose) const;
   // For a program that works on one lease.
   std::string lease_key(TenantId tenant, const LeaseBinding& lease) const;
   void update(const Tenant& tenant);
   // Nothing when the key is malformed, unknown, wrong, or past its time: the asker learns no more than that.
   bool is_good(KeyId key, Instant now) const;
+  // When it stops being good by itself; nothing when it is not known.
+  std::optional<Instant> good_until(KeyId key) const;
+  // Called after every update, on its thread: it must return at once. Empty: nobody is told.
+  void on_change(std::function<void()> call);
   std::optional<Principal> authenticate(std::string_view text, Instant now) const;
 
  private:
@@ -80,6 +87,8 @@ class KeyRing {
   mutable std::shared_mutex mutex_;
   std::unordered_map<KeyId, Entry> keys_;
   std::unordered_map<TenantId, std::string> tenants_;  // their names
+  std::mutex on_change_mutex_;
+  std::function<void()> on_change_;
 };
 
 }  // namespace pawl::api

@@ -114,6 +114,7 @@ std::vector<std::string_view> problem_names(const Route& route, const RouteDoc& 
   out.push_back("UNAUTHORIZED");
   if (route.access != Access::viewer) out.push_back("FORBIDDEN");
   if (route.access != Access::worker) out.push_back("OVERLOADED");
+  out.push_back("TENANT_LIMIT");
   return out;
 }
 

@@ -454,14 +454,14 @@ std::vector<RouteDoc> operations() {
            "Every event of the tenant's runs and tasks, in order and without gaps; for admins also those of the tenant "
            "itself. "
            "Server-sent events, or WebSocket text messages when the client asks for an upgrade (the key goes in the "
-           "Authorization header there too). First comes the position at which it begins, and now and then, while "
-           "there "
-           "is nothing else to say, the one it has come to: in the stream an id without data, which clients remember "
-           "and "
-           "do not show; in a WebSocket a message with a `position` alone. A slow client is waited for. One that falls "
-           "behind what is kept "
-           "is told to resume and disconnected, as all are when the server stops: an event `resume`, or a close with "
-           "1013 (1012 when the server stops), names the last position it was sent.",
+           "Authorization header there too). First comes the position at which it begins, and every ten seconds the "
+           "one it has come to: in the stream an id without data, which clients remember and do not show; in a "
+           "WebSocket a message with a `position` alone. A slow client is waited for. One that falls behind what is "
+           "kept is told to resume and disconnected, as all are when the server stops: an event `resume`, or a close "
+           "with 1013 (1012 when the server stops), names the last position it was sent. When the key is revoked or "
+           "expires, or its tenant is suspended, it ends at once: with an event `end`, whose data is an object with "
+           "`code` and `detail`, or a close with 1008. One key can follow a quarter of the server's "
+           "connections_max.",
        .query = {{"after", "text", "Go on behind this position; 0 for all that is kept. From now on unless told."},
                  {"run", "RunId", "Only this run's events."},
                  {"task", "TaskId", "Only this task's events."},

@@ -118,7 +118,9 @@ void add_texts(object& out) {
   out["EventPattern"] =
       text_schema("^(\\*|[a-z_]+\\.(\\*|[a-z_]+))$", "Kinds of events: run.succeeded, approval.*, *.");
   out["Hash"] = text_schema("^[0-9a-f]{64}$", "SHA-256 in hexadecimal.");
-  out["Position"] = text_schema("^[0-9]+\\.[0-9]+$", "A place in the feed.");
+  out["Position"] =
+      text_schema("^pos_[0-7][0-9a-hjkmnp-tv-z]{25}$",
+                  "A place in the tenant's feed. Opaque: it can be given back, and not be compared or made.");
   out["KeyText"] = text_schema("^pawl_[0-9a-hjkmnp-tv-z]{26}_[0-9a-hjkmnp-tv-z]{38}$", "A key as it is sent.");
   out["Duration"] = text_schema("^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$",
                                 "A duration: 250ms, 90s, 15m, 4h, 1h30m; a year at most.");

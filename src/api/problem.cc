@@ -103,6 +103,10 @@ Problem problem_of(const Refusal& refusal) {
   return {.status = status_of(refusal.code), .code = std::string(to_string(refusal.code)), .detail = refusal.message};
 }
 
+Problem tenant_limit(std::string detail) {
+  return {.status = 429, .code = "TENANT_LIMIT", .detail = std::move(detail), .headers = {{"Retry-After", "1"}}};
+}
+
 Problem not_found() {
   return {.status = 404, .code = "NOT_FOUND", .detail = "There is no such object, or it belongs to someone else."};
 }

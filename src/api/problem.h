@@ -23,6 +23,9 @@ Response to_response(const Problem& problem);
 int status_of(RefusalCode code);
 Problem problem_of(const Refusal& refusal);
 
+// 429: this tenant, or this key, has as much as it may for the moment.
+Problem tenant_limit(std::string detail);
+
 // What a foreign object and one that never was have in common: every byte.
 Problem not_found();
 

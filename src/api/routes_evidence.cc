@@ -96,11 +96,11 @@ std::vector<Route> evidence_routes() {
   using enum Method;
   using enum Access;
   return {
-      {get, "/runs/{id}/evidence", viewer, get_evidence, "A run's evidence bundle"},
+      {get, "/runs/{id}/evidence", viewer, get_evidence, "A run's evidence bundle", RouteKind::heavy},
       {get, "/checkpoints", viewer, list_checkpoints, "List signed checkpoints, newest first"},
-      {post, "/checkpoints", operator_, make_checkpoint, "Make a checkpoint now"},
+      {post, "/checkpoints", operator_, make_checkpoint, "Make a checkpoint now", RouteKind::heavy},
       {get, "/checkpoints/consistency", viewer, prove_consistency,
-       "A proof that nothing was taken back between two checkpoints"},
+       "A proof that nothing was taken back between two checkpoints", RouteKind::heavy},
       {get, "/signing-keys", viewer, list_signing_keys, "The public keys that sign here"},
       {post, "/signing-keys/rotate", admin, rotate_signing_key, "Let a new key sign (admins of the tenant default)"},
   };

@@ -54,7 +54,11 @@ void take_leases(CallPtr call) {
   poll.max = static_cast<int>(input.number("max", 1, leases_max).value_or(1));
   poll.wait = input.duration("wait").value_or(Duration(0));
   if (poll.wait > wait_max) input.refuse("wait", "can be 60s at most");
-  poll.is_wanted = [gone = call->request.gone] { return !gone || !gone->load(std::memory_order_relaxed); };
+  if (poll.wait > Duration(0)) keep_open(call);
+  poll.is_wanted = [call] {
+    const auto& gone = call->request.gone;
+    return !call->is_answered && (!gone || !gone->load(std::memory_order_relaxed));
+  };
   poll.reply = [call](std::vector<Lease> leases) {
     call->respond(
         {.status = 200, .content_type = "application/json", .body = leases_text(leases), .headers = {}, .stream = {}});
@@ -190,7 +194,7 @@ void heartbeat(CallPtr call) {
       if (!item.malformed &&
           (!item.lease || !engine.heartbeat(call->who.tenant, item.lease->run, item.lease->step, item.token)))
         item.code = "LEASE_LOST";
-    call->api.background().post([call, items] { answer_items(*call, *items); });
+    call->api.answers().post(call->who.tenant, [call, items] { answer_items(*call, *items); });
   });
 }
 
@@ -200,7 +204,7 @@ std::vector<Route> lease_routes() {
   using enum Method;
   using enum Access;
   return {
-      {post, "/leases", worker, take_leases, "Take steps to work on; waits for them if asked to", true},
+      {post, "/leases", worker, take_leases, "Take steps to work on; waits for them if asked to", RouteKind::waits},
       {post, "/leases/complete", worker, complete, "Report results"},
       {post, "/leases/fail", worker, fail, "Report failures"},
       {post, "/leases/release", worker, release, "Give leases back without using up an attempt"},

@@ -93,9 +93,10 @@ LogRequest read_log_request(const Call& call) {
 void answer_log(CallPtr call, LogRequest request) {
   in_background(call, [request = std::move(request), call](Call& c) {
     if (answer_part(c, request, false)) return;
-    const bool waits = c.api.log_waits().add(follow_time, [call, request](bool is_late) {
+    keep_open(call);
+    const bool waits = c.api.log_waits().add(c.who.tenant, follow_time, [call, request](bool is_late) {
       const bool gone = call->request.gone && call->request.gone->load(std::memory_order_relaxed);
-      return gone || answer_part(*call, request, is_late || !call->api.ready());
+      return gone || call->is_answered || answer_part(*call, request, is_late || !call->api.ready());
     });
     if (!waits) answer_part(c, request, true);
   });
@@ -115,7 +116,8 @@ void answer_log_of_run(CallPtr call, LogRequest request) {
 
 std::vector<Route> log_routes() {
   return {{Method::get, "/runs/{id}/logs", Access::viewer, list_logs, "Which steps of a run have logs"},
-          {Method::get, "/runs/{id}/steps/{step}/logs", Access::viewer, get_log, "What a step's program says", true}};
+          {Method::get, "/runs/{id}/steps/{step}/logs", Access::viewer, get_log, "What a step's program says",
+           RouteKind::waits}};
 }
 
 }  // namespace pawl::api

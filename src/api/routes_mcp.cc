@@ -211,7 +211,8 @@ void serve_mcp(CallPtr call) {
 }  // namespace
 
 std::vector<Route> mcp_routes() {
-  return {{Method::post, "/mcp", Access::viewer, serve_mcp, "The Model Context Protocol: tools for agents", true}};
+  return {{Method::post, "/mcp", Access::viewer, serve_mcp, "The Model Context Protocol: tools for agents",
+           RouteKind::waits}};
 }
 
 }  // namespace pawl::api

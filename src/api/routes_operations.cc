@@ -21,7 +21,7 @@ void metrics(CallPtr call) {
   call->query.only({});
   require_default_tenant(*call);
   call->api.runtime().post([call](Engine& engine) {
-    call->api.background().post([call, stats = engine.stats()] {
+    call->api.answers().post(call->who.tenant, [call, stats = engine.stats()] {
       call->respond({.status = 200,
                      .content_type = "text/plain; version=0.0.4; charset=utf-8",
                      .body = call->api.metrics().text(stats, call->api.clock().now(), call->api.feed().subscribers(),

@@ -55,7 +55,7 @@ void set_person(CallPtr call) {
                       [call, name = person.name](std::expected<TenantId, Refusal> done) {
                         if (!done) return call->answer(problem_of(done.error()));
                         // Behind this answer, the directory knows what was just committed.
-                        call->api.background().post([call, name] {
+                        call->api.answers().post(call->who.tenant, [call, name] {
                           auto tenant = call->api.tenants().find(call->who.tenant);
                           auto found = tenant->people.find(name);
                           if (found == tenant->people.end()) return call->answer(not_found());

@@ -111,10 +111,12 @@ std::vector<Route> policy_routes() {
   using enum Method;
   using enum Access;
   return {
-      {put, "/policy", admin, publish_policy, "Make this the tenant's policy: a new version, or the one there is"},
+      {put, "/policy", admin, publish_policy, "Make this the tenant's policy: a new version, or the one there is",
+       RouteKind::heavy},
       {get, "/policy", viewer, get_policy, "The policy that holds, or an earlier version, with its source"},
       {get, "/policy/history", viewer, get_history, "The versions of the policy, and who published them"},
-      {post, "/policy/test", operator_, try_draft, "What a draft would change, tried on actions that runs recorded"},
+      {post, "/policy/test", operator_, try_draft, "What a draft would change, tried on actions that runs recorded",
+       RouteKind::heavy},
   };
 }
 

@@ -70,7 +70,7 @@ Problem creation_problem(const Refusal& refusal) {
 void answer_with_made_run(Engine& engine, CallPtr call, RunId id, std::shared_ptr<const bool> is_new) {
   engine.inspect(call->who.tenant, id, [call, is_new](std::expected<std::shared_ptr<const Run>, Refusal> made) {
     if (!made) return call->answer(problem_of(made.error()));
-    call->api.background().post([call, is_new, made = std::move(*made)] {
+    call->api.answers().post(call->who.tenant, [call, is_new, made = std::move(*made)] {
       Headers headers{{"Location", "/runs/" + made->id.str()}};
       if (!*is_new) headers.push_back({"Idempotency-Replayed", "true"});
       call->answer(*is_new ? 201 : 200, run_object(*made, call->vocabulary()), std::move(headers));
@@ -140,7 +140,7 @@ void create_batch(CallPtr call) {
     }
     // Answers come in the order they were decided: this one after all of them.
     engine.when_durable([call, items] {
-      call->api.background().post([call, items] {
+      call->api.answers().post(call->who.tenant, [call, items] {
         array results;
         for (Item& item : *items) results.push_back(std::move(item.result));
         call->answer(200, object{{"items", std::move(results)}});

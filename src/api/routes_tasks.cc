@@ -120,14 +120,14 @@ Problem creation_problem(const Refusal& refusal, const TaskSpec& spec) {
 // With the task as it is once all of it is durable.
 void answer_with_task(CallPtr call, TaskId id, int status, Headers headers = {}) {
   call->api.runtime().post([call, id, status, headers = std::move(headers)](Engine& engine) mutable {
-    engine.inspect_task(
-        call->who.tenant, id,
-        [call, status, headers = std::move(headers)](std::expected<RunPointer, Refusal> run) mutable {
-          if (!run) return call->answer(problem_of(run.error()));
-          call->api.background().post([call, status, headers = std::move(headers), run = *run]() mutable {
-            call->answer(status, task_object(*run), std::move(headers));
-          });
-        });
+    engine.inspect_task(call->who.tenant, id,
+                        [call, status, headers = std::move(headers)](std::expected<RunPointer, Refusal> run) mutable {
+                          if (!run) return call->answer(problem_of(run.error()));
+                          call->api.answers().post(call->who.tenant,
+                                                   [call, status, headers = std::move(headers), run = *run]() mutable {
+                                                     call->answer(status, task_object(*run), std::move(headers));
+                                                   });
+                        });
   });
 }
 
@@ -391,7 +391,7 @@ void command_task(CallPtr call, TaskCommand command) {
     engine.command_task(call->who.tenant, id, command, [call, id, before](std::expected<RunAnswer, Refusal> answer) {
       if (!answer) return call->answer(problem_of(answer.error()));
       if (!*before) return answer_with_task(call, id, 200);
-      call->api.background().post([call, before] { call->answer(200, task_object(**before)); });
+      call->api.answers().post(call->who.tenant, [call, before] { call->answer(200, task_object(**before)); });
     });
   });
 }
@@ -451,7 +451,7 @@ std::vector<Route> task_routes() {
       {get, "/tasks", viewer, list_tasks, "List tasks, newest first"},
       {get, "/tasks/{id}", viewer, get_task, "A task with its executions"},
       {get, "/tasks/{id}/events", viewer, get_task_events, "A task's stream of events"},
-      {get, "/tasks/{id}/logs", viewer, get_logs, "What those who carry a task out say", true},
+      {get, "/tasks/{id}/logs", viewer, get_logs, "What those who carry a task out say", RouteKind::waits},
       {delete_, "/tasks/{id}", operator_, delete_task, "Delete a task that is neither queued nor running"},
       {post, "/tasks/{id}/run", operator_, run_task, "Have it done, or tried again after it failed"},
       {post, "/tasks/{id}/cancel", operator_, cancel_task, "End a task"},

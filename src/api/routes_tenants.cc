@@ -42,8 +42,9 @@ Reply<TenantId> reply_with_tenant(CallPtr call, int status) {
   return [call, status](std::expected<TenantId, Refusal> done) {
     if (!done) return call->answer(problem_of(done.error()));
     // Behind this answer, the directory knows what was just committed.
-    call->api.background().post(
-        [call, status, id = *done] { call->answer(status, tenant_object(*call->api.tenants().find(id))); });
+    call->api.answers().post(call->who.tenant, [call, status, id = *done] {
+      call->answer(status, tenant_object(*call->api.tenants().find(id)));
+    });
   };
 }
 
@@ -73,7 +74,7 @@ void get_caps(CallPtr call) {
     load["held_back"] = object{{"max_concurrency", held.max_concurrency},
                                {"max_runs_per_min", held.max_runs_per_min},
                                {"max_writes_per_run", held.max_writes_per_run}};
-    call->api.background().post([call, load = std::move(load)] {
+    call->api.answers().post(call->who.tenant, [call, load = std::move(load)] {
       object out = tenant_object(*call->api.tenants().find(call->who.tenant));
       out.erase("id");
       out.erase("name");
@@ -265,7 +266,7 @@ void revoke_key(CallPtr call) {
     KeyRevoked revoked{id, call->api.clock().now()};
     engine.revoke_key(call->who.tenant, revoked, call->who.actor(), [call, id](std::expected<TenantId, Refusal> done) {
       if (!done) return call->answer(problem_of(done.error()));
-      call->api.background().post([call, id] {
+      call->api.answers().post(call->who.tenant, [call, id] {
         auto now_known = call->api.tenants().find(call->who.tenant);
         call->answer(200, key_object(id, now_known->keys.at(id), call->api.clock().now()));
       });

@@ -75,12 +75,25 @@ std::string installation_secret(const fs::path& folder) {
   return secret;
 }
 
+// Connections that have not shown a key yet, beside connections_max.
+std::size_t unknown_connections_max(const ServeSettings& settings) {
+  constexpr std::size_t least = 16;
+  return std::max(least, static_cast<std::size_t>(settings.connections_max) / 8);
+}
+
+// What one key may keep open, so that others find a connection.
+api::OpenRequests::Limits open_request_limits(const ServeSettings& settings) {
+  const auto connections = static_cast<std::size_t>(settings.connections_max);
+  return {.streams_per_key_max = std::max<std::size_t>(1, connections / 4),
+          .all_per_key_max = std::max<std::size_t>(1, connections / 2)};
+}
+
 // As many descriptors as the settings need, and a reserve for files, steps and whatever else.
 void make_room_for(const ServeSettings& settings, Log& log) {
   constexpr rlim_t others = 512;
   constexpr rlim_t per_slot = 8;  // a program has pipes, an HTTP request sockets
-  rlim_t needed =
-      others + static_cast<rlim_t>(settings.connections_max) + per_slot * static_cast<rlim_t>(settings.worker_slots);
+  rlim_t needed = others + static_cast<rlim_t>(settings.connections_max) + 2 * unknown_connections_max(settings) +
+                  per_slot * static_cast<rlim_t>(settings.worker_slots);
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
   limit.rlim_cur = std::min(needed, limit.rlim_max);
@@ -151,7 +164,7 @@ class Service {
         store_(open_store(settings, log, held_folder_)),
         clock_(*store_),
         keys_(installation_secret(settings.folder)),
-        feed_(*store_),
+        feed_(*store_, keys_.derive_secret("feed positions")),
         runtime_(*store_, toolbox_.catalog, clock_,
                  runtime_options(carriers_options(settings.values).providers(), settings.values.rules)),
         notary_({runtime_, *store_, clock_, signing_key_of(settings)}),
@@ -224,6 +237,7 @@ class Service {
     api_.emplace(api::Api::Parts{runtime_, *store_, keys_, directory_, feed_, metrics_, clock_, log_, notary_,
                                  notify_context_, toolbox_.agents->logs},
                  api::ApiOptions{.in_flight_max = static_cast<std::size_t>(settings.values.requests_max),
+                                 .open_requests = open_request_limits(settings.values),
                                  .access_log = settings.values.access_log});
     listen(settings.values);
     // Only now: agents are told where to find this server.
@@ -430,6 +444,7 @@ class Service {
     server.hosts = settings.host;
     if (!settings.tls_cert.empty()) server.tls = {settings.tls_cert, settings.tls_key};
     server.connections_max = static_cast<std::size_t>(settings.connections_max);
+    server.unknown_connections_max = unknown_connections_max(settings);
     server.header_bytes_max = settings.header_max;
     server.body_bytes_max = settings.body_max;
     server.buffered_bytes_max = settings.bodies_max;

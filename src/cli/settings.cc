@@ -82,7 +82,7 @@ const std::array table = std::to_array<Setting>({
     {"log_level", setting::Level{&S::log_level}, "WORD", "info, warning or error: that, and what is graver"},
     {"access_log", setting::Flag{&S::access_log}, "", "a log line for each request"},
     {"connections_max", setting::Count{&S::connections_max, 1, 1'000'000}, "N",
-     "connections at once; further ones are turned away"},
+     "connections at once of clients with a key; further ones are turned away"},
     {"requests_max", setting::Count{&S::requests_max, 1, 1'000'000}, "N",
      "requests at once, workers' reports not counted; the rest of the connections is for those"},
     {"header_max", setting::Bytes{&S::header_max, 1 * kib, 1 * mib}, "SIZE", "a request's headers"},

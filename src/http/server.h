@@ -48,7 +48,7 @@ struct ServerOptions {
   std::size_t connections_max = 4096;          // of known clients
   std::size_t unknown_connections_max = 512;   // beside those; for each thread its part
   std::size_t connections_share = 3;           // times the free ones: what one account may have
-  std::size_t callbacks_max = 32;              // whose bodies are being read
+  std::size_t callbacks_max = 128;             // whose bodies are being read
   std::size_t callback_bytes_max = 256 << 10;  // of one
   std::chrono::milliseconds callback_timeout{5'000};
   std::size_t header_bytes_max = 16 << 10;

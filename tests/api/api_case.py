@@ -145,6 +145,7 @@ class Feed:
     def __init__(self, server, key, headers=None, receive_bytes=None, **query):
         self.last_id = None
         self.resume_at = None  # what the server's last words were, when it ended the stream itself
+        self.ended_with = None  # the same, when the client may have nothing more
         self.buffer = b""
         self.sock = server.connect(receive_bytes=receive_bytes)
         lines = [f"GET {with_query('/events', query)} HTTP/1.1", "Host: localhost", "Accept: text/event-stream",
@@ -182,6 +183,9 @@ class Feed:
             fields = dict(line.split(": ", 1) for line in block.decode().split("\n") if not line.startswith(":"))
             if fields.get("event") == "resume":
                 self.resume_at = fields["data"]
+                continue
+            if fields.get("event") == "end":
+                self.ended_with = json.loads(fields["data"])
                 continue
             self.last_id = fields.get("id", self.last_id)
             if "data" in fields and is_of_test(message := json.loads(fields["data"])):

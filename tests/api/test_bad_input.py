@@ -463,11 +463,11 @@ class Http(BadInputCase):
         self.refused(self.admin.get(f"/runs/{run}/events", cursor=1, after=1), 400, "INVALID_REQUEST")
 
     def test_a_target_with_a_host_is_understood(self):
-        for target in (b"http://localhost/tenant", b"http://LOCALHOST:7295/api/tenant", b"https://127.0.0.1/tenant?"):
+        for target, status in ((b"http://localhost/tenant", 200), (b"http://LOCALHOST:80/api/tenant", 200),
+                               (b"https://localhost/tenant?", 200), (b"http://127.0.0.1/tenant", 400),
+                               (b"http://evil.example/tenant", 400)):
             received = self.exchange(self.head(b"GET " + target + b" HTTP/1.1", "Connection: close"))
-            self.assertEqual(self.status_of(received), 200)
-        received = self.exchange(self.head(b"GET http://evil.example/tenant HTTP/1.1", "Connection: close"))
-        self.assertEqual(self.status_of(received), 421)
+            self.assertEqual(self.status_of(received), status, target)
 
     def test_a_name_that_is_not_this_machines_is_refused(self):
         """DNS rebinding: a page's own name leads here, and the browser thinks that it talks to the page's server."""
@@ -549,7 +549,8 @@ class Masses(BadInputCase):
         for _ in range(30):
             sock = self.server.connect()
             self.addCleanup(sock.close)
-            sock.sendall(self.head("POST /runs HTTP/1.1", "Content-Length: 6000000") + b"{" + b" " * 5_000_000)
+            with contextlib.suppress(ConnectionError):  # when the tenant has its share
+                sock.sendall(self.head("POST /runs HTTP/1.1", "Content-Length: 6000000") + b"{" + b" " * 5_000_000)
             socks.append(sock)
         self.publish(REMOTE)
         self.create("remote")

@@ -61,8 +61,8 @@ class ServerCase(PawlCase):
         server.wait()
         (self.data / "server.json").unlink()
 
-    def request(self, method, path, body=None):
-        key = (self.data / "admin.key").read_text().strip()
+    def request(self, method, path, body=None, key=None):
+        key = key or (self.data / "admin.key").read_text().strip()
         request = urllib.request.Request(self.url() + path, method=method,
                                          data=None if body is None else json.dumps(body).encode(),
                                          headers={"Authorization": "Bearer " + key})

@@ -43,6 +43,7 @@ class KeptMessages : public http::Channel {
   bool has_room() override { return true; }
   void on_room(std::function<void()>) override {}
   void cut_off() override { ended_ = true; }
+  void end(std::string_view, std::string_view) override { ended_ = true; }
   bool is_open() const override { return !ended_; }
   std::vector<Message> end() {
     ended_ = true;
@@ -133,7 +134,7 @@ class FuzzServer {
   // What lives as long as a process would.
   struct Process {
     explicit Process(FuzzServer& server)
-        : feed(*server.store_),
+        : feed(*server.store_, server.keys_.derive_secret("feed positions")),
           runtime(*server.store_, server.tools_, server.clock_,
                   {.limits = {},
                    .seed = 7,

@@ -174,12 +174,13 @@ class FakeSlack:
         return body, {"X-Slack-Request-Timestamp": timestamp, "X-Slack-Signature": "v0=" + digest.hexdigest(),
                       "Content-Type": "application/x-www-form-urlencoded"}
 
-    def send(self, url, payload, **how):
-        return send_raw(url, *self.signed(payload, **how))
+    def send(self, url, payload, tenant=None, **how):
+        return send_raw(url, *self.signed(payload, **how), tenant=tenant)
 
 
-def send_raw(url, body, headers):
-    request = urllib.request.Request(url + "/slack/actions", method="POST", data=body, headers=headers)
+def send_raw(url, body, headers, tenant=None):
+    path = "/slack/actions" + (f"?tenant={tenant}" if tenant else "")
+    request = urllib.request.Request(url + path, method="POST", data=body, headers=headers)
     try:
         with urllib.request.urlopen(request, timeout=HANG_S) as answer:
             return answer.status, answer.read().decode()

@@ -76,6 +76,35 @@ class SlackCase(NoticeCase):
         return [e for e in self.request("GET", f"/runs/{run}/events?limit=500")["items"] if e["event"]["type"] == kind]
 
 
+class Secrets(SlackCase):
+    def test_that_take_long_to_find_hold_up_only_the_clicks_of_their_tenant(self):
+        begun, go_on = self.folder / "begun", self.folder / "go-on"
+        program = self.folder / "vault"
+        program.write_text(f"#!/bin/sh\n[ $1 = slow ] || exit 1\n: > {begun}\n"
+                           f"while [ ! -e {go_on} ]; do sleep 0.05; done\nprintf other-secret\n")
+        program.chmod(0o755)
+        serve, self.serve = self.serve, lambda: serve("--secrets-command", program)
+        self.begin()
+        self.request("POST", "/tenants", {"name": "slow"})
+        key = self.request("POST", "/keys", {"role": "admin", "tenant": "slow"})["key"]
+        self.request("PUT", "/tenant/slack", {"team": self.slack.team, "channel": self.slack.channel, "token": "BOT",
+                                              "signing_secret": "SIGNING", "api_base": self.slack.api_base},
+                     key=key)
+        run = self.start_run()
+        card = self.card()
+        with concurrent.futures.ThreadPoolExecutor() as threads:
+            try:
+                slow = [threads.submit(self.click, card, "approval.approve", "UADA", tenant="slow") for _ in range(4)]
+                self.wait_until(begun.exists, "the secret is being looked for")
+                self.assertEqual(self.click(card, "approval.approve", "UADA", tenant="default")[0], 200)
+                self.assertEqual(self.request("GET", f"/runs/{run}")["status"], "success")
+                self.assertEqual(len(self.request("GET", "/runs")["items"]), 1)
+                self.assertFalse(any(each.done() for each in slow))
+            finally:
+                go_on.touch()
+        self.assertEqual({each.result()[0] for each in slow}, {401})
+
+
 class Cards(SlackCase):
     def test_are_posted_approved_and_changed(self):
         self.begin()

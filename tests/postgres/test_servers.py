@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "notify"))
 sys.path.insert(1, str(Path(__file__).parents[1] / "cli"))
 from notice_case import Receiver  # noqa: E402
 from servers_case import GATE, LOCAL, PATIENCE_S, PAWL, REMOTE, Server, ServersCase
+from waiting import until
 
 
 class Together(ServersCase):
@@ -46,6 +47,28 @@ class Together(ServersCase):
         self.wait_for("the key is known", answered)
         self.ask(a, "DELETE", "/keys/" + made["id"])
         self.wait_for("the key is over", lambda: not answered())
+
+    def test_a_key_that_is_revoked_at_one_ends_what_it_keeps_open_at_the_other(self):
+        a, b = self.serve(), self.serve()
+        made = self.ask(a, "POST", "/keys", {"name": "other", "role": "viewer"})
+        request = urllib.request.Request(b.url + "/events", headers={"Authorization": "Bearer " + made["key"]})
+
+        def opened():
+            try:
+                return urllib.request.urlopen(request, timeout=PATIENCE_S)
+            except urllib.error.HTTPError as error:
+                self.assertEqual(error.code, 401)
+                return None
+
+        with until(opened, bool, "the key is known") as feed:
+            position = feed.readline().decode().removeprefix("id: ").strip()
+            self.ask(a, "DELETE", "/keys/" + made["id"])
+            text = feed.read().decode()
+            self.assertIn("event: end\ndata: {\"code\":\"UNAUTHORIZED\"", text)
+        again = urllib.request.Request(f"{a.url}/events?after={position}",
+                                       headers={"Authorization": "Bearer " + self.key()})
+        with urllib.request.urlopen(again, timeout=PATIENCE_S) as feed:
+            self.assertRegex(feed.readline().decode(), "^id: pos_")
 
     def test_a_worker_may_take_from_one_and_report_to_another(self):
         a, b = self.serve(), self.serve()
