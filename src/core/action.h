@@ -52,6 +52,7 @@ struct Verdict {
   int policy_version = 0;  // 0: the one that pawl brings along
   std::string rule;        // which one spoke; empty when none did
   std::string reason;      // for people
+  Tier risk = Tier::low;   // the action has at least this one
   ApprovalTerms terms;     // needs_approval: what it demands
 
   friend bool operator==(const Verdict&, const Verdict&) = default;

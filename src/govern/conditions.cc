@@ -20,6 +20,8 @@ constexpr std::array<std::string_view, 9> columns{"connector", "operation", "tar
 constexpr std::string_view from_row =
     " FROM (SELECT ?1 AS connector, ?2 AS operation, ?3 AS target, ?4 AS risk, ?5 AS tenant, ?6 AS workspace, "
     "?7 AS workflow, ?8 AS fields, ?9 AS risk_level LIMIT 1 OFFSET 0) AS action";
+constexpr int from_index = 10;  // the parameter after those of the row: where a resumed question begins
+static_assert(from_index == columns.size() + 1);
 constexpr const char* pause_function = "pawl_pause";
 
 constexpr std::array<std::string_view, 2> readable_tables{"json_each", "json_tree"};
@@ -42,7 +44,7 @@ constexpr std::array limits{
     Limit{SQLITE_LIMIT_VDBE_OP, 250'000},
     Limit{SQLITE_LIMIT_FUNCTION_ARG, 20},
     Limit{SQLITE_LIMIT_ATTACHED, 0},
-    Limit{SQLITE_LIMIT_VARIABLE_NUMBER, static_cast<int>(columns.size())},
+    Limit{SQLITE_LIMIT_VARIABLE_NUMBER, from_index},
     Limit{SQLITE_LIMIT_TRIGGER_DEPTH, 1},
     Limit{SQLITE_LIMIT_WORKER_THREADS, 0},
 };
@@ -90,6 +92,7 @@ struct Conditions::Machine {
   std::unique_ptr<sqlite3, Close> connection;
   std::vector<Condition> conditions;
   Statement all;
+  bool is_resumable = false;
 
   // Of the statement that is being prepared.
   bool is_own = false;
@@ -229,8 +232,10 @@ struct Conditions::Machine {
 
   // Calls `read` with the row; gives why there is none.
   template <class Read>
-  std::optional<std::string> run(sqlite3_stmt* statement, const ActionRow& row, Read read) {
+  std::optional<std::string> run(sqlite3_stmt* statement, const ActionRow& row, Read read,
+                                 std::optional<std::size_t> from = {}) {
     int code = bind(statement, row);
+    if (code == SQLITE_OK && from) code = sqlite3_bind_int64(statement, from_index, static_cast<std::int64_t>(*from));
     if (code == SQLITE_OK) code = sqlite3_step(statement);
     std::optional<std::string> failure;
     if (code == SQLITE_ROW)
@@ -263,9 +268,9 @@ struct Conditions::Machine {
   }
 
   // One condition after the other, to learn which of them it was that failed.
-  Failure find_failure(const ActionRow& row, std::string reason) {
+  Failure find_failure(const ActionRow& row, std::size_t from, std::string reason) {
     begin();
-    for (std::size_t i = 0; i < conditions.size(); ++i) {
+    for (std::size_t i = from; i < conditions.size(); ++i) {
       auto value = value_of(i, row);
       if (!value) return {i, std::move(value.error())};
       if (*value == Value::other) return neither(i);
@@ -310,13 +315,15 @@ std::expected<void, ConditionError> Conditions::add(std::string_view condition, 
 
 void Conditions::add_always() { machine_->conditions.emplace_back(); }
 
-std::expected<void, std::string> Conditions::seal() {
+std::expected<void, std::string> Conditions::seal(bool resumable) {
+  machine_->is_resumable = resumable;
   std::string sql = "SELECT CASE";
   std::size_t functions = 0;
   for (std::size_t i = 0; i < machine_->conditions.size(); ++i) {
     const auto& condition = machine_->conditions[i];
+    const std::string guard = resumable ? "?" + std::to_string(from_index) + " <= " + std::to_string(i) + " AND " : "";
     if (condition.text.empty()) {
-      sql += " WHEN 1";
+      sql += " WHEN " + guard + "1";
     } else {
       functions += condition.functions;
       if (functions >= functions_between_looks) {
@@ -326,7 +333,8 @@ std::expected<void, std::string> Conditions::seal() {
         functions = 0;
       }
       // Not 0 is 1, or NULL, or something that is no answer: first_met() looks which.
-      sql += condition.speaks_on_null ? " WHEN (" : " WHEN ifnull((";
+      sql += " WHEN " + guard;
+      sql += condition.speaks_on_null ? "(" : "ifnull((";
       sql += condition.text;
       sql += condition.speaks_on_null ? "\n) IS NOT 0" : "\n), 0) IS NOT 0";
     }
@@ -339,12 +347,15 @@ std::expected<void, std::string> Conditions::seal() {
   return {};
 }
 
-std::expected<Conditions::Met, Conditions::Failure> Conditions::first_met(const ActionRow& row) {
+std::expected<Conditions::Met, Conditions::Failure> Conditions::first_met(const ActionRow& row, std::size_t from) {
   invariant(machine_->all != nullptr, "conditions are sealed before they are asked");
-  machine_->begin();
+  invariant(from == 0 || machine_->is_resumable, "conditions are resumed only if that was said");
+  if (from == 0) machine_->begin();
   std::int64_t found = -1;
-  auto failure = machine_->run(machine_->all.get(), row, [&] { found = sqlite3_column_int64(machine_->all.get(), 0); });
-  if (failure) return std::unexpected(machine_->find_failure(row, std::move(*failure)));
+  auto failure = machine_->run(
+      machine_->all.get(), row, [&] { found = sqlite3_column_int64(machine_->all.get(), 0); },
+      machine_->is_resumable ? std::optional(from) : std::nullopt);
+  if (failure) return std::unexpected(machine_->find_failure(row, from, std::move(*failure)));
   if (found < 0) return Met{};
   const auto which = static_cast<std::size_t>(found);
   auto value = machine_->value_of(which, row);

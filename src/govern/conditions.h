@@ -56,10 +56,11 @@ class Conditions {
   std::expected<void, ConditionError> add(std::string_view condition, bool speaks_on_null);
   // Without a condition: always met.
   void add_always();
-  // After the last one; the reason is not about any one of them.
-  std::expected<void, std::string> seal();
+  // After the last one; the reason is not about any one of them. `resumable`: first_met() is asked to begin elsewhere.
+  std::expected<void, std::string> seal(bool resumable = false);
 
-  // The first condition that is met, if none before it failed.
+  // The first condition from `from` on that is met, if none before it failed. The budgets are those of all calls since
+  // the last that began with the first condition.
   struct Met {
     std::optional<std::size_t> which;  // absent: none
     bool by_null = false;
@@ -68,7 +69,7 @@ class Conditions {
     std::optional<std::size_t> which;
     std::string reason;
   };
-  std::expected<Met, Failure> first_met(const ActionRow& row);
+  std::expected<Met, Failure> first_met(const ActionRow& row, std::size_t from = 0);
 
  private:
   struct Machine;  // at an address of its own: SQLite's callbacks know it

@@ -32,8 +32,8 @@ rules:
 namespace {
 
 constexpr std::array<std::string_view, 3> policy_keys{"policy", "description", "rules"};
-constexpr std::array<std::string_view, 4> rule_keys{"id", "effect", "when", "reason"};
-constexpr std::array<std::string_view, 8> approval_rule_keys{"id",   "effect",     "when",   "reason",
+constexpr std::array<std::string_view, 5> rule_keys{"id", "effect", "risk", "when", "reason"};
+constexpr std::array<std::string_view, 9> approval_rule_keys{"id",   "effect",     "risk",   "when",   "reason",
                                                              "tier", "two_person", "quorum", "expires"};
 
 }  // namespace
@@ -53,7 +53,8 @@ class PolicyReader {
         read_rules(entry->value);
     }
     if (reader_.error_count() == 0)
-      if (auto sealed = out_.conditions_.seal(); !sealed) reader_.refuse(document.place, std::move(sealed.error()));
+      if (auto sealed = out_.conditions_.seal(is_resumable()); !sealed)
+        reader_.refuse(document.place, std::move(sealed.error()));
     if (reader_.error_count() > 0) return std::unexpected(reader_.take_errors(source_errors_max));
     return std::move(out_);
   }
@@ -66,6 +67,10 @@ class PolicyReader {
       reader_.refuse(node.place, quote(name) + " has at most " + std::to_string(chars_max) +
                                      " characters; this one has " + std::to_string(size));
     return std::move(*text);
+  }
+
+  bool is_resumable() const {
+    return std::ranges::any_of(out_.rules_, [](const PolicyRule& rule) { return !rule.effect; });
   }
 
   void read_rules(const SourceNode& node) {
@@ -94,10 +99,15 @@ class PolicyReader {
         reader_.refuse(entry->value.place, "rule " + quote(rule.id) + " is already defined in line " +
                                                std::to_string(first->second) + "; choose another id");
     }
-    const auto* effect = reader_.required(node, "effect", "this rule", "effect: needs_approval");
-    const auto word = effect ? reader_.word<Effect>(effect->value, "effect") : std::nullopt;
-    if (!word) return;
-    rule.effect = *word;
+    if (const auto* risk = find_entry(node, "risk")) {
+      rule.risk = reader_.word<Tier>(risk->value, "risk");
+      if (!rule.risk) return;
+    }
+    // A rule that raises the risk need not decide too.
+    const auto* effect = rule.risk ? find_entry(node, "effect")
+                                   : reader_.required(node, "effect", "this rule", "effect: needs_approval");
+    if (effect) rule.effect = reader_.word<Effect>(effect->value, "effect");
+    if (!rule.effect && (effect || !rule.risk)) return;
     if (rule.effect == Effect::needs_approval) {
       reader_.only_keys(node, {.owner = "a rule", .here = approval_rule_keys});
       read_approval_terms(reader_, node, rule.terms);
@@ -166,6 +176,18 @@ std::string refuse_input(const Action& action, const ActionContext& context) {
   return {};
 }
 
+ActionRow row_of(const Action& action, Tier risk, const ActionContext& context) {
+  return {.connector = action.connector,
+          .operation = action.operation,
+          .target = action.target,
+          .risk = to_string(risk),
+          .tenant = context.tenant,
+          .workspace = context.workspace,
+          .workflow = context.workflow,
+          .fields = action.fields,
+          .risk_level = static_cast<int>(risk)};
+}
+
 std::string_view words_of(Effect effect) {
   switch (effect) {
     case Effect::deny:
@@ -199,15 +221,13 @@ Verdict Policy::deny(std::string rule, std::string reason) const {
 
 Verdict Policy::evaluate(const Action& action, const ActionContext& context) {
   if (auto refused = refuse_input(action, context); !refused.empty()) return deny({}, std::move(refused));
-  auto met = conditions_.first_met({.connector = action.connector,
-                                    .operation = action.operation,
-                                    .target = action.target,
-                                    .risk = to_string(action.risk),
-                                    .tenant = context.tenant,
-                                    .workspace = context.workspace,
-                                    .workflow = context.workflow,
-                                    .fields = action.fields,
-                                    .risk_level = static_cast<int>(action.risk)});
+  Tier risk = action.risk;
+  auto met = conditions_.first_met(row_of(action, risk, context));
+  // A rule that only raises the risk is one that those after it are asked with.
+  while (met && met->which && !rules_[*met->which].effect) {
+    risk = std::max(risk, *rules_[*met->which].risk);
+    met = conditions_.first_met(row_of(action, risk, context), *met->which + 1);
+  }
   if (!met) {
     const auto& failure = met.error();
     if (!failure.which) return deny({}, "the policy could not decide: " + failure.reason);
@@ -216,16 +236,18 @@ Verdict Policy::evaluate(const Action& action, const ActionContext& context) {
   }
   if (!met->which) return deny({}, "no rule speaks about it");
   const PolicyRule& rule = rules_[*met->which];
-  Verdict out{
-      .effect = rule.effect,
-      .policy_version = version_,
-      .rule = rule.id,
-      .reason = rule.reason.empty() ? "rule " + quote(rule.id) + " " + std::string(words_of(rule.effect)) : rule.reason,
-      .terms = {}};
+  if (rule.risk) risk = std::max(risk, *rule.risk);
+  Verdict out{.effect = *rule.effect,
+              .policy_version = version_,
+              .rule = rule.id,
+              .reason = rule.reason.empty() ? "rule " + quote(rule.id) + " " + std::string(words_of(*rule.effect))
+                                            : rule.reason,
+              .risk = risk,
+              .terms = {}};
   if (met->by_null) out.reason += " (its condition is unknown: something that it looks at is missing)";
   if (rule.effect == Effect::needs_approval) {
     out.terms = rule.terms;
-    out.terms.tier = rule.tier.value_or(action.risk);
+    out.terms.tier = rule.tier.value_or(risk);
     out.terms.prompt = rule.reason;
   }
   return out;

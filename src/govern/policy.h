@@ -10,7 +10,11 @@
 //     effect: needs_approval
 //     when: connector = 'payments' AND fields ->> 'amount' > 100
 //     two_person: true
+//   - {id: production, risk: high, when: target LIKE 'prod/%'}
 //   - {id: the-rest, effect: allow, when: risk = 'low'}
+//
+// A rule with `risk` raises that of the action, never lowers it. Without an `effect` it says nothing else: the rules
+// after it see the action with that risk.
 //
 // It fails closed: whatever keeps it from deciding is a deny whose reason says what it was. A condition that is NULL
 // (SQL's "unknown") speaks for a deny or an approval, and not for an allow.
@@ -38,7 +42,8 @@ inline constexpr std::size_t context_name_bytes_max = 256;
 
 struct PolicyRule {
   std::string id;
-  Effect effect = Effect::deny;
+  std::optional<Effect> effect;     // absent: it only raises the risk
+  std::optional<Tier> risk;         // absent: the action's own
   std::optional<std::string> when;  // absent: always
   std::string reason;               // for people; may be empty
   std::optional<Tier> tier;         // absent: the action's risk

@@ -30,6 +30,61 @@ TEST(Policy, the_first_rule_that_is_met_speaks) {
   EXPECT_EQ(verdict_of(rules, other).effect, Effect::deny);
 }
 
+// ---- Risk
+
+std::string raises(const std::string& id, const std::string& risk, const std::string& when) {
+  return "- {id: " + id + ", risk: " + risk + ", when: \"" + when + "\"}\n";
+}
+
+TEST(PolicyRisk, is_raised_and_never_lowered) {
+  const std::string order[] = {"low", "med", "high"};
+  for (int stated = 0; stated < 3; ++stated)
+    for (int raised = 0; raised < 3; ++raised) {
+      const Action action = some_action("{}", static_cast<Tier>(stated));
+      const auto wanted = static_cast<Tier>(std::max(stated, raised));
+      const std::string of_rule = ", risk: " + order[raised] + "}\n";
+      for (const std::string& rules :
+           {"- {id: a, effect: allow" + of_rule, "- {id: a, effect: needs_approval" + of_rule,
+            "- {id: a" + of_rule + always("b", "allow")})
+        EXPECT_EQ(verdict_of(rules, action).risk, wanted) << rules;
+    }
+}
+
+TEST(PolicyRisk, is_seen_by_the_rules_that_follow_and_not_by_those_before) {
+  const std::string two = "- {id: two, effect: needs_approval, two_person: true, when: risk = 'high'}\n";
+  const std::string raise = raises("raise", "high", "connector = 'servicenow'");
+  const auto verdict = verdict_of(raise + two + always("rest", "allow"));
+  EXPECT_EQ(verdict.rule, "two");
+  EXPECT_EQ(verdict.terms.tier, Tier::high);
+  EXPECT_EQ(verdict.risk, Tier::high);
+  EXPECT_EQ(verdict_of(two + raise + always("rest", "allow")).rule, "rest");
+  EXPECT_EQ(verdict_of(two + raise + always("rest", "allow")).risk, Tier::high);
+  EXPECT_EQ(verdict_of(raises("no", "high", "connector = 'slack'") + two + always("rest", "allow")).rule, "rest");
+  // One after the other, each on what the ones before it made of the risk.
+  const std::string chain = raises("first", "med", "risk_level = 0") + raises("second", "high", "risk_level = 1");
+  EXPECT_EQ(verdict_of(chain + always("rest", "allow")).risk, Tier::high);
+}
+
+TEST(PolicyRisk, is_raised_by_what_is_unknown_and_fails_closed) {
+  const std::string unknown = "fields ->> 'missing' = 1";
+  EXPECT_EQ(verdict_of(raises("r", "high", unknown) + always("rest", "allow")).risk, Tier::high);
+  EXPECT_EQ(verdict_of("- {id: r, effect: allow, risk: high, when: \"" + unknown + "\"}\n").effect, Effect::deny)
+      << "an allow that is unknown does not allow, whatever else it says";
+  EXPECT_EQ(verdict_of(raises("r", "high", "true")).effect, Effect::deny) << "raising is no allow";
+  const auto broken = verdict_of(raises("r", "high", "fields ->> 'x' IS NULL") +
+                                 raises("s", "high", "abs(-9223372036854775807 - 1) > 0") + always("rest", "allow"));
+  EXPECT_EQ(broken.effect, Effect::deny);
+  EXPECT_EQ(broken.rule, "s") << "the rule that failed, and not one before it";
+}
+
+TEST(PolicyRisk, can_be_raised_by_many_rules) {
+  std::string rules;
+  for (int i = 0; i < 100; ++i) rules += raises("r" + std::to_string(i), "high", "fields ->> 'n' = 'x' OR 1");
+  const auto verdict = verdict_of(rules + always("rest", "allow"));
+  EXPECT_EQ(verdict.effect, Effect::allow) << verdict.reason;
+  EXPECT_EQ(verdict.risk, Tier::high);
+}
+
 TEST(Policy, conditions_see_every_column) {
   Action action = some_action(R"({"amount":150,"labels":["prod","eu"],"note":"it's","urgent":true})", Tier::high);
   for (const char* condition : {"connector = 'servicenow'",
