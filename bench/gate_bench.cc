@@ -113,17 +113,16 @@ class Worker final : public LeaseSink {
   }
 
   static StepReport report_of(const Lease& lease) {
-    return {lease.tenant, lease.run, lease.step, lease.token, Completed{}};
+    return {lease.tenant, lease.run, lease.step, lease.proof(), Completed{}};
   }
 
   void propose(const Lease& lease) {
     auto proposal = std::make_shared<Proposal>();
     proposal->action = action_of(lease, kind_.keys);
-    proposal->digest = digest_of(sha256, proposal->action);
     keeper_.propose({.action = {.tenant = lease.tenant,
                                 .run = lease.run,
                                 .step = lease.step,
-                                .token = lease.token,
+                                .proof = lease.proof(),
                                 .proposal = std::move(proposal),
                                 .verdict = {}},
                      .workspace = lease.workspace,

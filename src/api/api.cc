@@ -409,7 +409,8 @@ void Api::begin(CallPtr call, const Route& route) {
   if (!call->who.lease) return route.handle(std::move(call));
   runtime().post([call, &route](Engine& engine) {
     const LeaseBinding& lease = *call->who.lease;
-    const bool is_held = engine.lease_context(call->who.tenant, lease.run, lease.step, lease.token).has_value();
+    const bool is_held =
+        engine.lease_context(call->who.tenant, lease.run, lease.step, LeaseProof::program(lease.token)).has_value();
     pawl::api::in_background(call, [call, &route, is_held](Call&) {
       if (!is_held) throw problem_of(lease_lost_refusal());
       if (route.pattern == "/tasks" && !is_beneath(call->request, call->who.lease->task)) throw not_of_lease();

@@ -47,7 +47,7 @@ struct Principal {
   std::optional<LeaseBinding> lease = {};  // of a lease's key, which is no key of a person or a program
 
   // As the journal names it.
-  Actor actor() const { return lease ? Actor{"lease:" + lease->run.str() + ":" + lease->step.str()} : actor_of(key); }
+  Actor actor() const { return lease ? lease_actor(lease->run, lease->step) : actor_of(key); }
 };
 
 // Thread-safe. Knows the keys of all tenants, as of the last update().

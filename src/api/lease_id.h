@@ -10,6 +10,7 @@
 namespace pawl::api {
 
 inline constexpr std::size_t lease_id_chars_max = 256;
+inline constexpr std::size_t lease_token_chars_max = 128;
 
 struct LeaseRef {
   RunId run;

@@ -289,7 +289,7 @@ std::vector<ExampleDoc> answer_examples() {
        R"({
   "leases": [
     {
-      "lease_id": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "token": 1, "run_id": "run_01m7hm5kk9e00a16va1g5nvbxh",
+      "lease_id": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "token": "9f86d081884c7d659a2feaa0c55ad015", "run_id": "run_01m7hm5kk9e00a16va1g5nvbxh",
       "step_id": "pack", "tool": "warehouse.pack", "input": {"order": 17}, "attempt": 1,
       "idempotency_key": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "expires_at": "2026-11-16T07:29:59.885Z",
       "lease": "30s", "timeout": "10m"
@@ -455,19 +455,21 @@ std::vector<ExampleDoc> request_examples() {
       {"LeaseRequest", R"({"worker": "packer-1", "tools": ["warehouse.pack"], "max": 10, "wait": "30s"})"},
       {"CompletedLeases",
        R"({
-  "items": [{"lease_id": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "token": 1, "output": {"boxes": 2}, "cost_usd": "0.10"}]
+  "items": [{"lease_id": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "token": "9f86d081884c7d659a2feaa0c55ad015", "output": {"boxes": 2}, "cost_usd": "0.10"}]
 })"},
       {"FailedLeases",
        R"({
   "items": [
     {
-      "lease_id": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "token": 1, "error_code": "TOOL_DEPENDENCY_DOWN",
+      "lease_id": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "token": "9f86d081884c7d659a2feaa0c55ad015", "error_code": "TOOL_DEPENDENCY_DOWN",
       "message": "the warehouse does not answer", "retry_after": "2m"
     }
   ]
 })"},
-      {"KeptLeases", R"({"items": [{"lease_id": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "token": 1}]})"},
-      {"ReleasedLeases", R"({"items": [{"lease_id": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "token": 1}]})"},
+      {"KeptLeases",
+       R"({"items": [{"lease_id": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "token": "9f86d081884c7d659a2feaa0c55ad015"}]})"},
+      {"ReleasedLeases",
+       R"({"items": [{"lease_id": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "token": "9f86d081884c7d659a2feaa0c55ad015"}]})"},
       {"WorkflowDefinition",
        R"({
   "workflow": "ship-order", "timeout": "4h",

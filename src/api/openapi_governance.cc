@@ -139,6 +139,7 @@ std::vector<ObjectDoc> governance_answers() {
         {"policy_version", "count", ""},
         {"rule", "text", "The rule that spoke; empty when none did."},
         {"reason", "text", "For people."},
+        {"risk", "Tier", "Of the action: the highest that its worker, its step and the policy say."},
         {"digest", "Hash", "SHA-256 of the action's canonical text, as it was judged."}}},
       {"RecordedOutcome", "", {{"receipt_id", "ReceiptId", ""}, {"status", "ReceiptStatus", ""}}},
       {"Asked", "", {{"lease_id", "LeaseId", ""}, {"ok", "flag", ""}}},
@@ -168,15 +169,17 @@ std::vector<ObjectDoc> governance_answers() {
         {"rule", "text", ""},
         {"reason", "text", ""},
         {"approval", "ApprovalId?", "When people allowed it."},
+        {"proposed_by", "Actor?", "The worker, or the agent, that wanted it."},
         {"calls", "count", "How often it was, or may have been, called under its key."},
         {"intended_at", "Time", "Durable before the call."},
         {"resolved_at", "Time?", ""},
-        {"resolved_by", "Actor?", "Who resolved the doubt."},
+        {"resolved_by", "Actor?", "Who recorded the outcome, or resolved the doubt."},
         {"error_code", "text?", ""},
         {"message", "text", ""},
         {"response", "json", "What the other side said."},
         {"reversible", "flag", ""},
         {"undo", "Action?", "What would undo it."},
+        {"undo_source", "UndoSource?", "Who said so: the server's own tool, a worker, or an agent."},
         {"reverses", "ReceiptId?", "The effect that this one undid."},
         {"reversed_by", "ReceiptId?", ""}}},
       {"Undo",
@@ -197,12 +200,13 @@ std::vector<ObjectDoc> governance_requests() {
   return {
       {"ProposedAction",
        "",
-       {{"token", "count", "Of the lease."},
+       {{"token?", "LeaseToken", "Left out with a lease's own key."},
         {"connector", "text/128", ""},
         {"operation", "text/128", ""},
         {"target", "text/2048", ""},
         {"fields?", "map", "What would be written; 1 MiB at most."},
-        {"risk?", "Tier", "Low unless told; never below the step's own."},
+        {"risk?", "Tier",
+         "What the worker says: it raises the risk that the step and the policy give it, and never lowers it."},
         {"idempotency_key?", "text/512", "The step's own unless told. Per tenant; another action under it is refused."},
         {"idempotent?", "flag", "The other side does it once, however often it is called under this key."},
         {"before?", "json", "What would be overwritten, for those who decide."},
@@ -210,21 +214,23 @@ std::vector<ObjectDoc> governance_requests() {
         {"happened?", "flag", "I have looked: the call that is in doubt had its effect, or had not."}}},
       {"EffectOutcome",
        "",
-       {{"token", "count", "Of the lease."},
+       {{"token?", "LeaseToken", "Left out with a lease's own key."},
         {"succeeded", "flag", "False: it did not happen, for sure."},
         {"error_code?", "text/128", "Of a failure; TOOL_FAILED unless told."},
         {"message?", "text/2000", ""},
         {"response?", "json", "What the other side said: metadata, without secrets; 64 KiB at most."},
-        {"undo?", "UndoAction", "What would undo it."}}},
+        {"undo?", "UndoAction", "What would undo it: the same tool is given it, as data."}}},
       {"UndoAction",
        "",
        {{"connector", "text/128", ""},
         {"operation", "text/128", ""},
         {"target", "text/2048", ""},
         {"fields?", "map", "The input of the step that undoes it: the same tool is given it."},
-        {"risk?", "Tier", ""},
+        {"risk?", "Tier", "At least that of the step and of what it undoes."},
         {"idempotency_key?", "text/512", ""}}},
-      {"Question", "", {{"token", "count", "Of the lease."}, {"question", "json", "For a person."}}},
+      {"Question",
+       "",
+       {{"token?", "LeaseToken", "Left out with a lease's own key."}, {"question", "json", "For a person."}}},
       {"Nothing", "No keys.", {}},
       {"Settlement", "", {{"happened", "flag", "Whether it had its effect."}}},
       {"PersonIdentities",
@@ -236,20 +242,20 @@ std::vector<ObjectDoc> governance_requests() {
 std::vector<ExampleDoc> governance_examples() {
   return {
       {"ProposedAction", R"({
-  "token": 1, "connector": "warehouse", "operation": "reserve", "target": "shelf/17",
+  "token": "9f86d081884c7d659a2feaa0c55ad015", "connector": "warehouse", "operation": "reserve", "target": "shelf/17",
   "fields": {"order": 17, "boxes": 2}, "idempotent": true, "before": {"boxes": 0}
 })"},
       {"GateDecision", R"({
-  "decision": "allow", "policy_version": 3, "rule": "the-rest", "reason": "",
+  "decision": "allow", "policy_version": 3, "rule": "the-rest", "reason": "", "risk": "low",
   "digest": "8d29a1b1eb9a13fec1dd1459cdfd0f004f04498644d533f268837dd4c63f4565",
   "receipt_id": "rcp_01m7hm5kk9e00atssh0jsk99j4", "is_done": false
 })"},
       {"EffectOutcome", R"({
-  "token": 1, "succeeded": true, "response": {"reservation": "R-9"},
+  "token": "9f86d081884c7d659a2feaa0c55ad015", "succeeded": true, "response": {"reservation": "R-9"},
   "undo": {"connector": "warehouse", "operation": "release", "target": "shelf/17", "fields": {"reservation": "R-9"}}
 })"},
       {"RecordedOutcome", R"({"receipt_id": "rcp_01m7hm5kk9e00atssh0jsk99j4", "status": "succeeded"})"},
-      {"Question", R"({"token": 1, "question": {"text": "One box or two?"}})"},
+      {"Question", R"({"token": "9f86d081884c7d659a2feaa0c55ad015", "question": {"text": "One box or two?"}})"},
       {"Asked", R"({"lease_id": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "ok": true})"},
       {"ReceiptPage", R"({
   "items": [
@@ -268,14 +274,16 @@ std::vector<ExampleDoc> governance_examples() {
     "risk": "low", "idempotency_key": "run_01m7hm5kk9e00a16va1g5nvbxh:pack"
   },
   "digest": "8d29a1b1eb9a13fec1dd1459cdfd0f004f04498644d533f268837dd4c63f4565", "idempotent": true,
-  "sandboxed": null, "before": {"boxes": 0}, "policy_version": 3, "rule": "the-rest", "reason": "", "approval": null, "calls": 1,
-  "intended_at": "2026-11-16T07:29:29.885Z", "resolved_at": "2026-11-16T07:29:30.102Z", "resolved_by": null,
+  "sandboxed": null, "before": {"boxes": 0}, "policy_version": 3, "rule": "the-rest", "reason": "", "approval": null,
+  "proposed_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "calls": 1,
+  "intended_at": "2026-11-16T07:29:29.885Z", "resolved_at": "2026-11-16T07:29:30.102Z",
+  "resolved_by": "key:01m7hm5hw6f0a8f126pnfvmmbp",
   "error_code": null, "message": "", "response": {"reservation": "R-9"}, "reversible": true,
   "undo": {
     "connector": "warehouse", "operation": "release", "target": "shelf/17", "fields": {"reservation": "R-9"},
     "risk": "low", "idempotency_key": "undo:rcp_01m7hm5kk9e00atssh0jsk99j4"
   },
-  "reverses": null, "reversed_by": null
+  "undo_source": "worker", "reverses": null, "reversed_by": null
 })"},
       {"Nothing", "{}"},
       {"Undo", R"({

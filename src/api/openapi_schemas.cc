@@ -3,6 +3,7 @@
 #include <charconv>
 #include <string>
 
+#include "api/lease_id.h"
 #include "api/openapi_parts.h"
 #include "core/action.h"
 #include "core/event.h"
@@ -80,6 +81,8 @@ void add_words(object& out) {
     if (!row.sub_state.empty()) sub_states.push_back(row.sub_state);
   out["SubState"] = words_schema(sub_states, "");
   out["ReceiptStatus"] = words_schema(enum_names<ReceiptStatus>, "");
+  out["UndoSource"] =
+      words_schema(enum_names<UndoSource>, "unknown: recorded by an older pawl, which did not keep it.");
   out["ApprovalStatus"] = words_schema(enum_names<ApprovalStatus>, "");
   out["Tier"] = words_schema(enum_names<Tier>, "");
   out["Effect"] = words_schema(enum_names<Effect>, "What a policy says to an action.");
@@ -113,8 +116,14 @@ void add_texts(object& out) {
   out["ReceiptId"] = id_schema(ReceiptId{}, "A receipt's id.");
   out["KeyId"] = id_schema(KeyId{}, "An API key's id.");
   out["LeaseId"] = object{{"type", "string"}, {"maxLength", 256}, {"description", "A lease's id: <run id>:<step id>."}};
+  out["LeaseToken"] = object{{"type", "string"},
+                             {"maxLength", lease_token_chars_max},
+                             {"description", "A lease's secret, for the API key that took the lease."}};
   out["Name"] = text_schema("^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", "A name that people gave.");
-  out["Actor"] = object{{"type", "string"}, {"description", "Who acted: key:<id>, person:<name>, timer, engine."}};
+  out["Actor"] = object{{"type", "string"},
+                        {"description",
+                         "Who acted: key:<id>, person:<name>, worker:<name> (a worker of the server's own), "
+                         "lease:<run>:<step> (an agent), timer, engine."}};
   out["EventPattern"] =
       text_schema("^(\\*|[a-z_]+\\.(\\*|[a-z_]+))$", "Kinds of events: run.succeeded, approval.*, *.");
   out["Hash"] = text_schema("^[0-9a-f]{64}$", "SHA-256 in hexadecimal.");

@@ -17,13 +17,13 @@ LeaseRef lease_of(const Call& call) {
   return *lease;
 }
 
-std::uint64_t token_in(const Call& call, const Input& input) {
-  auto token = input.number("token", 0, INT64_MAX);
-  if (!token) input.refuse("token", "is missing");
-  // A lease's key is of one attempt, and must not speak for the next.
-  if (call.who.lease && call.who.lease->token != static_cast<std::uint64_t>(*token))
-    throw problem_of(lease_lost_refusal());
-  return static_cast<std::uint64_t>(*token);
+// A lease's key is itself the proof, of one attempt; all others show the token that they took the lease with.
+LeaseProof proof_in(const Call& call, const Input& input) {
+  if (call.who.lease) {
+    if (input.has("token")) input.refuse("token", "is not needed with a lease's own key; leave it out");
+    return LeaseProof::program(call.who.lease->token);
+  }
+  return LeaseProof::remote({call.who.key, sha256(input.text("token", lease_token_chars_max))});
 }
 
 // `key`: under which it may happen once, when the request does not say.
@@ -41,7 +41,7 @@ Action read_action_of(const Input& input, const std::string& key) {
 
 struct ProposalRequest {
   LeaseRef lease;
-  std::uint64_t token = 0;
+  LeaseProof proof;
   Proposal proposal;
   bool can_look = false;
   std::optional<bool> happened;
@@ -49,11 +49,11 @@ struct ProposalRequest {
 
 ProposalRequest read_proposal(const Call& call) {
   call.query.only({});
-  ProposalRequest request{.lease = lease_of(call), .proposal = {}};
+  LeaseRef lease = lease_of(call);
   Input input = Input::parse(call.request);
   input.only({"token", "connector", "operation", "target", "fields", "risk", "idempotency_key", "idempotent", "before",
               "can_look", "happened"});
-  request.token = token_in(call, input);
+  ProposalRequest request{.lease = std::move(lease), .proof = proof_in(call, input), .proposal = {}};
   request.proposal.action = read_action_of(input, "");
   request.proposal.idempotent = input.flag("idempotent").value_or(false);
   request.proposal.before = input.json("before", "", action_metadata_bytes_max, "ACTION_TOO_LARGE");
@@ -62,12 +62,10 @@ ProposalRequest read_proposal(const Call& call) {
   return request;
 }
 
-object answer_object(const GateAnswer& answer, const Hash& digest) {
-  object out{{"decision", to_string(answer.effect)},
-             {"policy_version", answer.policy_reason.policy_version},
-             {"rule", answer.policy_reason.rule},
-             {"reason", answer.policy_reason.reason},
-             {"digest", digest.hex()}};
+object answer_object(const GateAnswer& answer) {
+  object out{{"decision", to_string(answer.effect)}, {"policy_version", answer.policy_reason.policy_version},
+             {"rule", answer.policy_reason.rule},    {"reason", answer.policy_reason.reason},
+             {"risk", to_string(answer.risk)},       {"digest", answer.digest.hex()}};
   if (answer.effect == Effect::needs_approval) out["approval_id"] = answer.approval.str();
   if (answer.effect != Effect::allow) return out;
   out["receipt_id"] = answer.receipt.str();
@@ -83,23 +81,21 @@ object answer_object(const GateAnswer& answer, const Hash& digest) {
 void judge(CallPtr call, ProposalRequest request, const Engine::LeaseContext& context) {
   Action& action = request.proposal.action;
   if (action.idempotency_key.empty()) action.idempotency_key = context.idempotency_key;
-  action.risk = std::max(action.risk, context.risk);
   if (auto fits = check_action(action); !fits) refuse_input("", fits.error());
-  Hash digest = request.proposal.digest = digest_of(sha256, action);
   call->api.gatekeeper().propose({.action = {.tenant = call->who.tenant,
                                              .run = request.lease.run,
                                              .step = request.lease.step,
-                                             .token = request.token,
+                                             .proof = request.proof,
                                              .proposal = std::make_shared<const Proposal>(std::move(request.proposal)),
                                              .verdict = {},
                                              .can_look = request.can_look,
-                                             .happened = request.happened,
-                                             .by_program = call->who.lease.has_value()},
+                                             .happened = request.happened},
                                   .workspace = context.workspace,
-                                  .workflow = context.workflow},
-                                 [call, digest](std::expected<GateAnswer, Refusal> answer) {
+                                  .workflow = context.workflow,
+                                  .risk = context.risk},
+                                 [call](std::expected<GateAnswer, Refusal> answer) {
                                    if (!answer) return call->answer(problem_of(answer.error()));
-                                   call->answer(200, answer_object(*answer, digest));
+                                   call->answer(200, answer_object(*answer));
                                  });
 }
 
@@ -107,7 +103,7 @@ void judge(CallPtr call, ProposalRequest request, const Engine::LeaseContext& co
 void propose(CallPtr call) {
   ProposalRequest request = read_proposal(*call);
   call->api.runtime().post([call, request = std::move(request)](Engine& engine) mutable {
-    auto context = engine.lease_context(call->who.tenant, request.lease.run, request.lease.step, request.token);
+    auto context = engine.lease_context(call->who.tenant, request.lease.run, request.lease.step, request.proof);
     in_background(call, [call, request = std::move(request), context = std::move(context)](Call&) mutable {
       if (!context) throw problem_of(lease_lost_refusal());
       judge(call, std::move(request), *context);
@@ -122,7 +118,7 @@ void record_outcome(CallPtr call) {
   if (!receipt) throw not_found();
   Input input = Input::parse(call->request);
   input.only({"token", "succeeded", "error_code", "message", "response", "undo"});
-  std::uint64_t token = token_in(*call, input);
+  const LeaseProof proof = proof_in(*call, input);
   auto succeeded = input.flag("succeeded");
   if (!succeeded) input.refuse("succeeded", "is missing: true or false");
   EffectOutcome outcome{
@@ -140,9 +136,9 @@ void record_outcome(CallPtr call) {
     if (auto fits = check_action(action); !fits) refuse_input("/undo", fits.error());
     outcome.undo = std::make_shared<const Action>(std::move(action));
   }
-  call->api.runtime().post([call, lease, token, outcome = std::move(outcome)](Engine& engine) {
+  call->api.runtime().post([call, lease, proof, outcome = std::move(outcome)](Engine& engine) {
     auto status = outcome.succeeded ? ReceiptStatus::succeeded : ReceiptStatus::failed;
-    engine.record_outcome(call->who.tenant, lease.run, lease.step, token, outcome,
+    engine.record_outcome(call->who.tenant, lease.run, lease.step, proof, outcome,
                           [call, status, id = outcome.receipt](std::expected<RunAnswer, Refusal> done) {
                             if (!done) return call->answer(problem_of(done.error()));
                             call->answer(200, object{{"receipt_id", id.str()}, {"status", to_string(status)}});
@@ -156,15 +152,15 @@ void ask(CallPtr call) {
   LeaseRef lease = lease_of(*call);
   Input input = Input::parse(call->request);
   input.only({"token", "question"});
-  std::uint64_t token = token_in(*call, input);
+  const LeaseProof proof = proof_in(*call, input);
   if (!input.has("question")) input.refuse("question", "is missing");
   JsonText question = input.json("question", {}, question_bytes_max, "QUESTION_TOO_LARGE");
-  call->api.runtime().post([call, lease, token, question = std::move(question)](Engine& engine) {
+  call->api.runtime().post([call, lease, proof, question = std::move(question)](Engine& engine) {
     auto reply = [call, lease](std::expected<RunAnswer, Refusal> done) {
       if (!done) return call->answer(problem_of(done.error()));
       call->answer(200, object{{"lease_id", lease_id(lease.run, lease.step)}, {"ok", true}});
     };
-    engine.ask(call->who.tenant, lease.run, lease.step, token, question, std::move(reply), call->who.lease.has_value());
+    engine.ask(call->who.tenant, lease.run, lease.step, proof, question, std::move(reply));
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "api/lease_id.h"
+#include "crypto/sha256.h"
 
 namespace pawl::api {
 namespace {
@@ -21,7 +22,7 @@ std::string leases_text(const std::vector<Lease>& leases) {
   std::string out = "{\"leases\":[";
   for (const Lease& lease : leases) {
     if (out.back() == '}') out += ',';
-    out += "{\"lease_id\":\"" + lease_id(lease.run, lease.step) + "\",\"token\":" + std::to_string(lease.token);
+    out += "{\"lease_id\":\"" + lease_id(lease.run, lease.step) + "\",\"token\":\"" + lease.remote_token + "\"";
     out +=
         ",\"run_id\":\"" + lease.run.str() + "\",\"step_id\":\"" + lease.step.text + "\",\"tool\":\"" + lease.tool.text;
     out += "\",\"input\":" + lease.input;
@@ -41,6 +42,7 @@ void take_leases(CallPtr call) {
   input.only({"worker", "tools", "max", "wait"});
   Engine::Poll poll;
   poll.tenant = call->who.tenant;
+  poll.key = call->who.key;
   // The name cannot pass for one of this process's own: those begin with local/.
   poll.worker = WorkerName{input.name("worker")};
   const Json* tools = input.find("tools");
@@ -69,12 +71,17 @@ void take_leases(CallPtr call) {
 struct ReportItem {
   std::string lease_id;
   std::optional<LeaseRef> lease;
-  std::uint64_t token = 0;
+  Hash token_digest;
   StepOutcome outcome;
   std::string_view code;  // why not; empty = ok
   std::optional<Problem> malformed;
 };
 using ReportItems = std::shared_ptr<std::vector<ReportItem>>;
+
+// A token counts only beside the key that took the lease.
+LeaseProof proof_of(const Call& call, const ReportItem& item) {
+  return LeaseProof::remote({call.who.key, item.token_digest});
+}
 
 void append_result(std::string& out, const ReportItem& item) {
   out += "{\"lease_id\":";
@@ -123,9 +130,7 @@ ReportItems read_items(const Call& call, ReadOutcome read_outcome) {
         ReportItem item;
         item.lease_id = in.text("lease_id", lease_id_chars_max);
         item.lease = parse_lease_id(item.lease_id);
-        auto token = in.number("token", 0, INT64_MAX);
-        if (!token) in.refuse("token", "is missing");
-        item.token = static_cast<std::uint64_t>(*token);
+        item.token_digest = sha256(in.text("token", lease_token_chars_max));
         read_outcome(in, item);
         items->push_back(std::move(item));
       },
@@ -143,7 +148,8 @@ void report(CallPtr call, ReportItems items) {
         item.code = "LEASE_LOST";
         continue;
       }
-      StepReport report{call->who.tenant, item.lease->run, item.lease->step, item.token, std::move(item.outcome)};
+      StepReport report{call->who.tenant, item.lease->run, item.lease->step, proof_of(*call, item),
+                        std::move(item.outcome)};
       engine.report(report, [&item, items](std::expected<RunAnswer, Refusal> answer) {
         if (!answer) item.code = to_string(answer.error().code);
       });
@@ -191,8 +197,8 @@ void heartbeat(CallPtr call) {
   auto items = read_items(*call, [](const Input& in, ReportItem&) { in.only({"lease_id", "token"}); });
   call->api.runtime().post_urgent([call, items](Engine& engine) {
     for (ReportItem& item : *items)
-      if (!item.malformed &&
-          (!item.lease || !engine.heartbeat(call->who.tenant, item.lease->run, item.lease->step, item.token)))
+      if (!item.malformed && (!item.lease || !engine.heartbeat(call->who.tenant, item.lease->run, item.lease->step,
+                                                               proof_of(*call, item))))
         item.code = "LEASE_LOST";
     call->api.answers().post(call->who.tenant, [call, items] { answer_items(*call, *items); });
   });

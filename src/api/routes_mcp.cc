@@ -46,11 +46,11 @@ std::string take_text(object& arguments, std::string_view key, bool required) {
   return out;
 }
 
-// Which lease is meant: the key's own, or the one that is named. Puts its token into the arguments.
+// Which lease is meant: the key's own, which needs no token, or the one that is named.
 std::string take_lease(const Call& call, object& arguments) {
   if (const auto& lease = call.who.lease) {
     arguments.erase("lease_id");
-    arguments["token"] = lease->token;
+    arguments.erase("token");
     return lease_id(lease->run, lease->step);
   }
   auto id = take_text(arguments, "lease_id", true);
@@ -83,12 +83,14 @@ Inner record(const Call& call, object arguments) {
 
 Inner ask(const Call& call, object arguments) {
   const auto lease = take_lease(call, arguments);
-  const Json token = arguments.at("token");
+  object body;
+  if (const Json* token = arguments.if_contains("token")) body["token"] = *token;
   arguments.erase("token");
   object question{{"text", take_text(arguments, "question", true)}};
   for (const auto& [key, value] : arguments) question[key] = value;
+  body["question"] = std::move(question);
   return {.path = "/leases/" + lease + "/ask",
-          .body = {{"token", token}, {"question", std::move(question)}},
+          .body = std::move(body),
           .said = "Asked. End your turn now: you will be resumed with the answer."};
 }
 

@@ -39,7 +39,7 @@ constexpr auto give_back_time_max = std::chrono::seconds(10);
 // A step that a program is working on, on its thread's stack.
 struct Held {
   std::string lease_id;
-  std::uint64_t token = 0;
+  std::string token;
   Duration term = {};  // how long the lease lasts without a heartbeat
   std::stop_source stop;
   bool lost = false;
@@ -156,11 +156,10 @@ class Worker {
     lease.step.text = item.at("step_id").as_string();
     lease.tool = tool_->spec().name;
     lease.input = canonical(item.at("input"));
-    lease.token = static_cast<std::uint64_t>(item.at("token").as_int64());
     lease.attempt = static_cast<int>(item.at("attempt").as_int64());
     lease.idempotency_key = item.at("idempotency_key").as_string();
     Held held{.lease_id = std::string(item.at("lease_id").as_string()),
-              .token = lease.token,
+              .token = std::string(item.at("token").as_string()),
               .term = parse_duration(item.at("lease").as_string()).value_or(default_lease),
               .stop = {}};
     std::list<Held*>::iterator place;

@@ -69,6 +69,11 @@ std::expected<Action, std::string> read_action(const Json& value) {
   return action;
 }
 
+bool is_same_effect(const Action& a, const Action& b) {
+  return a.connector == b.connector && a.operation == b.operation && a.target == b.target && a.fields == b.fields &&
+         a.idempotency_key == b.idempotency_key;
+}
+
 std::expected<void, std::string> check_action(const Action& action) {
   if (auto checked = check_text("connector", action.connector, action_name_chars_max); !checked) return checked;
   if (auto checked = check_text("operation", action.operation, action_name_chars_max); !checked) return checked;

@@ -39,6 +39,9 @@ std::expected<Action, std::string> read_action(const Json& value);
 // Whether it keeps the limits above; the reason names the member.
 std::expected<void, std::string> check_action(const Action& action);
 
+// Whether both would do the same, whatever risk each is said to have.
+bool is_same_effect(const Action& a, const Action& b);
+
 inline Hash digest_of(Sha256 sha256, const Action& action) { return sha256(print_action(action), {}); }
 
 // What a policy says to an action. A policy that cannot say anything says deny.
@@ -82,6 +85,24 @@ struct Proposal {
 
   friend bool operator==(const Proposal&, const Proposal&) = default;
 };
+// How an effect can be undone, and on whose word.
+enum class UndoSource {
+  unknown,  // recorded before this was kept
+  tool,     // the tool in this process that had the effect: `fields` is its template, which names secrets at most
+  worker,   // the remote worker that had the effect: data
+  agent     // a program that pawl runs: data, for people to read
+};
+template <>
+inline constexpr std::array enum_names<UndoSource>{std::string_view("unknown"), std::string_view("tool"),
+                                                   std::string_view("worker"), std::string_view("agent")};
+
+struct Undo {
+  Action action;
+  UndoSource source = UndoSource::unknown;
+
+  friend bool operator==(const Undo&, const Undo&) = default;
+};
+
 inline constexpr std::size_t action_metadata_bytes_max = std::size_t{64} << 10;  // `before`, and a response
 
 }  // namespace pawl

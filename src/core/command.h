@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "core/event.h"
+#include "core/lease_proof.h"
 
 namespace pawl {
 
@@ -37,18 +38,19 @@ struct ClaimStep {
   std::optional<int> writes_max;  // the cap in force
   // Why the step's input could not be built; the claim then ends in a failure, in the same commit.
   std::optional<std::string> input_error;
+  std::optional<RemoteHolder> holder = {};  // absent: a worker in this process
 };
 
 struct CompleteStep {
   StepIndex step = 0;
-  std::uint64_t token = 0;
+  LeaseProof proof;
   JsonText output;
   Money cost;
 };
 
 struct FailStep {
   StepIndex step = 0;
-  std::uint64_t token = 0;
+  LeaseProof proof;
   std::string error_code;
   std::string message;
   std::optional<bool> retryable;  // absent: what the table of codes says
@@ -59,19 +61,19 @@ struct FailStep {
 // What the attempt has spent since it last said so. A run that passes its budget ends with it.
 struct ChargeStep {
   StepIndex step = 0;
-  std::uint64_t token = 0;
+  LeaseProof proof;
   Money cost;
 };
 
 // The worker stops in an orderly way and has ended its work on the step, which is as if it had never begun.
 struct ReleaseStep {
   StepIndex step = 0;
-  std::uint64_t token = 0;
+  LeaseProof proof;
 };
 
 struct AskQuestion {
   StepIndex step = 0;
-  std::uint64_t token = 0;
+  LeaseProof proof;
   JsonText question;
 };
 
@@ -94,7 +96,7 @@ struct ResolveApproval {
 // A worker wants to have an effect outside.
 struct ProposeAction {
   StepIndex step = 0;
-  std::uint64_t token = 0;
+  LeaseProof proof;
   std::shared_ptr<const Proposal> proposal;
   Verdict verdict;                // of the policy in force
   std::optional<int> writes_max;  // the cap in force
@@ -112,7 +114,7 @@ struct ProposeAction {
 // The worker that executes the intent says what became of it.
 struct RecordOutcome {
   StepIndex step = 0;
-  std::uint64_t token = 0;
+  LeaseProof proof;
   ReceiptId receipt;
   bool succeeded = true;
   std::string error_code;

@@ -44,7 +44,7 @@ void fail_attempt(Draft& draft, StepIndex index, AttemptFailure failure, Draws d
   // Never past the deadline: there the run ends as `timeout`, with this failure as its cause.
   Instant at = std::min(draft.now() + wait, run.deadline());
   draft.move_step(index, StepTrigger::fail_retryable,
-                  StepFailed{definition.id, StepTrigger::fail_retryable, diagnostic, at, failure.cost});
+                  StepFailed{definition.id, StepTrigger::fail_retryable, diagnostic, at, failure.cost, draft.by()});
   settle(draft);
 }
 
@@ -74,7 +74,7 @@ Decision decide_command(const Run& run, const ClaimStep& command, Instant now, D
       command.writes && writes_of(run, index) == 0 && command.writes_max && run.writes >= *command.writes_max;
   draft.move_step(index, trigger,
                   StepClaimed{definition.id, trigger, command.worker, step.lease_token + 1, now + definition.lease,
-                              command.writes && !over_cap});
+                              command.writes && !over_cap, command.holder});
   // What cannot even begin ends here; the claim stands in the journal, so the attempt is accounted for.
   std::optional<Diagnostic> stillborn;
   if (command.input_error)
@@ -95,22 +95,23 @@ Decision decide_command(const Run& run, const ClaimStep& command, Instant now, D
 }
 
 Decision decide_command(const Run& run, const CompleteStep& command, Instant now, Draws) {
-  if (auto problem = lease_problem(run, command.step, command.token)) return {{}, problem};
+  if (auto problem = lease_problem(run, command.step, command.proof, ReportOf::holder)) return {{}, problem};
   if (auto problem = outcome_problem(run, command.step)) return {{}, problem};
-  Draft draft(run, now);
+  Draft draft(run, now, reporter_of(run, command.step, command.proof));
   const StepDefinition& definition = run.definition(command.step);
   if (over_budget(run, command.cost)) {
     fail_for_good(draft, command.step, budget_diagnostic(run, command.cost, now), command.cost);
     return std::move(draft).done();
   }
-  draft.move_step(command.step, StepTrigger::complete, StepCompleted{definition.id, command.output, command.cost});
+  draft.move_step(command.step, StepTrigger::complete,
+                  StepCompleted{definition.id, command.output, command.cost, draft.take_by()});
   settle(draft);
   return std::move(draft).done();
 }
 
 Decision decide_command(const Run& run, const FailStep& command, Instant now, Draws draws) {
-  if (auto problem = lease_problem(run, command.step, command.token)) return {{}, problem};
-  Draft draft(run, now);
+  if (auto problem = lease_problem(run, command.step, command.proof, ReportOf::holder)) return {{}, problem};
+  Draft draft(run, now, reporter_of(run, command.step, command.proof));
   Diagnostic diagnostic = diagnose(command.error_code, command.message, now);
   if (command.retryable) diagnostic.retryable = *command.retryable;
   fail_attempt(draft, command.step, {std::move(diagnostic), command.retry_after, command.cost}, draws);
@@ -118,30 +119,30 @@ Decision decide_command(const Run& run, const FailStep& command, Instant now, Dr
 }
 
 Decision decide_command(const Run& run, const ChargeStep& command, Instant now, Draws) {
-  if (auto problem = lease_problem(run, command.step, command.token)) return {{}, problem};
+  if (auto problem = lease_problem(run, command.step, command.proof, ReportOf::holder)) return {{}, problem};
   if (command.cost.micros < 0) return refuse(RefusalCode::invalid, "a cost cannot be less than nothing");
-  Draft draft(run, now);
+  Draft draft(run, now, reporter_of(run, command.step, command.proof));
   if (over_budget(run, command.cost))
     fail_for_good(draft, command.step, budget_diagnostic(run, command.cost, now), command.cost);
   else if (command.cost.micros > 0)
-    draft.emit(StepCharged{run.definition(command.step).id, command.cost});
+    draft.emit(StepCharged{run.definition(command.step).id, command.cost, draft.by()});
   return std::move(draft).done();
 }
 
 Decision decide_command(const Run& run, const ReleaseStep& command, Instant now, Draws) {
   bool running = command.step < run.steps.size() && run.steps[command.step].status == StepStatus::running;
-  if (auto problem = lease_problem(run, command.step, command.token))
+  if (auto problem = lease_problem(run, command.step, command.proof, ReportOf::holder))
     if (!running || !planted(Bug::release_by_stale_token)) return {{}, problem};
-  Draft draft(run, now);
-  draft.move_step(command.step, StepTrigger::release);
+  Draft draft(run, now, reporter_of(run, command.step, command.proof));
+  draft.move_step(command.step, StepTrigger::release, draft.by());
   return std::move(draft).done();
 }
 
 Decision decide_command(const Run& run, const AskQuestion& command, Instant now, Draws) {
-  if (auto problem = lease_problem(run, command.step, command.token)) return {{}, problem};
-  Draft draft(run, now);
+  if (auto problem = lease_problem(run, command.step, command.proof, ReportOf::program_too)) return {{}, problem};
+  Draft draft(run, now, reporter_of(run, command.step, command.proof));
   const StepId& id = run.definition(command.step).id;
-  draft.move_step(command.step, StepTrigger::ask, StepAsked{id, command.question});
+  draft.move_step(command.step, StepTrigger::ask, StepAsked{id, command.question, {}, draft.by()});
   // An answer that came before the question is not lost: it answers now. One that answered an earlier question of
   // this step stands beside that question, and must not answer this one too.
   const Step& step = run.steps[command.step];

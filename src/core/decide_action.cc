@@ -15,10 +15,43 @@ bool has_open_call(const Run& run, const Receipt& receipt) {
   return unsettled && step.status == StepStatus::running && receipt.token == step.lease_token;
 }
 
+// A receipt is its proposer's: that of the step's tool or worker, or that of a program which it runs.
+bool is_proposers(const Receipt& receipt, const LeaseProof& proof) {
+  return receipt.by_program == proof.is_program() || planted(Bug::lend_receipt_to_program);
+}
+
+// Whose word it is follows from who reports, and cannot be claimed.
+std::shared_ptr<const Undo> undo_of(const RecordOutcome& command) {
+  if (!command.undo) return nullptr;
+  auto source = UndoSource::tool;
+  if (command.proof.bearer() == LeaseProof::Bearer::remote) source = UndoSource::worker;
+  if (command.proof.bearer() == LeaseProof::Bearer::program) source = UndoSource::agent;
+  if (planted(Bug::trust_undo_of_agent)) source = UndoSource::tool;
+  return std::make_shared<const Undo>(*command.undo, source);
+}
+
+// Under one policy an action has one digest. Another policy may give the same effect another risk, and that makes no
+// other action of it.
+bool is_another(const Proposal& earlier, const PolicyReason& judged, const ProposeAction& command) {
+  if (judged.policy_version == command.verdict.policy_version) return earlier.digest != command.proposal->digest;
+  return !is_same_effect(earlier.action, command.proposal->action);
+}
+
+// What a call in doubt is repeated as, when another policy gives it another risk than the first time.
+std::shared_ptr<const Proposal> repeated_as(const Receipt& doubted, const Proposal& proposal) {
+  if (doubted.proposal->digest == proposal.digest) return nullptr;
+  Proposal out = *doubted.proposal;  // with what stood there before the first call
+  out.action.risk = proposal.action.risk;
+  out.digest = proposal.digest;
+  out.sandboxed = proposal.sandboxed;
+  return std::make_shared<const Proposal>(std::move(out));
+}
+
 void deny(Draft& draft, const ProposeAction& command, std::string_view code, PolicyReason policy_reason) {
   std::string message = command.proposal->action.connector + " " + command.proposal->action.operation + " on " +
                         command.proposal->action.target + ": " + policy_reason.reason;
-  draft.emit(ActionDenied{draft.run().definition(command.step).id, command.proposal, std::move(policy_reason)});
+  draft.emit(
+      ActionDenied{draft.run().definition(command.step).id, command.proposal, std::move(policy_reason), draft.by()});
   Diagnostic diagnostic = diagnose(code, std::move(message), draft.now());
   diagnostic.retryable = false;
   fail_for_good(draft, command.step, std::move(diagnostic), {});
@@ -26,7 +59,7 @@ void deny(Draft& draft, const ProposeAction& command, std::string_view code, Pol
 
 void intend(Draft& draft, const ProposeAction& command, std::optional<ApprovalId> approval) {
   draft.emit(ReceiptIntended{ReceiptId{draft.next_id()}, draft.run().definition(command.step).id, command.proposal,
-                             policy_reason_of(command.verdict), approval});
+                             policy_reason_of(command.verdict), approval, draft.by(), command.proof.is_program()});
 }
 
 // A person is asked whether an effect happened that nobody can repeat safely.
@@ -38,7 +71,8 @@ void ask_about(Draft& draft, StepIndex step, const Receipt& receipt) {
       {"text", "Did this happen? " + action.connector + " " + action.operation + " on " + action.target +
                    " was begun and its worker was lost before it could say. Look there, then answer "
                    "{\"happened\": true} or {\"happened\": false}."}};
-  draft.move_step(step, StepTrigger::ask, StepAsked{draft.run().definition(step).id, canonical(question), receipt.id});
+  draft.move_step(step, StepTrigger::ask,
+                  StepAsked{draft.run().definition(step).id, canonical(question), receipt.id, draft.by()});
   settle(draft);
 }
 
@@ -60,7 +94,7 @@ bool is_changed(const Run& run, const ProposeAction& command) {
   return std::ranges::any_of(run.approvals, [&](const Approval& approval) {
     return approval.proposal && approval.step == command.step && approval.status == ApprovalStatus::approved &&
            approval.proposal->action.idempotency_key == command.proposal->action.idempotency_key &&
-           approval.proposal->digest != command.proposal->digest && !planted(Bug::skip_digest);
+           is_another(*approval.proposal, approval.policy_reason, command) && !planted(Bug::skip_digest);
   });
 }
 
@@ -78,7 +112,8 @@ Decision judge(Draft draft, const ProposeAction& command, const Receipt* doubted
   const Run& run = draft.run();
   auto allow = [&](std::optional<ApprovalId> approval) {
     if (doubted)
-      draft.emit(ReceiptRepeated{doubted->id, policy_reason_of(command.verdict), approval});
+      draft.emit(ReceiptRepeated{doubted->id, policy_reason_of(command.verdict), approval, draft.by(),
+                                 repeated_as(*doubted, *command.proposal)});
     else
       intend(draft, command, approval);
   };
@@ -108,7 +143,7 @@ Decision judge(Draft draft, const ProposeAction& command, const Receipt* doubted
         allow(approval->id);
         break;
       }
-      draft.move_step(command.step, StepTrigger::gate);
+      draft.move_step(command.step, StepTrigger::gate, draft.by());
       draft.request_approval(run.definition(command.step), command.verdict.terms, command.proposal,
                              policy_reason_of(command.verdict));
       settle(draft);
@@ -132,24 +167,29 @@ bool is_anothers_key(const Run& run, const std::string& key) {
 Decision meet_holder(Draft draft, const ProposeAction& command) {
   const auto& [run, receipt] = *command.holder;
   std::string where = receipt.id.str() + " of " + run.str();
-  if (receipt.proposal->digest != command.proposal->digest)
+  if (is_another(*receipt.proposal, receipt.policy_reason, command))
     return std::move(draft).refused(RefusalCode::idempotency_conflict, key_reused(*command.proposal, where).message);
   if (receipt.status != ReceiptStatus::succeeded)
     return std::move(draft).refused(
         RefusalCode::effect_in_progress,
         "the same action is " + std::string(to_string(receipt.status)) + " in " + where + "; propose it again later");
-  draft.emit(ActionFound{draft.run().definition(command.step).id, command.proposal, receipt.id, run});
+  draft.emit(ActionFound{draft.run().definition(command.step).id, command.proposal, receipt.id, run, draft.by()});
   return std::move(draft).done();
 }
 
 }  // namespace
 
 Decision decide_command(const Run& run, const ProposeAction& command, Instant now, Draws) {
-  if (auto problem = lease_problem(run, command.step, command.token)) return {{}, problem};
+  if (auto problem = lease_problem(run, command.step, command.proof, ReportOf::program_too)) return {{}, problem};
   // A report is good until another worker takes the step. An effect is not: that worker may be about to have it too.
   if (run.steps[command.step].lease_expires_at <= now && !planted(Bug::allow_on_expired_lease))
     return refuse(RefusalCode::lease_lost, "Lease expired; stop working on this step.");
-  Draft draft(run, now);
+  // What is judged, digested and shown has at least the risk that the workflow and the policy give it.
+  if (command.proposal->action.risk < std::max(run.definition(command.step).risk, command.verdict.risk) &&
+      !planted(Bug::believe_low_risk))
+    return refuse(RefusalCode::invalid,
+                  "the action is proposed with less risk than the workflow or the policy gives it");
+  Draft draft(run, now, reporter_of(run, command.step, command.proof));
   const std::string& key = command.proposal->action.idempotency_key;
   const Receipt* earlier = find_effect(run, key);
   if (planted(Bug::forget_receipts)) earlier = nullptr;
@@ -158,16 +198,22 @@ Decision decide_command(const Run& run, const ProposeAction& command, Instant no
                   "an idempotency key that begins with a run's id is that run's own; this is another run");
   if (!earlier)
     return command.holder ? meet_holder(std::move(draft), command) : judge(std::move(draft), command, nullptr);
-  if (earlier->proposal->digest != command.proposal->digest)
+  if (is_another(*earlier->proposal, earlier->policy_reason, command))
     return {{}, key_reused(*command.proposal, earlier->id.str() + " of this run")};
   if (earlier->status == ReceiptStatus::succeeded) {
     if (earlier->step != command.step)
-      draft.emit(ActionFound{run.definition(command.step).id, command.proposal, earlier->id, run.id});
+      draft.emit(ActionFound{run.definition(command.step).id, command.proposal, earlier->id, run.id, draft.by()});
     return std::move(draft).done();
   }
-  bool is_own = earlier->step == command.step || planted(Bug::share_open_call);
-  if (is_own && has_open_call(run, *earlier))
-    return std::move(draft).done();  // the same worker asks again: the same answer
+  // What the step's tool has begun is not for a program that it runs to answer for, nor the other way round.
+  bool is_own =
+      (earlier->step == command.step && is_proposers(*earlier, command.proof)) || planted(Bug::share_open_call);
+  if (is_own && has_open_call(run, *earlier)) {
+    // The same worker asks again: the same answer, to exactly what was allowed.
+    if (earlier->proposal->digest == command.proposal->digest) return std::move(draft).done();
+    return refuse(RefusalCode::idempotency_conflict,
+                  "this was allowed with another risk, as " + earlier->id.str() + "; record its outcome first");
+  }
   // Two steps may share a key. Whoever began has it to end, or to settle, for as long as it can.
   if (earlier->status == ReceiptStatus::intended || (!is_own && !is_terminal(run.steps[earlier->step].status)))
     return {{},
@@ -176,8 +222,10 @@ Decision decide_command(const Run& run, const ProposeAction& command, Instant no
   if (command.happened) {
     draft.emit(ReceiptMoved{.receipt = earlier->id,
                             .trigger = *command.happened ? ReceiptTrigger::succeed : ReceiptTrigger::fail,
+                            .by = draft.by(),
                             .message = "its connector looked",
-                            .response = *command.happened ? "null" : ""});
+                            .response = *command.happened ? "null" : "",
+                            .is_reported = true});
     return *command.happened ? std::move(draft).done() : judge(std::move(draft), command, nullptr);
   }
   if ((is_own && earlier->proposal->idempotent) || planted(Bug::repeat_doubtful))
@@ -191,9 +239,9 @@ Decision decide_command(const Run& run, const ProposeAction& command, Instant no
 }
 
 Decision decide_command(const Run& run, const RecordOutcome& command, Instant now, Draws) {
-  if (auto problem = lease_problem(run, command.step, command.token)) return {{}, problem};
+  if (auto problem = lease_problem(run, command.step, command.proof, ReportOf::program_too)) return {{}, problem};
   const Receipt* receipt = find_receipt(run, command.receipt);
-  if (!receipt || receipt->step != command.step)
+  if (!receipt || receipt->step != command.step || !is_proposers(*receipt, command.proof))
     return refuse(RefusalCode::unknown_receipt, "this step has no such receipt");
   auto wanted = command.succeeded ? ReceiptStatus::succeeded : ReceiptStatus::failed;
   // A repeat, also when what succeeded has been undone since.
@@ -204,14 +252,15 @@ Decision decide_command(const Run& run, const RecordOutcome& command, Instant no
   // somebody looks.
   bool is_repeat = receipt->status == ReceiptStatus::in_doubt;
   if (!command.succeeded && is_repeat && !planted(Bug::believe_failed_repeat)) return {};
-  Draft draft(run, now);
+  Draft draft(run, now, reporter_of(run, command.step, command.proof));
   draft.emit(ReceiptMoved{.receipt = receipt->id,
                           .trigger = command.succeeded ? ReceiptTrigger::succeed : ReceiptTrigger::fail,
-                          .by = {},
+                          .by = draft.by(),
                           .error_code = command.error_code,
                           .message = diagnostic_message(command.message),
                           .response = command.response,
-                          .undo = command.undo});
+                          .undo = undo_of(command),
+                          .is_reported = true});
   return std::move(draft).done();
 }
 
@@ -239,7 +288,7 @@ Decision decide_command(const Run& run, const SettleReceipt& command, Instant no
   const Receipt* receipt = find_receipt(run, command.receipt);
   if (!receipt) return refuse(RefusalCode::unknown_receipt, "this run has no such receipt");
   auto wanted = command.happened ? ReceiptStatus::succeeded : ReceiptStatus::failed;
-  if (receipt->status == wanted && receipt->resolved_by == command.by) return {};  // a repeat
+  if (receipt->status == wanted && receipt->resolved_by == command.by && !receipt->is_reported) return {};  // a repeat
   if (receipt->status != ReceiptStatus::in_doubt)
     return refuse(RefusalCode::already_resolved,
                   "the receipt is " + std::string(to_string(receipt->status)) + "; only one in doubt can be settled");

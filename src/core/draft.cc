@@ -92,14 +92,13 @@ void fail_run_for(Draft& draft, StepIndex index, const std::shared_ptr<const Dia
 void fail_for_good(Draft& draft, StepIndex index, Diagnostic diagnostic, Money cost) {
   auto why = diagnostic_of_step(draft, index, std::move(diagnostic));
   draft.move_step(index, StepTrigger::fail_terminal,
-                  StepFailed{draft.run().definition(index).id, StepTrigger::fail_terminal, why, {}, cost});
+                  StepFailed{draft.run().definition(index).id, StepTrigger::fail_terminal, why, {}, cost, draft.by()});
   fail_run_for(draft, index, why);
 }
 
-std::optional<Refusal> lease_problem(const Run& run, StepIndex index, std::uint64_t token) {
-  if (index < run.steps.size() && run.steps[index].status == StepStatus::running &&
-      (run.steps[index].lease_token == token || planted(Bug::drop_token_check)))
-    return std::nullopt;
+std::optional<Refusal> lease_problem(const Run& run, StepIndex index, const LeaseProof& proof, ReportOf of) {
+  if (proof.is_program() && of == ReportOf::holder && !planted(Bug::let_program_report)) return lease_lost_refusal();
+  if (index < run.steps.size() && is_held_by(run.steps[index], proof)) return std::nullopt;
   return lease_lost_refusal();
 }
 

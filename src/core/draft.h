@@ -19,7 +19,8 @@ Actor carrier_of(const Run& run);
 // makes a decision cost a few bytes a step instead of a copy of the run.
 class Draft {
  public:
-  Draft(const Run& run, Instant now) : run_(run), now_(now), status_(run.status) {
+  // `by`: whose report is decided, when it is one.
+  Draft(const Run& run, Instant now, Actor by = {}) : run_(run), now_(now), by_(std::move(by)), status_(run.status) {
     steps_.reserve(run.steps.size());
     events_.reserve(4);
     for (const auto& step : run.steps) steps_.push_back(step.status);
@@ -29,6 +30,9 @@ class Draft {
 
   const Run& run() const { return run_; }
   Instant now() const { return now_; }
+  const Actor& by() const { return by_; }
+  // The same, for the last event that names it.
+  Actor take_by() { return std::move(by_); }
   RunStatus status() const { return status_; }
   StepStatus step(StepIndex index) const { return steps_[index]; }
   StepIndex size() const { return static_cast<StepIndex>(steps_.size()); }
@@ -55,15 +59,17 @@ class Draft {
     steps_[index] = *to;
     emit(std::move(payload));
   }
-  void move_step(StepIndex index, StepTrigger trigger) {
-    move_step(index, trigger, StepMoved{run_.definition(index).id, trigger});
+  void move_step(StepIndex index, StepTrigger trigger, const Actor& by = {}) {
+    move_step(index, trigger, StepMoved{run_.definition(index).id, trigger, by});
   }
 
   void request_approval(const StepDefinition& step, const ApprovalTerms& terms,
                         std::shared_ptr<const Proposal> proposal = {}, PolicyReason policy_reason = {}) {
     ApprovalId id{next_id()};
     open_.push_back(id);
+    const bool is_proposed = proposal != nullptr;
     emit(ApprovalRequested{id, step.id, terms, now_ + terms.expires, std::move(proposal), std::move(policy_reason)});
+    if (is_proposed) std::get<ApprovalRequested>(events_.back().payload).by = by_;
   }
   void request_approval(const StepDefinition& gate, Callback callback, Actor by) {
     request_approval(gate, gate.approval);
@@ -105,6 +111,7 @@ class Draft {
 
   const Run& run_;
   Instant now_;
+  Actor by_;
   RunStatus status_;
   std::vector<StepStatus> steps_;
   std::vector<RunEvent> events_;
@@ -138,8 +145,10 @@ void settle_foreign(Draft& draft, SubState seen);
 void deny_approval(Draft& draft, const Approval& approval, ApprovalTrigger trigger, const Actor& by,
                    const std::string& reason, const Actor& via = {});
 
-// Nothing for a worker to complain about when its token is the live one.
-std::optional<Refusal> lease_problem(const Run& run, StepIndex index, std::uint64_t token);
+// What only the holder of a lease may say, and what a program that it runs may say too.
+enum class ReportOf { holder, program_too };
+// Nothing for a worker to complain about when its proof is that of the live lease.
+std::optional<Refusal> lease_problem(const Run& run, StepIndex index, const LeaseProof& proof, ReportOf of);
 
 // A worker that was allowed to call must report the outcome before it completes the step.
 std::optional<Refusal> outcome_problem(const Run& run, StepIndex step);

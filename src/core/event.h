@@ -66,6 +66,7 @@ struct RunObserved {
 struct StepMoved {
   StepId step;
   StepTrigger trigger;
+  Actor by = {};  // whose report this follows from
 };
 
 struct StepClaimed {
@@ -75,12 +76,14 @@ struct StepClaimed {
   std::uint64_t token = 0;
   Instant lease_expires_at;
   bool writes = false;
+  std::optional<RemoteHolder> holder = {};  // absent: a worker in this process
 };
 
 struct StepCompleted {
   StepId step;
   JsonText output;
   Money cost;
+  Actor by = {};
 };
 
 struct StepFailed {
@@ -89,18 +92,21 @@ struct StepFailed {
   std::shared_ptr<const Diagnostic> diagnostic;
   Instant next_eligible_at;  // fail_retryable only
   Money cost;
+  Actor by = {};  // whose report this follows from
 };
 
 // While it runs; what else the attempt costs comes with its end.
 struct StepCharged {
   StepId step;
   Money cost;
+  Actor by = {};
 };
 
 struct StepAsked {
   StepId step;
   JsonText question;
   std::optional<ReceiptId> doubt = {};  // asks whether this effect happened
+  Actor by = {};
 };
 
 struct StepAnswered {
@@ -118,7 +124,7 @@ struct ApprovalRequested {
   std::shared_ptr<const Proposal> proposal = {};  // null for a gate of the workflow
   PolicyReason policy_reason = {};
   std::optional<Callback> callback = {};  // who waits for it in another engine
-  Actor by = {};                          // and asked
+  Actor by = {};                          // and asked; or who proposed the action
 };
 
 // One of several needed said yes.
@@ -150,6 +156,8 @@ struct ReceiptIntended {
   std::shared_ptr<const Proposal> proposal;
   PolicyReason policy_reason;
   std::optional<ApprovalId> approval;
+  Actor by = {};
+  bool by_program = false;
 };
 
 // In doubt, and called again under its key: its connector is idempotent. Moves nothing.
@@ -157,17 +165,20 @@ struct ReceiptRepeated {
   ReceiptId receipt;
   PolicyReason policy_reason;
   std::optional<ApprovalId> approval;
+  Actor by = {};
+  std::shared_ptr<const Proposal> proposal = {};  // when it has another risk by now; otherwise the receipt's
 };
 
 struct ReceiptMoved {
   ReceiptId receipt;
   ReceiptTrigger trigger;
-  Actor by;  // the person who resolved the doubt
+  Actor by;  // the worker or agent that recorded the outcome, or the person who resolved the doubt
   std::string error_code;
   std::string message;
   JsonText response;
-  std::shared_ptr<const Action> undo;
+  std::shared_ptr<const Undo> undo;
   std::optional<ReceiptId> reversed_by;
+  bool is_reported = false;  // by who was allowed to call
 };
 
 // No effect: the policy, or a cap, said no.
@@ -175,6 +186,7 @@ struct ActionDenied {
   StepId step;
   std::shared_ptr<const Proposal> proposal;
   PolicyReason policy_reason;
+  Actor by = {};
 };
 
 // No effect, because it has happened already: that receipt answers for it.
@@ -183,6 +195,7 @@ struct ActionFound {
   std::shared_ptr<const Proposal> proposal;
   ReceiptId receipt;
   RunId run;  // whose receipt it is
+  Actor by = {};
 };
 
 // The task's own move. What it carries depends on the trigger.

@@ -1,5 +1,6 @@
 // Events from their text: whatever it is, an event or what is wrong with it.
 #include "core/event_names.h"
+#include "core/tenant.h"
 
 namespace pawl {
 namespace {
@@ -110,6 +111,13 @@ class ObjectReader {
     return out;
   }
 
+  Actor actor() const { return Actor{text_or_empty("by")}; }
+  Hash hash(std::string_view key) const {
+    auto out = Hash::parse(text(key));
+    if (!out) throw BadEvent{"\"" + std::string(key) + "\" is not a sha256 in hex"};
+    return *out;
+  }
+
  private:
   const boost::json::object* object_;
 };
@@ -137,9 +145,7 @@ RunPayload read_created(const ObjectReader& in) {
 std::shared_ptr<const Proposal> read_proposal(const ObjectReader& in) {
   Proposal out;
   out.action = in.action("action");
-  auto digest = Hash::parse(in.text("digest"));
-  if (!digest) throw BadEvent{"\"digest\" is not a sha256 in hex"};
-  out.digest = *digest;
+  out.digest = in.hash("digest");
   out.idempotent = in.flag("idempotent");
   out.before = in.text_or_empty("before");
   out.reverses = in.optional_id<ReceiptId>("reverses");
@@ -153,13 +159,24 @@ PolicyReason read_policy_reason(const ObjectReader& in) {
 
 RunPayload read_receipt(const ObjectReader& in, ReceiptTrigger trigger) {
   ReceiptMoved out{.receipt = in.id<ReceiptId>("receipt"), .trigger = trigger};
-  out.by = Actor{in.text_or_empty("by")};
+  out.by = in.actor();
   out.error_code = in.text_or_empty("error_code");
   out.message = in.text_or_empty("message");
   out.response = in.text_or_empty("response");
-  if (in.has("undo")) out.undo = std::make_shared<const Action>(in.action("undo"));
+  if (in.has("undo"))
+    out.undo = std::make_shared<const Undo>(in.action("undo"),
+                                            in.optional_word<UndoSource>("undo_source").value_or(UndoSource::unknown));
   out.reversed_by = in.optional_id<ReceiptId>("reversed_by");
+  out.is_reported = in.flag("reported");
   return out;
+}
+
+// A claim of a remote worker from before tokens had a digest names none: nobody outside can report on it any more.
+std::optional<RemoteHolder> read_holder(const ObjectReader& in) {
+  if (!in.has("token_sha256")) return std::nullopt;
+  auto key = key_of(in.actor());
+  if (!key) throw BadEvent{"\"by\" is not an API key"};
+  return RemoteHolder{*key, in.hash("token_sha256")};
 }
 
 RunPayload read_step(const ObjectReader& in, StepTrigger trigger) {
@@ -172,20 +189,25 @@ RunPayload read_step(const ObjectReader& in, StepTrigger trigger) {
                          WorkerName{in.text("worker")},
                          static_cast<std::uint64_t>(in.number("token")),
                          in.instant("lease_expires_at"),
-                         in.flag("writes")};
+                         in.flag("writes"),
+                         read_holder(in)};
     case StepTrigger::complete:
-      return StepCompleted{step, in.text("output"), in.money("cost_usd")};
+      return StepCompleted{step, in.text("output"), in.money("cost_usd"), in.actor()};
     case StepTrigger::fail_retryable:
     case StepTrigger::fail_terminal:
     case StepTrigger::refuse:
     case StepTrigger::give_up:
       in.at("diagnostic");  // always there
-      return StepFailed{step, trigger, in.diagnostic("diagnostic"),
-                        in.has("next_eligible_at") ? in.instant("next_eligible_at") : Instant{}, in.money("cost_usd")};
+      return StepFailed{step,
+                        trigger,
+                        in.diagnostic("diagnostic"),
+                        in.has("next_eligible_at") ? in.instant("next_eligible_at") : Instant{},
+                        in.money("cost_usd"),
+                        in.actor()};
     case StepTrigger::ask:
-      return StepAsked{step, in.text("question"), in.optional_id<ReceiptId>("doubt")};
+      return StepAsked{step, in.text("question"), in.optional_id<ReceiptId>("doubt"), in.actor()};
     case StepTrigger::answer:
-      return StepAnswered{step, in.text("answer"), Actor{in.text_or_empty("by")}, in.flag("early")};
+      return StepAnswered{step, in.text("answer"), in.actor(), in.flag("early")};
     case StepTrigger::unblock:
     case StepTrigger::open_gate:
     case StepTrigger::release:
@@ -194,13 +216,13 @@ RunPayload read_step(const ObjectReader& in, StepTrigger trigger) {
     case StepTrigger::approve_action:
     case StepTrigger::approve_gate:
     case StepTrigger::cancel:
-      return StepMoved{step, trigger};
+      return StepMoved{step, trigger, in.actor()};
   }
   throw BadEvent{"unknown step trigger"};
 }
 
 RunPayload read_task(const ObjectReader& in, TaskTrigger trigger) {
-  TaskMoved out{.trigger = trigger, .by = Actor{in.text_or_empty("by")}, .message = in.text_or_empty("message")};
+  TaskMoved out{.trigger = trigger, .by = in.actor(), .message = in.text_or_empty("message")};
   out.run = in.optional_id<RunId>("run");
   out.session = in.text_or_empty("session");
   out.resumes = in.flag("resumes");
@@ -227,26 +249,28 @@ RunPayload read_payload(const ObjectReader& in) {
   std::string type = in.text("type");
   if (auto trigger = trigger_named<StepTrigger>(step_event_names, type)) return read_step(in, *trigger);
   if (auto trigger = trigger_named<RunTrigger>(run_event_names, type))
-    return RunMoved{*trigger, Actor{in.text_or_empty("by")}, in.text_or_empty("reason"), in.diagnostic("diagnostic"),
+    return RunMoved{*trigger, in.actor(), in.text_or_empty("reason"), in.diagnostic("diagnostic"),
                     in.optional_word<Provider>("tells")};
   if (auto trigger = trigger_named<ApprovalTrigger>(approval_event_names, type))
-    return ApprovalMoved{in.id<ApprovalId>("approval"),  *trigger,
-                         Actor{in.text_or_empty("by")},  in.text_or_empty("reason"),
-                         Actor{in.text_or_empty("via")}, in.optional_word<Provider>("tells")};
+    return ApprovalMoved{in.id<ApprovalId>("approval"),
+                         *trigger,
+                         in.actor(),
+                         in.text_or_empty("reason"),
+                         Actor{in.text_or_empty("via")},
+                         in.optional_word<Provider>("tells")};
   if (auto trigger = trigger_named<ReceiptTrigger>(receipt_event_names, type)) return read_receipt(in, *trigger);
   if (auto trigger = trigger_named<TaskTrigger>(task_event_names, type)) return read_task(in, *trigger);
   if (type == "run.observed") return read_observed(in);
   if (type == "approval.told") return ApprovalTold{in.id<ApprovalId>("approval"), in.text_or_empty("problem")};
   if (type == "run.created" || type == "task.created") return read_created(in);
   if (type == "task.asked")
-    return TaskAsked{in.text("question"), in.optional_id<TaskId>("about"), Actor{in.text_or_empty("by")},
-                     in.text_or_empty("answer")};
+    return TaskAsked{in.text("question"), in.optional_id<TaskId>("about"), in.actor(), in.text_or_empty("answer")};
   if (type == "task.question_closed")
-    return TaskAsked{{}, in.optional_id<TaskId>("about"), Actor{in.text_or_empty("by")}, in.text_or_empty("answer")};
+    return TaskAsked{{}, in.optional_id<TaskId>("about"), in.actor(), in.text_or_empty("answer")};
   if (type == "task.subtask_added" || type == "task.subtask_dropped")
-    return TaskSubtask{in.id<TaskId>("subtask"), type == "task.subtask_dropped", Actor{in.text_or_empty("by")}};
-  if (type == "task.deleted") return TaskDeleted{Actor{in.text_or_empty("by")}};
-  if (type == "step.charged") return StepCharged{in.step(), in.money("cost_usd")};
+    return TaskSubtask{in.id<TaskId>("subtask"), type == "task.subtask_dropped", in.actor()};
+  if (type == "task.deleted") return TaskDeleted{in.actor()};
+  if (type == "step.charged") return StepCharged{in.step(), in.money("cost_usd"), in.actor()};
   if (type == "approval.requested") {
     ApprovalTerms terms;
     terms.tier = in.word<Tier>("tier");
@@ -260,7 +284,7 @@ RunPayload read_payload(const ObjectReader& in) {
       out.proposal = read_proposal(in);
       out.policy_reason = read_policy_reason(in);
     }
-    out.by = Actor{in.text_or_empty("by")};
+    out.by = in.actor();
     if (in.has("callback")) {
       ObjectReader callback(in.at("callback"));
       out.callback = Callback{callback.word<CallbackKind>("kind"), callback.text("address")};
@@ -270,15 +294,21 @@ RunPayload read_payload(const ObjectReader& in) {
   if (type == "approval.voted")
     return ApprovalVoted{in.id<ApprovalId>("approval"), Actor{in.text("by")}, Actor{in.text_or_empty("via")}};
   if (type == "receipt.intended")
-    return ReceiptIntended{in.id<ReceiptId>("receipt"), in.step(), read_proposal(in), read_policy_reason(in),
-                           in.optional_id<ApprovalId>("approval")};
+    return ReceiptIntended{in.id<ReceiptId>("receipt"),
+                           in.step(),
+                           read_proposal(in),
+                           read_policy_reason(in),
+                           in.optional_id<ApprovalId>("approval"),
+                           in.actor(),
+                           in.flag("by_program")};
   if (type == "receipt.repeated")
-    return ReceiptRepeated{in.id<ReceiptId>("receipt"), read_policy_reason(in), in.optional_id<ApprovalId>("approval")};
-  if (type == "action.denied") return ActionDenied{in.step(), read_proposal(in), read_policy_reason(in)};
+    return ReceiptRepeated{in.id<ReceiptId>("receipt"), read_policy_reason(in), in.optional_id<ApprovalId>("approval"),
+                           in.actor(), in.has("action") ? read_proposal(in) : nullptr};
+  if (type == "action.denied") return ActionDenied{in.step(), read_proposal(in), read_policy_reason(in), in.actor()};
   if (type == "action.found")
-    return ActionFound{in.step(), read_proposal(in), in.id<ReceiptId>("receipt"), in.id<RunId>("run")};
+    return ActionFound{in.step(), read_proposal(in), in.id<ReceiptId>("receipt"), in.id<RunId>("run"), in.actor()};
   if (type == "transition.refused" || type == "task.refused")
-    return TransitionRefused{in.text("requested"), in.text("state"), in.text("code"), Actor{in.text_or_empty("by")},
+    return TransitionRefused{in.text("requested"), in.text("state"), in.text("code"), in.actor(),
                              type == "task.refused"};
   throw BadEvent{"unknown type \"" + type + "\""};
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/event_names.h"
+#include "core/tenant.h"
 
 namespace pawl {
 namespace {
@@ -211,15 +212,18 @@ class EventWriter {
 
   void operator()(const StepMoved& event) {
     object_.number("at", at_.ms);
+    object_.text_unless_empty("by", event.by.text);
     object_.word("step", event.step.text);
     end();
   }
 
   void operator()(const StepClaimed& event) {
     object_.number("at", at_.ms);
+    if (event.holder) object_.word("by", actor_of(event.holder->key).text);
     object_.number("lease_expires_at", event.lease_expires_at.ms);
     object_.word("step", event.step.text);
     object_.number("token", static_cast<std::int64_t>(event.token));
+    if (event.holder) object_.word("token_sha256", event.holder->token_digest.hex());
     object_.word("type", type_);
     object_.number("v", event_format_version);
     object_.text("worker", event.worker.text);
@@ -229,6 +233,7 @@ class EventWriter {
 
   void operator()(const StepCompleted& event) {
     object_.number("at", at_.ms);
+    object_.text_unless_empty("by", event.by.text);
     object_.money_unless_zero("cost_usd", event.cost);
     object_.json("output", event.output);
     object_.word("step", event.step.text);
@@ -237,6 +242,7 @@ class EventWriter {
 
   void operator()(const StepFailed& event) {
     object_.number("at", at_.ms);
+    object_.text_unless_empty("by", event.by.text);
     object_.money_unless_zero("cost_usd", event.cost);
     object_.diagnostic("diagnostic", *event.diagnostic);
     if (event.next_eligible_at.ms != 0) object_.number("next_eligible_at", event.next_eligible_at.ms);
@@ -246,6 +252,7 @@ class EventWriter {
 
   void operator()(const StepCharged& event) {
     object_.number("at", at_.ms);
+    object_.text_unless_empty("by", event.by.text);
     object_.money_unless_zero("cost_usd", event.cost);
     object_.word("step", event.step.text);
     end();
@@ -253,6 +260,7 @@ class EventWriter {
 
   void operator()(const StepAsked& event) {
     object_.number("at", at_.ms);
+    object_.text_unless_empty("by", event.by.text);
     if (event.doubt) object_.word("doubt", event.doubt->str());
     object_.json("question", event.question);
     object_.word("step", event.step.text);
@@ -272,10 +280,11 @@ class EventWriter {
     if (event.proposal) action(event.proposal->action);
     object_.word("approval", event.approval.str());
     object_.number("at", at_.ms);
+    if (event.proposal) before(*event.proposal);
     object_.text_unless_empty("by", event.by.text);
     if (event.callback) object_.callback("callback", *event.callback);
     if (event.proposal) {
-      proposal_up_to_expires(*event.proposal);
+      object_.word("digest", event.proposal->digest.hex());
       object_.number("expires_at", event.expires_at.ms);
       object_.flag("idempotent", event.proposal->idempotent);
       object_.number("policy_version", event.policy_reason.policy_version);
@@ -311,14 +320,21 @@ class EventWriter {
     action(event.proposal->action);
     if (event.approval) object_.word("approval", event.approval->str());
     object_.number("at", at_.ms);
-    judged(*event.proposal, event.policy_reason, &event.receipt, nullptr);
+    judged(*event.proposal, event.policy_reason,
+           {.by = event.by, .by_program = event.by_program, .receipt = &event.receipt});
     object_.word("step", event.step.text);
     end();
   }
 
   void operator()(const ReceiptRepeated& event) {
+    if (event.proposal) action(event.proposal->action);
     if (event.approval) object_.word("approval", event.approval->str());
     object_.number("at", at_.ms);
+    if (event.proposal) {
+      judged(*event.proposal, event.policy_reason, {.by = event.by, .receipt = &event.receipt});
+      return end();
+    }
+    object_.text_unless_empty("by", event.by.text);
     object_.number("policy_version", event.policy_reason.policy_version);
     object_.text_unless_empty("reason", event.policy_reason.reason);
     object_.word("receipt", event.receipt.str());
@@ -332,10 +348,13 @@ class EventWriter {
     object_.text_unless_empty("error_code", event.error_code);
     object_.text_unless_empty("message", event.message);
     object_.word("receipt", event.receipt.str());
+    if (event.is_reported) object_.flag("reported", true);
     if (!event.response.empty()) object_.json("response", event.response);
     if (event.reversed_by) object_.word("reversed_by", event.reversed_by->str());
     object_.word("type", type_);
-    if (event.undo) object_.canonical_json("undo", print_action(*event.undo));
+    if (event.undo) object_.canonical_json("undo", print_action(event.undo->action));
+    if (event.undo && event.undo->source != UndoSource::unknown)
+      object_.word("undo_source", to_string(event.undo->source));
     object_.number("v", event_format_version);
     object_.close();
   }
@@ -343,7 +362,7 @@ class EventWriter {
   void operator()(const ActionDenied& event) {
     action(event.proposal->action);
     object_.number("at", at_.ms);
-    judged(*event.proposal, event.policy_reason, nullptr, nullptr);
+    judged(*event.proposal, event.policy_reason, {.by = event.by});
     object_.word("step", event.step.text);
     end();
   }
@@ -351,7 +370,7 @@ class EventWriter {
   void operator()(const ActionFound& event) {
     action(event.proposal->action);
     object_.number("at", at_.ms);
-    judged(*event.proposal, {}, &event.receipt, &event.run);
+    judged(*event.proposal, {}, {.by = event.by, .receipt = &event.receipt, .run = &event.run});
     object_.word("step", event.step.text);
     end();
   }
@@ -415,9 +434,8 @@ class EventWriter {
   }
 
   void action(const Action& value) { object_.canonical_json("action", print_action(value)); }
-  void proposal_up_to_expires(const Proposal& proposal) {
+  void before(const Proposal& proposal) {
     if (!proposal.before.empty()) object_.json("before", proposal.before);
-    object_.word("digest", proposal.digest.hex());
   }
   void policy_reason_after_quorum(const Proposal& proposal, const PolicyReason& policy_reason) {
     object_.text_unless_empty("reason", policy_reason.reason);
@@ -425,15 +443,24 @@ class EventWriter {
     object_.text_unless_empty("rule", policy_reason.rule);
     if (proposal.sandboxed) object_.flag("sandboxed", *proposal.sandboxed);
   }
-  void judged(const Proposal& proposal, const PolicyReason& policy_reason, const ReceiptId* receipt, const RunId* run) {
-    proposal_up_to_expires(proposal);
+  struct Beside {
+    const Actor& by;
+    bool by_program = false;
+    const ReceiptId* receipt = nullptr;
+    const RunId* run = nullptr;
+  };
+  void judged(const Proposal& proposal, const PolicyReason& policy_reason, const Beside& beside) {
+    before(proposal);
+    object_.text_unless_empty("by", beside.by.text);
+    if (beside.by_program) object_.flag("by_program", true);
+    object_.word("digest", proposal.digest.hex());
     object_.flag("idempotent", proposal.idempotent);
     object_.number("policy_version", policy_reason.policy_version);
     object_.text_unless_empty("reason", policy_reason.reason);
-    if (receipt) object_.word("receipt", receipt->str());
+    if (beside.receipt) object_.word("receipt", beside.receipt->str());
     if (proposal.reverses) object_.word("reverses", proposal.reverses->str());
     object_.text_unless_empty("rule", policy_reason.rule);
-    if (run) object_.word("run", run->str());
+    if (beside.run) object_.word("run", beside.run->str());
     if (proposal.sandboxed) object_.flag("sandboxed", *proposal.sandboxed);
   }
 

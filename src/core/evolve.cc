@@ -91,6 +91,7 @@ class RunFold {
       for (StepIndex need : definition.needs)
         if (run_.steps[need].status != StepStatus::succeeded) return invalid_event("a step ran before what it needs");
       step.lease_token = event.token;
+      step.lease_holder = event.holder;
       step.attempts += 1;
       step.lease_owner = event.worker;
       step.lease_expires_at = event.lease_expires_at;
@@ -230,6 +231,8 @@ class RunFold {
                              .proposal = event.proposal,
                              .policy_reason = event.policy_reason,
                              .approval = event.approval,
+                             .proposed_by = event.by,
+                             .by_program = event.by_program,
                              .token = run_.steps[*index].lease_token,
                              .intended_at = at_});
     run_.writes += writes_of(run_, *index) - before;
@@ -243,8 +246,13 @@ class RunFold {
     if (!receipt->proposal->idempotent) return invalid_event("a call in doubt was repeated that is not idempotent");
     const Step& step = run_.steps[receipt->step];
     if (step.status != StepStatus::running) return invalid_event("a call was repeated for a step that is not running");
-    if (auto allowed = check_approval(event.approval, receipt->step, *receipt->proposal, event.policy_reason); !allowed)
+    const Proposal& proposal = event.proposal ? *event.proposal : *receipt->proposal;
+    if (!is_same_effect(proposal.action, receipt->proposal->action) || !proposal.idempotent)
+      return invalid_event("a call was repeated as another one");
+    if (auto allowed = check_approval(event.approval, receipt->step, proposal, event.policy_reason); !allowed)
       return allowed;
+    if (event.proposal) receipt->proposal = event.proposal;
+    receipt->proposed_by = event.by;
     receipt->policy_reason = event.policy_reason;
     receipt->approval = event.approval;
     receipt->token = step.lease_token;
@@ -269,6 +277,7 @@ class RunFold {
     }
     receipt->error_code = event.error_code;
     receipt->message = event.message;
+    receipt->is_reported = event.is_reported;
     receipt->response = event.response;
     receipt->undo = event.undo;
     return {};

@@ -190,6 +190,8 @@ class RunCheck {
     expect_here((receipt.status == ReceiptStatus::reversed) == receipt.reversed_by.has_value(),
                 "undone, and by nothing; or by something, and not undone");
     expect_here(receipt.calls == 1 || receipt.proposal->idempotent, "called again although that is not safe");
+    expect_here(receipt.proposal->action.risk >= run_.definition(receipt.step).risk,
+                "its action has less risk than its step");
     if (step.status == StepStatus::succeeded && receipt.token == step.lease_token)
       expect_here(receipt.status != ReceiptStatus::in_doubt, "its step succeeded and nobody knows whether it happened");
     if (!holds_key(receipt.status)) return;

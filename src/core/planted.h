@@ -9,6 +9,16 @@ enum class Bug {
   // decide
   drop_token_check,
   release_by_stale_token,
+  trust_foreign_key,        // another key's lease token counts
+  report_on_local_lease,    // a remote report on a lease of a worker in this process counts
+  let_program_report,       // an agent ends its step itself
+  lend_receipt_to_program,  // an agent records the outcome of what its step's tool does
+  trust_undo_of_agent,      // what an agent or a worker says would undo its effect counts as the tool's own word
+  undo_by_server_tool,      // a tool of this server executes the undo that somebody else gave
+  undo_as_template,         // the undo that somebody else gave is rendered as a template
+  undo_at_stated_risk,      // the risk of an undo is what its giver says
+  believe_low_risk,         // a worker's statement lowers a risk
+  forget_reporter,          // the journal does not say who reported
   skip_retry_limit,
   retry_at_once,
   forget_siblings,

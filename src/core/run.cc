@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "core/expression.h"
+#include "core/planted.h"
+#include "core/tenant.h"
 
 namespace pawl {
 namespace {
@@ -103,6 +105,30 @@ const Receipt* find_effect(const Run& run, std::string_view key) {
   return nullptr;
 }
 
+bool is_held_by(const Step& step, const LeaseProof& proof) {
+  if (step.status != StepStatus::running) return false;
+  if (proof.bearer() != LeaseProof::Bearer::remote)
+    return !step.lease_holder && (step.lease_token == proof.number() || planted(Bug::drop_token_check));
+  if (!step.lease_holder) return planted(Bug::report_on_local_lease);
+  const bool same_key = step.lease_holder->key == proof.holder().key || planted(Bug::trust_foreign_key);
+  const bool same_token =
+      step.lease_holder->token_digest == proof.holder().token_digest || planted(Bug::drop_token_check);
+  return same_key && same_token;
+}
+
+Actor reporter_of(const Run& run, StepIndex index, const LeaseProof& proof) {
+  if (planted(Bug::forget_reporter)) return {};
+  switch (proof.bearer()) {
+    case LeaseProof::Bearer::local:
+      return {"worker:" + run.steps[index].lease_owner.text};
+    case LeaseProof::Bearer::program:
+      return lease_actor(run.id, run.definition(index).id);
+    case LeaseProof::Bearer::remote:
+      return actor_of(proof.holder().key);
+  }
+  return {};
+}
+
 bool is_reclaimable(const Run& run, StepIndex index, Instant now) {
   const Step& step = run.steps[index];
   return step.status == StepStatus::running && step.lease_expires_at <= now &&
@@ -187,9 +213,9 @@ bool same_pointee(const std::shared_ptr<const T>& a, const std::shared_ptr<const
 
 bool same_step(const Step& a, const Step& b) {
   return a.status == b.status && a.wrote == b.wrote && a.attempts == b.attempts && a.lease_token == b.lease_token &&
-         a.lease_owner == b.lease_owner && a.started_at == b.started_at && a.finished_at == b.finished_at &&
-         a.next_eligible_at == b.next_eligible_at && a.output == b.output && a.cost == b.cost &&
-         a.question == b.question && a.answer == b.answer && a.doubt == b.doubt &&
+         a.lease_holder == b.lease_holder && a.lease_owner == b.lease_owner && a.started_at == b.started_at &&
+         a.finished_at == b.finished_at && a.next_eligible_at == b.next_eligible_at && a.output == b.output &&
+         a.cost == b.cost && a.question == b.question && a.answer == b.answer && a.doubt == b.doubt &&
          same_pointee(a.last_error, b.last_error);
 }
 
@@ -197,8 +223,9 @@ bool same_step(const Step& a, const Step& b) {
 
 bool operator==(const Receipt& a, const Receipt& b) {
   return a.id == b.id && a.step == b.step && a.status == b.status && same_pointee(a.proposal, b.proposal) &&
-         a.policy_reason == b.policy_reason && a.approval == b.approval && a.token == b.token && a.calls == b.calls &&
-         a.intended_at == b.intended_at && a.resolved_at == b.resolved_at && a.resolved_by == b.resolved_by &&
+         a.policy_reason == b.policy_reason && a.approval == b.approval && a.proposed_by == b.proposed_by &&
+         a.by_program == b.by_program && a.token == b.token && a.calls == b.calls && a.intended_at == b.intended_at &&
+         a.resolved_at == b.resolved_at && a.resolved_by == b.resolved_by && a.is_reported == b.is_reported &&
          a.error_code == b.error_code && a.message == b.message && a.response == b.response &&
          same_pointee(a.undo, b.undo) && a.reversed_by == b.reversed_by;
 }

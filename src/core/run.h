@@ -11,6 +11,7 @@
 #include "core/diagnostic.h"
 #include "core/id.h"
 #include "core/json.h"
+#include "core/lease_proof.h"
 #include "core/money.h"
 #include "core/provider.h"
 #include "core/receipt.h"
@@ -26,8 +27,9 @@ struct Step {
   StepStatus status = StepStatus::pending;
   bool wrote = false;  // an attempt was allowed to write; counted once against max_writes_per_run
   int attempts = 0;    // begun, without those that went on after waiting for a person
-  // Fencing: grows with every claim and reclaim. A report that carries another one changes nothing, ever.
+  // Fencing: grows with every claim and reclaim. A report on another claim changes nothing, ever.
   std::uint64_t lease_token = 0;
+  std::optional<RemoteHolder> lease_holder;  // absent: a worker in this process, or a claim from before tokens
   WorkerName lease_owner;
   // The one field that may move without an event: a heartbeat extends it. Losing an extension can only bring a
   // reclaim forward, which the token makes safe.
@@ -151,6 +153,11 @@ std::vector<std::string_view> effect_keys(const Run& run, StepIndex step);
 const Receipt* find_receipt(const Run& run, ReceiptId receipt);
 // The receipt that keeps this idempotency key from another effect of this run.
 const Receipt* find_effect(const Run& run, std::string_view key);
+
+// Whether the proof is that of the step's live lease. A stale one and a foreign one are the same to this.
+bool is_held_by(const Step& step, const LeaseProof& proof);
+// Whoever reports with this proof, as the journal names them.
+Actor reporter_of(const Run& run, StepIndex step, const LeaseProof& proof);
 
 // Whether the step's lease can be given to another worker.
 bool is_reclaimable(const Run& run, StepIndex step, Instant now);

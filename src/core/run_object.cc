@@ -80,6 +80,7 @@ object receipt_object(const Run& run, const Receipt& receipt) {
           {"rule", receipt.policy_reason.rule},
           {"reason", receipt.policy_reason.reason},
           {"approval", id_of(receipt.approval)},
+          {"proposed_by", receipt.proposed_by.empty() ? Json(nullptr) : Json(receipt.proposed_by.text)},
           {"calls", receipt.calls},
           {"intended_at", time_of(receipt.intended_at)},
           {"resolved_at", time_of(receipt.resolved_at)},
@@ -87,8 +88,9 @@ object receipt_object(const Run& run, const Receipt& receipt) {
           {"error_code", receipt.error_code.empty() ? Json(nullptr) : Json(receipt.error_code)},
           {"message", receipt.message},
           {"response", value_of(receipt.response)},
-          {"reversible", receipt.undo != nullptr},
-          {"undo", receipt.undo ? value_of_action(*receipt.undo) : Json(nullptr)},
+          {"reversible", receipt.undo && receipt.undo->source != UndoSource::agent},
+          {"undo", receipt.undo ? value_of_action(receipt.undo->action) : Json(nullptr)},
+          {"undo_source", receipt.undo ? Json(to_string(receipt.undo->source)) : Json(nullptr)},
           {"reverses", id_of(receipt.proposal->reverses)},
           {"reversed_by", id_of(receipt.reversed_by)}};
 }

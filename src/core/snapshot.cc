@@ -8,7 +8,13 @@
 namespace pawl {
 namespace {
 
-constexpr char format = 4;
+constexpr char format = 5;
+// Without who holds a lease, who proposed an effect, and who said how to undo it.
+constexpr char format_without_holders = 4;
+
+bool is_readable(std::string_view bytes) {
+  return !bytes.empty() && (bytes[0] == format || bytes[0] == format_without_holders);
+}
 
 class Writer : ByteWriter {
  public:
@@ -132,6 +138,11 @@ class Writer : ByteWriter {
     if (step.status == StepStatus::pending) return;
     u64(static_cast<std::uint64_t>(step.attempts) << 1 | (step.wrote ? 1 : 0));
     u64(step.lease_token);
+    u64(step.lease_holder.has_value());
+    if (step.lease_holder) {
+      id(step.lease_holder->key.bits);
+      text(step.lease_holder->token_digest.view());
+    }
     text(step.lease_owner.text);
     since(run.created_at, step.lease_expires_at);
     since(run.created_at, step.started_at);
@@ -181,6 +192,8 @@ class Writer : ByteWriter {
     proposal(*receipt.proposal);
     policy_reason(receipt.policy_reason);
     optional_id(receipt.approval);
+    text(receipt.proposed_by.text);
+    u64(static_cast<std::uint64_t>(receipt.by_program) | static_cast<std::uint64_t>(receipt.is_reported) << 1);
     u64(receipt.token);
     u64(static_cast<std::uint64_t>(receipt.calls));
     since(run.created_at, receipt.intended_at);
@@ -190,7 +203,10 @@ class Writer : ByteWriter {
     text(receipt.message);
     text(receipt.response);
     u64(receipt.undo != nullptr);
-    if (receipt.undo) action(*receipt.undo);
+    if (receipt.undo) {
+      action(receipt.undo->action);
+      word(receipt.undo->source);
+    }
     optional_id(receipt.reversed_by);
   }
 
@@ -225,7 +241,8 @@ class Writer : ByteWriter {
 class Reader : public ByteReader {
  public:
   // Without the workflow, how many steps there are is believed.
-  explicit Reader(std::string_view in, bool knows_workflow = true) : ByteReader(in), knows_workflow_(knows_workflow) {}
+  explicit Reader(std::string_view snapshot, bool knows_workflow = true)
+      : ByteReader(snapshot.substr(1)), knows_holders_(snapshot[0] == format), knows_workflow_(knows_workflow) {}
 
   void run(Run& run) {
     run.tenant.bits = id();
@@ -402,6 +419,11 @@ class Reader : public ByteReader {
     step.attempts = count(attempts >> 1);
     step.wrote = (attempts & 1) != 0;
     step.lease_token = u64();
+    if (knows_holders_ && flag()) {
+      RemoteHolder& holder = step.lease_holder.emplace();
+      holder.key.bits = id();
+      holder.token_digest = hash();
+    }
     step.lease_owner.text = text();
     step.lease_expires_at = since(run.created_at);
     step.started_at = since(run.created_at);
@@ -419,6 +441,16 @@ class Reader : public ByteReader {
     return flag() ? std::optional(AnyId{id()}) : std::nullopt;
   }
 
+  Hash hash() {
+    Hash out;
+    std::string_view bytes = text();
+    if (bytes.size() == out.bytes.size())
+      std::copy(bytes.begin(), bytes.end(), out.bytes.begin());
+    else
+      fail();
+    return out;
+  }
+
   Action action() {
     Action out;
     out.connector = text();
@@ -433,11 +465,7 @@ class Reader : public ByteReader {
   std::shared_ptr<const Proposal> proposal() {
     Proposal out;
     out.action = action();
-    std::string_view digest = text();
-    if (digest.size() == out.digest.bytes.size())
-      std::copy(digest.begin(), digest.end(), out.digest.bytes.begin());
-    else
-      fail();
+    out.digest = hash();
     out.idempotent = flag();
     out.before = text();
     out.reverses = optional_id<ReceiptId>();
@@ -464,6 +492,12 @@ class Reader : public ByteReader {
     receipt.step = static_cast<StepIndex>(step);
     receipt.policy_reason = policy_reason();
     receipt.approval = optional_id<ApprovalId>();
+    if (knows_holders_) {
+      receipt.proposed_by.text = text();
+      const std::uint64_t flags = u64();
+      receipt.by_program = (flags & 1) != 0;
+      receipt.is_reported = (flags & 2) != 0;
+    }
     receipt.token = u64();
     receipt.calls = count(u64());
     receipt.intended_at = since(run.created_at);
@@ -472,7 +506,11 @@ class Reader : public ByteReader {
     receipt.error_code = text();
     receipt.message = text();
     receipt.response = text();
-    if (flag()) receipt.undo = std::make_shared<const Action>(action());
+    if (flag()) {
+      Action undo = action();
+      receipt.undo =
+          std::make_shared<const Undo>(std::move(undo), knows_holders_ ? word<UndoSource>() : UndoSource::unknown);
+    }
     receipt.reversed_by = optional_id<ReceiptId>();
   }
 
@@ -506,6 +544,7 @@ class Reader : public ByteReader {
     approval.reason = text();
   }
 
+  const bool knows_holders_;
   const bool knows_workflow_;
   bool failed_ = false;
 };
@@ -521,10 +560,10 @@ std::string write_snapshot(const Run& run) {
 }
 
 std::optional<Run> read_snapshot(std::string_view bytes, const Workflow& workflow) {
-  if (bytes.empty() || bytes[0] != format) return std::nullopt;
+  if (!is_readable(bytes)) return std::nullopt;
   Run run;
   run.workflow = &workflow;
-  Reader in(bytes.substr(1));
+  Reader in(bytes);
   in.run(run);
   if (in.failed() || !in.at_end()) return std::nullopt;
   return run;
@@ -532,10 +571,10 @@ std::optional<Run> read_snapshot(std::string_view bytes, const Workflow& workflo
 
 std::optional<RunSummary> read_summary(std::string_view bytes) {
   static const Workflow unknown;
-  if (bytes.empty() || bytes[0] != format) return std::nullopt;
+  if (!is_readable(bytes)) return std::nullopt;
   Run run;
   run.workflow = &unknown;
-  Reader in(bytes.substr(1), false);
+  Reader in(bytes, false);
   in.run(run);
   if (in.failed() || !in.at_end()) return std::nullopt;
   return RunSummary{run.provider, std::string(provider_state(run)), retries_of(run)};

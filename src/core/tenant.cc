@@ -359,18 +359,20 @@ struct TenantFold {
 
 }  // namespace
 
-Actor actor_of(KeyId key) { return {"key:" + key.str().substr(KeyTag::prefix.size() + 1)}; }
-
 namespace {
 
 constexpr std::string_view key_actor_prefix = "key:";
+
+}  // namespace
+
+Actor actor_of(KeyId key) { return {std::string(key_actor_prefix) + key.str().substr(KeyTag::prefix.size() + 1)}; }
 
 std::optional<KeyId> key_of(const Actor& actor) {
   if (!actor.text.starts_with(key_actor_prefix)) return std::nullopt;
   return KeyId::parse(std::string(KeyTag::prefix) + "_" + actor.text.substr(key_actor_prefix.size()));
 }
 
-}  // namespace
+Actor lease_actor(RunId run, const StepId& step) { return {"lease:" + run.str() + ":" + step.text}; }
 
 Actor person_of(const Tenant& tenant, const Actor& actor) {
   auto key = key_of(actor);

@@ -167,6 +167,10 @@ struct Tenant {
 
 // "key:..." as requests made with it are signed.
 Actor actor_of(KeyId key);
+// Which key acted; nothing when none did.
+std::optional<KeyId> key_of(const Actor& actor);
+// A program that works on a lease, through the key that pawl gave it for that.
+Actor lease_actor(RunId run, const StepId& step);
 
 // Who that is: "person:ada" for a key or an account of hers; otherwise the actor as it is.
 Actor person_of(const Tenant& tenant, const Actor& actor);

@@ -1,11 +1,13 @@
 #include "core/undo.h"
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <ranges>
 
 #include "core/expression.h"
+#include "core/planted.h"
 
 namespace pawl {
 namespace {
@@ -15,11 +17,35 @@ using boost::json::object;
 
 constexpr std::size_t name_hash_chars = 32;
 
+// Why the undo of an effect cannot be executed. A tool of this server executes only what that tool itself said; what a
+// worker said goes to workers, and what an agent said to people.
+std::optional<std::string> source_obstacle(const StepDefinition& definition, UndoSource source,
+                                           const ToolCatalog& tools) {
+  if (planted(Bug::undo_by_server_tool)) return std::nullopt;
+  const bool is_ours = tools.find(definition.tool) != nullptr;
+  switch (source) {
+    case UndoSource::tool:
+      if (is_ours) return std::nullopt;
+      return "this server has no tool " + definition.tool.text + " any more";
+    case UndoSource::worker:
+      if (!is_ours) return std::nullopt;
+      return definition.tool.text + " is a tool of this server by now, and does not execute what a worker said";
+    case UndoSource::agent:
+      return "an agent said how, and no tool executes that: undo it by hand";
+    case UndoSource::unknown:
+      if (!is_ours) return std::nullopt;
+      return "an older pawl recorded how, without saying whether " + definition.tool.text +
+             " or somebody else said so: undo it by hand";
+  }
+  return std::nullopt;
+}
+
 // Why an effect stays as it is; nothing when it can be undone, or never was.
-std::optional<std::string> obstacle(const Receipt& receipt) {
+std::optional<std::string> obstacle(const Run& run, const Receipt& receipt, const ToolCatalog& tools) {
   switch (receipt.status) {
     case ReceiptStatus::succeeded:
-      return receipt.undo ? std::nullopt : std::optional<std::string>("nothing is known that would undo it");
+      if (!receipt.undo) return "nothing is known that would undo it";
+      return source_obstacle(run.definition(receipt.step), receipt.undo->source, tools);
     case ReceiptStatus::in_doubt:
       return "nobody knows whether it happened: resolve that first";
     case ReceiptStatus::intended:
@@ -32,17 +58,29 @@ std::optional<std::string> obstacle(const Receipt& receipt) {
   return std::nullopt;
 }
 
-object undo_step(const Run& run, const Receipt& receipt, std::size_t number, const ToolCatalog& tools) {
+// What a tool of this server said is a template, in which secrets are named. All else is data: the template of it says
+// itself and nothing else.
+JsonText input_template(const Undo& undo) {
+  if (undo.source == UndoSource::tool || planted(Bug::undo_as_template)) return undo.action.fields;
+  return template_of_json(undo.action.fields);
+}
+
+// As risky as what it undoes, as the step that had the effect, and as whoever said how to undo it says: the most of it.
+Tier undo_risk(const StepDefinition& definition, const Receipt& receipt) {
+  if (planted(Bug::undo_at_stated_risk)) return receipt.undo->action.risk;
+  return std::max({definition.risk, receipt.proposal->action.risk, receipt.undo->action.risk});
+}
+
+object undo_step(const Run& run, const Receipt& receipt, std::size_t number) {
   const StepDefinition& definition = run.definition(receipt.step);
-  // What a tool in this process would send is a template, in which secrets are named; what a worker outside gave is
-  // not.
-  const JsonText& fields = receipt.undo->fields;
-  auto with = parse_json(tools.find(definition.tool) ? fields : template_of_json(fields));
+  auto with = parse_json(input_template(*receipt.undo));
   return {{"id", "undo-" + std::to_string(number)},
           {"description", "undoes " + receipt.id.str() + " of step " + definition.id.text},
           {"tool", definition.tool.text},
           {"with", with ? std::move(*with) : Json(object{})},
-          {"risk", to_string(receipt.undo->risk)},
+          {"timeout", print_duration(definition.timeout)},
+          {"lease", print_duration(definition.lease)},
+          {"risk", to_string(undo_risk(definition, receipt))},
           {"idempotency_key", "undo:" + receipt.id.str()},
           {"reverses", receipt.id.str()}};
 }
@@ -55,12 +93,12 @@ std::expected<UndoPlan, Refusal> plan_undo(const Run& run, std::optional<Receipt
   array steps;
   for (const Receipt& receipt : run.receipts | std::views::reverse) {
     if (only && receipt.id != *only) continue;
-    auto why = obstacle(receipt);
+    auto why = obstacle(run, receipt, tools);
     if (why && only)
       return std::unexpected(Refusal{RefusalCode::not_reversible, receipt.id.str() + " cannot be undone: " + *why});
     if (!why) {
       plan.undoing.push_back(receipt.id);
-      steps.push_back(undo_step(run, receipt, steps.size() + 1, tools));
+      steps.push_back(undo_step(run, receipt, steps.size() + 1));
     } else if (receipt.status != ReceiptStatus::failed && receipt.status != ReceiptStatus::reversed) {
       plan.left.push_back({receipt.id, std::move(*why)});
     }

@@ -24,8 +24,9 @@ struct UndoPlan {
   std::vector<Left> left;  // effects that stay
 };
 
-// All that can be undone, or `only` one effect. The step that undoes an effect has the tool of the step that had it,
-// and is given the fields of its `undo`.
+// All that can be undone, or `only` one effect. The step that undoes an effect has the tool, time-out and lease of the
+// step that had it, at least its risk and that of the effect, and is given the fields of its `undo`. A tool of this
+// server is only given what it said itself.
 std::expected<UndoPlan, Refusal> plan_undo(const Run& run, std::optional<ReceiptId> only, const ToolCatalog& tools,
                                            Sha256 sha256);
 

@@ -43,13 +43,15 @@ Again Turn::release(const IsLost& is_lost) {
   return again;
 }
 
-Engine::Engine(Store& store, const ToolCatalog& tools, const Clock& clock, Random& random, EngineLimits limits)
+Engine::Engine(Store& store, const ToolCatalog& tools, const Clock& clock, Random& random, EngineLimits limits,
+               LeaseTokens tokens)
     : store_(store),
       shared_(store.shared()),
       tools_(tools),
       clock_(clock),
       random_(random),
       ids_(random),
+      tokens_(std::move(tokens)),
       limits_(std::move(limits)) {}
 
 Engine::~Engine() = default;
@@ -196,7 +198,7 @@ void Engine::apply(Resident& resident, const std::vector<RunEvent>& events, cons
     LeaseBefore before;
     if (step && resident.run.steps[*step].status == StepStatus::running) {
       const Step& state = resident.run.steps[*step];
-      bool reported = own && own->step == resident.run.definition(*step).id && own->token == state.lease_token;
+      bool reported = own && own->step == resident.run.definition(*step).id && is_held_by(state, own->proof);
       before = {true, state.lease_token, reported ? WorkerName{} : state.lease_owner};
     }
     evolve(resident.run, event);
@@ -333,17 +335,17 @@ void Engine::offer(const WorkerName& name, int slots) {
 
 namespace {
 
-RunCommand command_for(StepIndex step, std::uint64_t token, Completed& completed) {
-  return CompleteStep{step, token, std::move(completed.output), completed.cost};
+RunCommand command_for(StepIndex step, const LeaseProof& proof, Completed& completed) {
+  return CompleteStep{step, proof, std::move(completed.output), completed.cost};
 }
-RunCommand command_for(StepIndex step, std::uint64_t token, Failed& failed) {
+RunCommand command_for(StepIndex step, const LeaseProof& proof, Failed& failed) {
   return FailStep{
-      step,       token, std::move(failed.error_code), std::move(failed.message), failed.retryable, failed.retry_after,
+      step,       proof, std::move(failed.error_code), std::move(failed.message), failed.retryable, failed.retry_after,
       failed.cost};
 }
-RunCommand command_for(StepIndex step, std::uint64_t token, Released&) { return ReleaseStep{step, token}; }
-RunCommand command_for(StepIndex step, std::uint64_t token, Asked& asked) {
-  return AskQuestion{step, token, std::move(asked.question)};
+RunCommand command_for(StepIndex step, const LeaseProof& proof, Released&) { return ReleaseStep{step, proof}; }
+RunCommand command_for(StepIndex step, const LeaseProof& proof, Asked& asked) {
+  return AskQuestion{step, proof, std::move(asked.question)};
 }
 
 }  // namespace
@@ -355,18 +357,18 @@ void Engine::report(StepReport& report, Reply<RunAnswer> reply) {
   auto copy = shared_ ? std::make_shared<const StepReport>(report) : nullptr;
   std::optional<Refusal> refusal;
   if (report.effect)
-    refusal = decide_and_apply(*resident, outcome_command(*index, report.token, *report.effect), &report);
+    refusal = decide_and_apply(*resident, outcome_command(*index, report.proof, *report.effect), &report);
   auto effect =
       report.effect && report.effect->succeeded && !refusal ? std::optional(report.effect->receipt) : std::nullopt;
   const auto* completed = std::get_if<Completed>(&report.outcome);
   const Money cost = completed ? completed->cost : Money{};
   RunCommand command =
-      std::visit([&](auto& outcome) { return command_for(*index, report.token, outcome); }, report.outcome);
+      std::visit([&](auto& outcome) { return command_for(*index, report.proof, outcome); }, report.outcome);
   if (!refusal) refusal = decide_and_apply(*resident, command, &report);
   // An agent was allowed an effect and has left without a word about it.
   if (refusal && refusal->code == RefusalCode::outcome_missing && report.is_last)
     refusal = decide_and_apply(
-        *resident, FailStep{*index, report.token, "EFFECT_UNKNOWN", std::move(refusal->message), {}, {}, cost},
+        *resident, FailStep{*index, report.proof, "EFFECT_UNKNOWN", std::move(refusal->message), {}, {}, cost},
         &report);
   answer_on<RunAnswer>(basis_of(*resident), reply, answer_or(std::move(refusal), *resident), [&] {
     return [copy](Engine& engine, Reply<RunAnswer> again) {
@@ -385,14 +387,13 @@ Engine::Resident* Engine::find_leased(TenantId tenant, RunId run) {
   return found != residents_.end() && found->second->run.tenant == tenant ? found->second.get() : nullptr;
 }
 
-bool Engine::heartbeat(TenantId tenant, RunId run, const StepId& step, std::uint64_t token) {
+bool Engine::heartbeat(TenantId tenant, RunId run, const StepId& step, const LeaseProof& proof) {
   Resident* resident = shared_ ? find_verified(tenant, run) : find_leased(tenant, run);
   if (!resident) return false;
   Run& state = resident->run;
   auto index = state.workflow->find(step);
-  if (!index || *index >= state.steps.size() || state.steps[*index].status != StepStatus::running ||
-      state.steps[*index].lease_token != token)
-    return false;
+  const bool is_holders = !proof.is_program() || planted(Bug::let_program_report);
+  if (!index || *index >= state.steps.size() || !is_holders || !is_held_by(state.steps[*index], proof)) return false;
   // A lease that ran out is offered to others and no longer counted against caps, at once or at the next sweep: it
   // cannot be extended, though its report is still good until another worker takes it.
   Instant now = clock_.now();

@@ -42,6 +42,7 @@
 #include "core/tenant.h"
 #include "engine/clock.h"
 #include "engine/lease.h"
+#include "engine/lease_tokens.h"
 #include "engine/policy_cache.h"
 #include "engine/scheduler.h"
 #include "engine/workflows.h"
@@ -122,6 +123,8 @@ struct GateAnswer {
   ReceiptId receipt;     // allow
   ApprovalId approval;   // needs_approval
   PolicyReason policy_reason;
+  Tier risk = Tier::low;  // of the action, by the highest word on it,
+  Hash digest;            // which its digest covers
   JsonText response;
   // Of a call that is in doubt and to be made again: what stood there before the first. What stands there now may be
   // its doing.
@@ -231,7 +234,8 @@ inline constexpr std::string_view local_worker_prefix = "local/";
 
 class Engine {
  public:
-  Engine(Store& store, const ToolCatalog& tools, const Clock& clock, Random& random, EngineLimits limits = {});
+  Engine(Store& store, const ToolCatalog& tools, const Clock& clock, Random& random, EngineLimits limits = {},
+         LeaseTokens tokens = LeaseTokens());
   ~Engine();
 
   // Once, before anything else: replays what the tables have not seen, finds queues, leases and timers again.
@@ -283,7 +287,8 @@ class Engine {
   // Finds the step by its name; for AnswerQuestion.
   void answer(TenantId tenant, RunId run, const StepId& step, JsonText text, Actor by, Reply<RunAnswer> reply);
   // While the attempt goes on; a lease that is over is refused.
-  void charge(TenantId tenant, RunId run, const StepId& step, std::uint64_t token, Money cost, Reply<RunAnswer> reply);
+  void charge(TenantId tenant, RunId run, const StepId& step, const LeaseProof& proof, Money cost,
+              Reply<RunAnswer> reply);
   // With an idempotency key a repeat answers with the run that the first request made. `made` is given the run that the
   // answer will name, so that the same turn can ask for more of it.
   void retry(TenantId tenant, RunId run, Actor by, Reply<RunAnswer> reply,
@@ -318,13 +323,11 @@ class Engine {
     TenantId tenant;
     RunId run;
     StepId step;
-    std::uint64_t token = 0;
+    LeaseProof proof;
     std::shared_ptr<const Proposal> proposal;
     Verdict verdict;               // of the policy in force: refused when it is not, any more
     bool can_look = false;         // its connector can find out what became of a call that is in doubt,
     std::optional<bool> happened;  // and has
-    // Not the worker proposes but a program that it runs: when that ends the lease, the worker is told.
-    bool by_program = false;
   };
   // What a worker outside does not get to say about its own step. Nothing when it does not hold the lease.
   struct LeaseContext {
@@ -333,13 +336,13 @@ class Engine {
     Tier risk = Tier::low;  // at least
     std::string idempotency_key;
   };
-  std::optional<LeaseContext> lease_context(TenantId tenant, RunId run, const StepId& step, std::uint64_t token);
+  std::optional<LeaseContext> lease_context(TenantId tenant, RunId run, const StepId& step, const LeaseProof& proof);
   void propose(ActionRequest request, Reply<GateAnswer> reply);
-  void record_outcome(TenantId tenant, RunId run, const StepId& step, std::uint64_t token, EffectOutcome outcome,
+  void record_outcome(TenantId tenant, RunId run, const StepId& step, const LeaseProof& proof, EffectOutcome outcome,
                       Reply<RunAnswer> reply);
   // A worker asks a person: its lease is over, and the step is leased again with the answer.
-  void ask(TenantId tenant, RunId run, const StepId& step, std::uint64_t token, JsonText question,
-           Reply<RunAnswer> reply, bool by_program = false);
+  void ask(TenantId tenant, RunId run, const StepId& step, const LeaseProof& proof, JsonText question,
+           Reply<RunAnswer> reply);
 
   // Workers. A sink outlives its worker's registration.
   void add_worker(const WorkerName& worker, std::vector<ToolName> tools, LeaseSink& sink);
@@ -350,6 +353,7 @@ class Engine {
   // A remote worker asks once: up to `max` leases of its own tenant, now or as soon as there is one within `wait`.
   struct Poll {
     TenantId tenant;
+    KeyId key;  // that asks: only this one can report on what it is given
     WorkerName worker;
     std::vector<ToolName> tools;
     int max = 1;
@@ -366,7 +370,7 @@ class Engine {
   // Without a reply nobody is told that a report was refused; in-process workers do not ask.
   void report(StepReport& report, Reply<RunAnswer> reply = {});
   // Extends the lease; false when it is lost.
-  bool heartbeat(TenantId tenant, RunId run, const StepId& step, std::uint64_t token);
+  bool heartbeat(TenantId tenant, RunId run, const StepId& step, const LeaseProof& proof);
 
   // Told when a worker was not heard of in time and the step waits for another. Must return at once.
   using LeaseLost = std::function<void(const Run& run, StepIndex step)>;
@@ -503,7 +507,7 @@ class Engine {
   RunAnswer answer_of_new(const Resident& resident) const;
   std::expected<RunAnswer, Refusal> answer_or(std::optional<Refusal> refusal, const Resident& resident) const;
   Resident* find_leased(TenantId tenant, RunId run);
-  bool is_live_lease(Resident& resident, StepIndex step, std::uint64_t token);
+  bool is_live_lease(Resident& resident, StepIndex step, const LeaseProof& proof);
   // Who decides, as the tenant knows them.
   void identify(const Run& run, ResolveApproval& command) const;
   TenantEntry* find_entry(TenantId tenant);
@@ -575,10 +579,14 @@ class Engine {
   void start_gates();
   void remember_start(const Resident& resident);
   void serve_workers();
-  void serve_polls();
+  // Whether anything was taken, which may have made other steps ready.
+  bool serve_polls();
+  void serve();
   void drop_unwanted_polls();
+  void drop_ended_grants();
   void check_in_time(const WaitingPoll& waiting);
-  std::optional<Lease> claim(const WorkerName& worker, const Scheduler::Ticket& ticket);
+  // `key`: of a remote worker.
+  std::optional<Lease> claim(const WorkerName& worker, std::optional<KeyId> key, const Scheduler::Ticket& ticket);
   Worker* find_worker(const WorkerName& name);
   void end_lease(Resident& resident, StepIndex step);
   void revoke(Worker& worker, const Run& run, StepIndex step, std::uint64_t token);
@@ -642,6 +650,7 @@ class Engine {
   const Clock& clock_;
   Random& random_;
   IdSource ids_;
+  LeaseTokens tokens_;
   EngineLimits limits_;
   Scheduler scheduler_;
   Workflows workflows_;
@@ -656,6 +665,7 @@ class Engine {
   std::vector<Worker> workers_;
   std::deque<WaitingPoll> polls_;          // longest waiting first
   Instant next_poll_check_ = end_of_time;  // none of them ends before
+  std::uint64_t leases_ended_ = 0;
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   Instant horizon_;
   Position position_ = 0;  // of the last frame taken

@@ -54,19 +54,19 @@ std::optional<ProposeAction::Holder> Engine::find_holder(TenantId tenant, RunId 
 }
 
 // When it is not live as far as this server knows, another one may have granted it meanwhile.
-bool Engine::is_live_lease(Resident& resident, StepIndex step, std::uint64_t token) {
+bool Engine::is_live_lease(Resident& resident, StepIndex step, const LeaseProof& proof) {
   auto is_live = [&] {
     const auto& steps = resident.run.steps;
-    return step < steps.size() && steps[step].status == StepStatus::running && steps[step].lease_token == token;
+    return step < steps.size() && is_held_by(steps[step], proof);
   };
   return is_live() || (shared_ && verify(resident) && is_live());
 }
 
 std::optional<Engine::LeaseContext> Engine::lease_context(TenantId tenant, RunId run, const StepId& step,
-                                                          std::uint64_t token) {
+                                                          const LeaseProof& proof) {
   Resident* resident = find_leased(tenant, run);
   auto index = resident ? resident->run.workflow->find(step) : std::nullopt;
-  if (!index || !is_live_lease(*resident, *index, token)) return std::nullopt;
+  if (!index || !is_live_lease(*resident, *index, proof)) return std::nullopt;
   auto key = render_idempotency_key(resident->run, *index);
   const Workflow& workflow = *resident->run.workflow;
   return LeaseContext{resident->run.workspace, workflow.name, workflow.steps[*index].risk, key ? *key : ""};
@@ -80,7 +80,7 @@ void Engine::propose(ActionRequest request, Reply<GateAnswer> reply) {
   if (*index < resident->run.steps.size() && resident->run.steps[*index].lease_expires_at <= clock_.now())
     pass_time(*resident);
   // Whose lease is over hears that, and not that they might ask again.
-  bool is_live = is_live_lease(*resident, *index, request.token);
+  bool is_live = is_live_lease(*resident, *index, request.proof);
   if (is_live && request.verdict.policy_version != tenants_.at(request.tenant).tenant.policy.version &&
       !planted(Bug::trust_old_verdict))
     return answer_with<GateAnswer>(
@@ -92,11 +92,11 @@ void Engine::propose(ActionRequest request, Reply<GateAnswer> reply) {
     proposal->reverses = reverses;
     request.proposal = std::move(proposal);
   }
-  // The worker that proposes is told by its answer what became of its lease.
-  StepReport own{request.tenant, request.run, std::move(request.step), request.token, Released{}};
+  // The worker that proposes is told by its answer what became of its lease; one whose program proposes is told so.
+  StepReport own{request.tenant, request.run, std::move(request.step), request.proof, Released{}};
   auto holder = find_holder(request.tenant, request.run, request.proposal->action.idempotency_key);
   const RunCommand command = ProposeAction{.step = *index,
-                                           .token = request.token,
+                                           .proof = request.proof,
                                            .proposal = std::move(request.proposal),
                                            .verdict = std::move(request.verdict),
                                            .writes_max = writes_max_of(resident->run),
@@ -104,7 +104,7 @@ void Engine::propose(ActionRequest request, Reply<GateAnswer> reply) {
                                            .happened = request.happened,
                                            .holder = std::move(holder)};
   Decision decision = decide_on(*resident, command);
-  apply(*resident, decision.events, request.by_program ? nullptr : &own);
+  apply(*resident, decision.events, request.proof.is_program() ? nullptr : &own);
   std::expected<GateAnswer, Refusal> answer;
   if (decision.refusal)
     answer = std::unexpected(std::move(*decision.refusal));
@@ -125,7 +125,9 @@ void Engine::record_reversal(const Run& run, StepIndex step, ReceiptId effect) {
 }
 
 GateAnswer Engine::gate_answer(const Run& run, const ProposeAction& command, const Decision& decision) const {
-  GateAnswer out{.policy_reason = policy_reason_of(command.verdict)};
+  GateAnswer out{.policy_reason = policy_reason_of(command.verdict),
+                 .risk = command.proposal->action.risk,
+                 .digest = command.proposal->digest};
   for (const RunEvent& event : decision.events) {
     if (const auto* denied = std::get_if<ActionDenied>(&event.payload)) {
       out.policy_reason = denied->policy_reason;
@@ -149,32 +151,32 @@ GateAnswer Engine::gate_answer(const Run& run, const ProposeAction& command, con
   return out;
 }
 
-void Engine::record_outcome(TenantId tenant, RunId run, const StepId& step, std::uint64_t token, EffectOutcome outcome,
-                            Reply<RunAnswer> reply) {
+void Engine::record_outcome(TenantId tenant, RunId run, const StepId& step, const LeaseProof& proof,
+                            EffectOutcome outcome, Reply<RunAnswer> reply) {
   Resident* resident = find_leased(tenant, run);
   auto index = resident ? resident->run.workflow->find(step) : std::nullopt;
   if (!index) return answer_with<RunAnswer>(reply, std::unexpected(lease_lost_refusal()));
-  auto refusal = decide_and_apply(*resident, outcome_command(*index, token, outcome), nullptr);
+  auto refusal = decide_and_apply(*resident, outcome_command(*index, proof, outcome), nullptr);
   bool has_happened = !refusal && outcome.succeeded;
   answer_on<RunAnswer>(basis_of(*resident), reply, answer_or(std::move(refusal), *resident), [&] {
     return [=](Engine& engine, Reply<RunAnswer> again) {
-      engine.record_outcome(tenant, run, step, token, outcome, std::move(again));
+      engine.record_outcome(tenant, run, step, proof, outcome, std::move(again));
     };
   });
   if (has_happened) record_reversal(resident->run, *index, outcome.receipt);
 }
 
-void Engine::ask(TenantId tenant, RunId run, const StepId& step, std::uint64_t token, JsonText question,
-                 Reply<RunAnswer> reply, bool by_program) {
+void Engine::ask(TenantId tenant, RunId run, const StepId& step, const LeaseProof& proof, JsonText question,
+                 Reply<RunAnswer> reply) {
   Resident* resident = find_leased(tenant, run);
   auto index = resident ? resident->run.workflow->find(step) : std::nullopt;
   if (!index) return answer_with<RunAnswer>(reply, std::unexpected(lease_lost_refusal()));
   // The worker that asks is told by its answer that the lease is over.
-  StepReport own{tenant, run, step, token, Released{}};
-  auto refusal = decide_and_apply(*resident, AskQuestion{*index, token, question}, by_program ? nullptr : &own);
+  StepReport own{tenant, run, step, proof, Released{}};
+  auto refusal = decide_and_apply(*resident, AskQuestion{*index, proof, question}, proof.is_program() ? nullptr : &own);
   answer_on<RunAnswer>(basis_of(*resident), reply, answer_or(std::move(refusal), *resident), [&] {
     return [=](Engine& engine, Reply<RunAnswer> again) {
-      engine.ask(tenant, run, step, token, question, std::move(again), by_program);
+      engine.ask(tenant, run, step, proof, question, std::move(again));
     };
   });
 }

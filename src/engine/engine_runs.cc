@@ -148,12 +148,12 @@ void Engine::answer(TenantId tenant, RunId run, const StepId& step, JsonText tex
   command(tenant, run, AnswerQuestion{*index, std::move(text), std::move(by)}, std::move(reply));
 }
 
-void Engine::charge(TenantId tenant, RunId run, const StepId& step, std::uint64_t token, Money cost,
+void Engine::charge(TenantId tenant, RunId run, const StepId& step, const LeaseProof& proof, Money cost,
                     Reply<RunAnswer> reply) {
   Resident* resident = find_leased(tenant, run);
   auto index = resident ? resident->run.workflow->find(step) : std::nullopt;
   if (!index) return answer_with<RunAnswer>(reply, lease_over());
-  command(tenant, run, ChargeStep{*index, token, cost}, std::move(reply));
+  command(tenant, run, ChargeStep{*index, proof, cost}, std::move(reply));
 }
 
 void Engine::retry(TenantId tenant, RunId run, Actor by, Reply<RunAnswer> reply,

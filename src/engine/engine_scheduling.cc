@@ -4,6 +4,7 @@
 
 #include "core/invariant.h"
 #include "core/planted.h"
+#include "crypto/sha256.h"
 #include "engine/engine.h"
 #include "engine/resident.h"
 
@@ -63,7 +64,7 @@ void Engine::serve_workers() {
       auto ticket = scheduler_.take(worker.tools, clock_.now());
       if (!ticket) continue;
       any = true;
-      auto lease = claim(worker.name, *ticket);
+      auto lease = claim(worker.name, std::nullopt, *ticket);
       if (!lease) continue;
       worker.granted.push_back(std::move(*lease));
       --worker.slots;
@@ -114,14 +115,17 @@ void Engine::wind_down() {
 }
 
 // Each in turn is given all it asks for: a batch is one answer, and its worker will ask again.
-void Engine::serve_polls() {
-  if (polls_.empty() || scheduler_.size() == 0) return;
+bool Engine::serve_polls() {
+  if (polls_.empty() || scheduler_.size() == 0) return false;
   drop_unwanted_polls();
+  bool any = false;
   for (WaitingPoll& waiting : polls_) {
     while (static_cast<int>(waiting.granted.size()) < waiting.poll.max) {
       auto ticket = scheduler_.take(waiting.poll.tools, clock_.now(), waiting.poll.tenant);
       if (!ticket) break;
-      if (auto lease = claim(waiting.poll.worker, *ticket)) waiting.granted.push_back(std::move(*lease));
+      any = true;
+      if (auto lease = claim(waiting.poll.worker, waiting.poll.key, *ticket))
+        waiting.granted.push_back(std::move(*lease));
     }
   }
   std::erase_if(polls_, [&](WaitingPoll& waiting) {
@@ -138,10 +142,31 @@ void Engine::serve_polls() {
     turn_.grants.push_back(std::move(grant));
     return true;
   });
+  return any;
+}
+
+// A claim may start a run, and so make steps ready for others; or end one, with what was just taken of it.
+void Engine::serve() {
+  const auto ended_before = leases_ended_;
+  do serve_workers();
+  while (serve_polls());
+  if (leases_ended_ != ended_before) drop_ended_grants();
+}
+
+// Those of polls: a worker of this process is told, or never hears of it (revoke).
+void Engine::drop_ended_grants() {
+  for (Turn::Grant& grant : turn_.grants)
+    std::erase_if(grant.leases, [&](const Lease& lease) {
+      auto found = residents_.find(lease.run);
+      if (found == residents_.end()) return true;
+      const Run& run = found->second->run;
+      return !is_held_by(run.steps[*run.workflow->find(lease.step)], lease.proof());
+    });
 }
 
 // Takes the step for the worker; nothing when it is no longer there to be taken, or its attempt ended as it began.
-std::optional<Lease> Engine::claim(const WorkerName& worker, const Scheduler::Ticket& ticket) {
+std::optional<Lease> Engine::claim(const WorkerName& worker, std::optional<KeyId> key,
+                                   const Scheduler::Ticket& ticket) {
   Resident* resident = find_queued(ticket.tenant, ticket.run);
   Instant now = clock_.now();
   if (!resident || !is_claimable(resident->run, ticket.step, now) || is_capped(ticket) || claims_enough(*resident)) {
@@ -154,10 +179,17 @@ std::optional<Lease> Engine::claim(const WorkerName& worker, const Scheduler::Ti
   if (ticket.fresh && !starts) scheduler_.not_a_start(ticket);
   const StepDefinition& definition = run.definition(ticket.step);
   auto input = render_input(run, ticket.step);
-  auto key = render_idempotency_key(run, ticket.step);
-  ClaimStep command{.step = ticket.step, .worker = worker, .writes = false, .writes_max = {}, .input_error = {}};
+  auto effect_key = render_idempotency_key(run, ticket.step);
+  std::string token;
+  std::optional<RemoteHolder> holder;
+  if (key) {
+    token = tokens_.make();
+    holder = RemoteHolder{*key, sha256(token)};
+  }
+  ClaimStep command{
+      .step = ticket.step, .worker = worker, .writes = false, .writes_max = {}, .input_error = {}, .holder = holder};
   if (!input) command.input_error = input.error();
-  if (!key) command.input_error = key.error();
+  if (!effect_key) command.input_error = effect_key.error();
   const ToolSpec* spec = tools_.find(definition.tool);
   command.writes = input && (!spec || may_write(*spec, *input));
   command.writes_max = writes_max_of(run);
@@ -187,8 +219,10 @@ std::optional<Lease> Engine::claim(const WorkerName& worker, const Scheduler::Ti
                .question = step.question,
                .answer = step.question.empty() ? JsonText() : step.answer,
                .token = step.lease_token,
+               .remote_token = std::move(token),
+               .holder = holder,
                .attempt = step.attempts,
-               .idempotency_key = std::move(*key),
+               .idempotency_key = std::move(*effect_key),
                .expires_at = step.lease_expires_at,
                .term = definition.lease,
                .timeout = definition.timeout,
@@ -196,6 +230,7 @@ std::optional<Lease> Engine::claim(const WorkerName& worker, const Scheduler::Ti
 }
 
 void Engine::end_lease(Resident& resident, StepIndex step) {
+  ++leases_ended_;
   LeaseMark& mark = resident.lease_marks[step];
   if (mark == LeaseMark::counted) scheduler_.lease_ended(resident.workflow_number);
   mark = LeaseMark::none;
@@ -294,12 +329,10 @@ void Engine::advance() {
   fire_timers();
   start_gates();
   if (winding_down_) return;
-  serve_workers();
-  serve_polls();
+  serve();
   if (shared_ && refill()) {
     start_gates();
-    serve_workers();
-    serve_polls();
+    serve();
   }
   if (next_poll_check_ <= clock_.now()) end_polls(clock_.now());
 }

@@ -1,7 +1,10 @@
 #include "engine/gatekeeper.h"
 
+#include <algorithm>
 #include <future>
 #include <utility>
+
+#include "crypto/sha256.h"
 
 namespace pawl {
 namespace {
@@ -11,7 +14,18 @@ constexpr int attempts_max = 5;
 
 }  // namespace
 
-Verdict Gatekeeper::judge(const Request& request) {
+Engine::ActionRequest Gatekeeper::judge(const Request& request) {
+  Engine::ActionRequest out = request.action;
+  Proposal proposal = *request.action.proposal;
+  proposal.action.risk = std::max(proposal.action.risk, request.risk);
+  out.verdict = verdict_on(request, proposal.action);
+  proposal.action.risk = std::max(proposal.action.risk, out.verdict.risk);
+  proposal.digest = digest_of(sha256, proposal.action);
+  out.proposal = std::make_shared<const Proposal>(std::move(proposal));
+  return out;
+}
+
+Verdict Gatekeeper::verdict_on(const Request& request, const Action& action) {
   auto tenant = runtime_.policy_cache().find(request.action.tenant);
   if (!tenant) return {.effect = Effect::deny, .reason = "there is no such tenant"};
   std::unique_ptr<Policies> policies;
@@ -23,7 +37,7 @@ Verdict Gatekeeper::judge(const Request& request) {
     }
   }
   if (!policies) policies = std::make_unique<Policies>();
-  Verdict verdict = policies->judge(*tenant, request.action.proposal->action, request.workspace, request.workflow);
+  Verdict verdict = policies->judge(*tenant, action, request.workspace, request.workflow);
   std::lock_guard lock(mutex_);
   idle_.push_back(std::move(policies));
   return verdict;
@@ -36,9 +50,7 @@ void Gatekeeper::propose(Request request, Reply<GateAnswer> reply) {
 void Gatekeeper::propose(std::shared_ptr<Request> request, Reply<GateAnswer> reply, int attempt) {
   StreamKey run = StreamKey::of(request->action.tenant, request->action.run);
   runtime_.post(
-      [this, request, verdict = judge(*request), reply = std::move(reply), attempt](Engine& engine) mutable {
-        Engine::ActionRequest action = request->action;
-        action.verdict = std::move(verdict);
+      [this, request, action = judge(*request), reply = std::move(reply), attempt](Engine& engine) mutable {
         engine.propose(std::move(action), [this, request, reply = std::move(reply),
                                            attempt](std::expected<GateAnswer, Refusal> answer) mutable {
           bool again = !answer && answer.error().code == RefusalCode::policy_changed;

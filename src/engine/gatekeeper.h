@@ -1,6 +1,9 @@
 // The way to the gate for whoever wants to have an effect outside, in this process or over HTTP: evaluates the tenant's
 // policy on the caller's thread, then has the engine decide. When the policy was replaced meanwhile it is evaluated
 // again, so that a verdict is always one of the policy in force at the moment of the decision.
+//
+// The risk of an action is the highest of what its proposer, the step and the policy say. It is set here, before the
+// action is digested: what is decided, shown to people and kept has that risk.
 #pragma once
 
 #include <memory>
@@ -18,9 +21,10 @@ class Gatekeeper {
   explicit Gatekeeper(Runtime& runtime) : runtime_(runtime) {}
 
   struct Request {
-    Engine::ActionRequest action;  // without the verdict
+    Engine::ActionRequest action;  // without the verdict; its proposal without the digest
     WorkspaceName workspace;
     WorkflowName workflow;
+    Tier risk = Tier::low;  // of the step: the action has at least this one, whatever it says itself
   };
   // The reply comes on one of the engine's threads, once the answer is durable.
   void propose(Request request, Reply<GateAnswer> reply);
@@ -29,7 +33,10 @@ class Gatekeeper {
 
  private:
   void propose(std::shared_ptr<Request> request, Reply<GateAnswer> reply, int attempt);
-  Verdict judge(const Request& request);
+  // What the engine is asked: with the verdict, the risk that the action has by the step and the policy, and the
+  // digest.
+  Engine::ActionRequest judge(const Request& request);
+  Verdict verdict_on(const Request& request, const Action& action);
 
   Runtime& runtime_;
   std::mutex mutex_;

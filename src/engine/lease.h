@@ -11,6 +11,7 @@
 #include "core/action.h"
 #include "core/id.h"
 #include "core/json.h"
+#include "core/lease_proof.h"
 #include "core/money.h"
 #include "core/time.h"
 
@@ -37,15 +38,21 @@ struct Lease {
   // Of a write that is in doubt and called again: what stood there before the first call, as its plan said. Empty
   // otherwise.
   JsonText before = {};
-  JsonText question = {};  // that an earlier attempt asked; empty when none did
-  JsonText answer = {};    // to it
-  std::uint64_t token = 0;
+  JsonText question = {};   // that an earlier attempt asked; empty when none did
+  JsonText answer = {};     // to it
+  std::uint64_t token = 0;  // the number of the claim; nothing outside can use it
+  // Of a remote worker: what it reports with. The text goes out with the lease and is kept nowhere.
+  std::string remote_token = {};
+  std::optional<RemoteHolder> holder = {};
   int attempt = 0;
   std::string idempotency_key;
   Instant expires_at;
   Duration term{};          // how long the lease is good, and each heartbeat extends it
   Duration timeout{};       // of this attempt
   std::uint64_t basis = 0;  // which load of the run it was claimed on (Resident::incarnation)
+
+  // What a report on it shows.
+  LeaseProof proof() const { return holder ? LeaseProof::remote(*holder) : LeaseProof::local(token); }
 };
 
 struct Completed {
@@ -94,7 +101,7 @@ struct StepReport {
   TenantId tenant;
   RunId run;
   StepId step;
-  std::uint64_t token = 0;
+  LeaseProof proof;
   StepOutcome outcome;
   // Of the call that the outcome follows from, recorded before it.
   std::optional<EffectOutcome> effect = {};

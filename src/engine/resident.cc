@@ -90,9 +90,9 @@ bool starts_at_gate(const Run& run) {
   return true;
 }
 
-RecordOutcome outcome_command(StepIndex step, std::uint64_t token, const EffectOutcome& effect) {
+RecordOutcome outcome_command(StepIndex step, const LeaseProof& proof, const EffectOutcome& effect) {
   return {.step = step,
-          .token = token,
+          .proof = proof,
           .receipt = effect.receipt,
           .succeeded = effect.succeeded,
           .error_code = effect.error_code,

@@ -121,7 +121,7 @@ std::vector<ReadyStep> ready_steps(const Run& run);
 std::vector<ApprovalRow> approval_rows(const Run& run);
 ReceiptRow receipt_row(const Run& run, const Receipt& receipt);
 
-RecordOutcome outcome_command(StepIndex step, std::uint64_t token, const EffectOutcome& effect);
+RecordOutcome outcome_command(StepIndex step, const LeaseProof& proof, const EffectOutcome& effect);
 
 bool is_claimable(const Run& run, StepIndex step, Instant now);
 

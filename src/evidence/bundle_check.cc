@@ -307,7 +307,7 @@ class BundleCheck {
     if (const auto* each = std::get_if<StepAsked>(&event.payload)) return is_digest(each->question);
     if (const auto* each = std::get_if<StepAnswered>(&event.payload)) return is_digest(each->answer);
     if (const auto* each = std::get_if<ReceiptMoved>(&event.payload))
-      return is_digest(each->response) && (!each->undo || is_digest(each->undo->fields));
+      return is_digest(each->response) && (!each->undo || is_digest(each->undo->action.fields));
     return true;
   }
 

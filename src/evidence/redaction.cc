@@ -54,14 +54,17 @@ class Redaction {
   void operator()(StepAnswered& event) { replace("answer", event.answer); }
   void operator()(ApprovalRequested& event) { replace(event.proposal); }
   void operator()(ReceiptIntended& event) { replace(event.proposal); }
+  void operator()(ReceiptRepeated& event) {
+    if (event.proposal) replace(event.proposal);
+  }
   void operator()(ActionDenied& event) { replace(event.proposal); }
   void operator()(ActionFound& event) { replace(event.proposal); }
   void operator()(ReceiptMoved& event) {
     replace("response", event.response);
     if (!event.undo) return;
-    Action undo = *event.undo;
-    replace("undo.fields", undo.fields);
-    event.undo = std::make_shared<const Action>(std::move(undo));
+    Undo undo = *event.undo;
+    replace("undo.fields", undo.action.fields);
+    event.undo = std::make_shared<const Undo>(std::move(undo));
   }
   void operator()(RunObserved& event) { replace("output", event.output, true); }
   void operator()(ApprovalTold&) {}
@@ -72,7 +75,6 @@ class Redaction {
   void operator()(StepCharged&) {}
   void operator()(ApprovalVoted&) {}
   void operator()(ApprovalMoved&) {}
-  void operator()(ReceiptRepeated&) {}
   // Bundles are made of runs, so none of these is ever in one.
   void operator()(TaskMoved&) {}
   void operator()(TaskAsked&) {}

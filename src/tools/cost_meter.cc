@@ -14,9 +14,9 @@ constexpr auto charge_interval = std::chrono::seconds(1);
 
 Charge charge_through(Runtime& runtime) {
   return [&runtime](const Lease& lease, Money cost, std::function<void(bool)> reply) {
-    runtime.post([tenant = lease.tenant, run = lease.run, step = lease.step, token = lease.token, cost,
+    runtime.post([tenant = lease.tenant, run = lease.run, step = lease.step, proof = lease.proof(), cost,
                   reply = std::move(reply)](Engine& engine) {
-      engine.charge(tenant, run, step, token, cost,
+      engine.charge(tenant, run, step, proof, cost,
                     [reply](std::expected<RunAnswer, Refusal> answer) { reply(answer.has_value()); });
     });
   };

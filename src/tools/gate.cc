@@ -8,13 +8,14 @@ GatePass PolicyGate::pass(const Lease& lease, const Proposal& proposal, const Qu
   auto answer = keeper_.ask({.action = {.tenant = lease.tenant,
                                         .run = lease.run,
                                         .step = lease.step,
-                                        .token = lease.token,
+                                        .proof = lease.proof(),
                                         .proposal = std::make_shared<const Proposal>(proposal),
                                         .verdict = {},
                                         .can_look = question.can_look,
                                         .happened = question.happened},
                              .workspace = lease.workspace,
-                             .workflow = lease.workflow});
+                             .workflow = lease.workflow,
+                             .risk = lease.risk});
   if (answer)
     return answer->effect == Effect::allow ? GatePass(Allowed{answer->receipt, answer->is_done,
                                                               std::move(answer->response), std::move(answer->before)})

@@ -30,7 +30,7 @@ StepReport report_for(Lease&& lease, StepOutcome outcome, std::optional<EffectOu
   return {.tenant = lease.tenant,
           .run = lease.run,
           .step = std::move(lease.step),
-          .token = lease.token,
+          .proof = lease.proof(),
           .outcome = std::move(outcome),
           .effect = std::move(effect),
           .is_last = true};
@@ -91,6 +91,9 @@ StepOutcome outcome_of(ToolResult&& result) {
   if (auto* asked = std::get_if<Asked>(&result)) return std::move(*asked);
   return std::get<Failed>(std::move(result));
 }
+
+std::uint64_t token_of(const Lease& lease) { return lease.token; }
+std::uint64_t token_of(const StepReport& report) { return report.proof.number(); }
 
 // It came to an end of its own, whatever it was told meanwhile.
 bool is_done(const ToolResult& result) {
@@ -247,9 +250,8 @@ WorkerPool::Result WorkerPool::execute_write(Tool& tool, Lease&& lease, SecretUs
     plan->action.idempotency_key = lease.idempotency_key;
   if (auto fits = check_action(plan->action); !fits)
     return {invalid_arguments("the action cannot be proposed: " + fits.error())};
-  const Hash digest = digest_of(sha256, plan->action);
   const Proposal proposal{.action = std::move(plan->action),
-                          .digest = digest,
+                          .digest = {},
                           .idempotent = plan->idempotent,
                           .before = std::move(plan->before),
                           .sandboxed = plan->sandboxed};
@@ -363,7 +365,7 @@ WorkerPool::Messages WorkerPool::run_batch(std::vector<Lease>& batch, Instant no
   batch_is_running_ = false;
   const auto is_revoked = [this](const auto& lease) {
     return std::ranges::any_of(revoked_in_batch_, [&](const LeaseKey& key) {
-      return key.run == lease.run && key.step == lease.step && key.token == lease.token;
+      return key.run == lease.run && key.step == lease.step && key.token == token_of(lease);
     });
   };
   if (!revoked_in_batch_.empty()) std::erase_if(messages.reports, is_revoked);

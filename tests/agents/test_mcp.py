@@ -220,9 +220,9 @@ class LeaseKeys(McpCase):
                              ("POST", f"/leases/{lease['lease_id']}/ask"), ("POST", "/leases/complete")):
             body = {} if method == "POST" else None
             self.assertEqual(self.refused(method, path, body, key=key).status, 403, path)
-        # Nor does it speak for another attempt of the same step.
-        refused = self.refused("POST", f"/leases/{run}:work/ask", {"token": 99, "question": "x"}, key=key)
-        self.assertEqual((refused.status, refused.body["code"]), (409, "LEASE_LOST"))
+        # It needs no token, and must not be confused with a key that does.
+        refused = self.refused("POST", f"/leases/{run}:work/ask", {"token": "99", "question": "x"}, key=key)
+        self.assertEqual((refused.status, refused.body["where"]), (400, "/token"))
         # Nothing in it can be changed, and nothing of it is stored.
         for wrong in (key[:-1] + ("0" if key[-1] != "0" else "1"), key.replace("~work~", "~other~"),
                       key.rpartition("~")[0]):
@@ -233,6 +233,36 @@ class LeaseKeys(McpCase):
                 self.assertNotIn(secret, file.read_bytes(), file)
         self.ask("POST", f"/runs/{run}/cancel", {})
         self.until(lambda: self.refused("GET", "/runs/" + run, key=key).status == 409)
+
+    def test_record_only_what_the_agent_proposed_itself(self):
+        run, key = self.held()
+        events = [e["event"] if "event" in e else e for e in self.ask("GET", f"/runs/{run}/events")["items"]]
+        of_tool = next(e for e in events if e["type"] == "receipt.intended")["receipt"]
+        forged = {"succeeded": True, "undo": {"connector": "shell", "operation": "run", "target": "/",
+                                              "fields": {"command": ["sh", "-c", "id"], "sandbox": False}}}
+        refused = self.refused("POST", f"/leases/{run}:work/actions/{of_tool}/outcome", forged, key=key)
+        self.assertEqual(refused.status, 404)
+        for worker in (self.ask("POST", "/keys", {"role": "worker"})["key"], None):
+            # Not through a lease's key: nobody outside can report on a lease of the server's own.
+            for token in ("1", "2"):
+                item = {"lease_id": f"{run}:work", "token": token}
+                for verb in ("complete", "fail", "release", "heartbeat"):
+                    said = self.ask("POST", f"/leases/{verb}", {"items": [item]}, key=worker)["items"][0]
+                    self.assertEqual((said["ok"], said["code"]), (False, "LEASE_LOST"))
+                refused = self.refused("POST", f"/leases/{run}:work/actions/{of_tool}/outcome",
+                                       {"token": token, **forged}, key=worker)
+                self.assertEqual(refused.body["code"], "LEASE_LOST")
+        self.assertEqual(self.ask("GET", f"/receipts/{of_tool}")["status"], "intended")
+        # Of its own: recorded with its name, and what it says about undoing is for people.
+        action = {"connector": "desk", "operation": "close", "target": "desk/1", "idempotency_key": f"{run}:desk"}
+        decision = self.ask("POST", f"/leases/{run}:work/actions", action, key=key)
+        self.ask("POST", f"/leases/{run}:work/actions/{decision['receipt_id']}/outcome", forged, key=key)
+        receipt = self.ask("GET", f"/receipts/{decision['receipt_id']}")
+        agent = f"lease:{run}:work"
+        self.assertEqual((receipt["proposed_by"], receipt["resolved_by"]), (agent, agent))
+        self.assertEqual((receipt["undo_source"], receipt["reversible"]), ("agent", False))
+        refused = self.refused("POST", f"/receipts/{decision['receipt_id']}/reverse", {})
+        self.assertEqual((refused.status, refused.body["code"]), (409, "NOT_REVERSIBLE"))
 
     def test_an_agent_delegates_beneath_its_own_task_and_waits_for_it(self):
         script = ("import json,os,sys,urllib.request as u\n"

@@ -211,7 +211,7 @@ class Bodies(BadInputCase):
                 self.refused(self.admin.post(path, body), 400, "INVALID_REQUEST")
         for more in ({"message": "x" * 2001}, {"error_code": "x" * 81}):
             result, = self.ok(self.admin.post("/leases/fail",
-                                              {"items": [{"lease_id": "x", "token": 1, **more}]})).json["items"]
+                                              {"items": [{"lease_id": "x", "token": "x", **more}]})).json["items"]
             self.assertEqual((result["code"], result["where"]), ("INVALID_REQUEST", "/items/0/" + next(iter(more))))
         self.unharmed(things)
 
@@ -579,7 +579,7 @@ class Masses(BadInputCase):
     def test_bodies_that_take_long_to_read_hold_up_nobody(self):
         """Eight megabytes of JSON in small pieces, from several clients at once."""
         things = self.things()
-        items = b",".join([b'{"lease_id":"x","token":1,"output":{"a":[1,2,3]}}'] * 10_001)
+        items = b",".join([b'{"lease_id":"x","token":"x","output":{"a":[1,2,3]}}'] * 10_001)
         many = b'{"items":[' + items + b'],"more":[' + b",".join([b"[1,2]"] * 1_200_000) + b"]}"
         large = b'{"workflow":"gated","input":[' + b",".join([b'{"a":1}'] * 900_000) + b"]}"
         self.assertLess(max(len(many), len(large)), 8 << 20)

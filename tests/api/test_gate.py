@@ -74,7 +74,7 @@ class Proposing(GateCase):
             self.refused(self.try_to_propose(late), 409, "LEASE_LOST")
             self.assertEqual(self.get_run(run)["receipts"], [])
             again = self.lease_one()
-            self.assertGreater(again["token"], late["token"])
+            self.assertNotEqual(again["token"], late["token"])
             proposed = self.try_to_propose(again)
             if proposed.status == 409:
                 return self.canceled_as_too_late(again)
@@ -210,6 +210,69 @@ class Undoing(GateCase):
         self.assertEqual(self.receipt(receipt)["status"], "reversed")
         self.assertNotEqual(self.get_run(made["run_id"])["status"], "denied")
         self.assertEqual(self.types(run)[-1], "receipt.reversed")
+
+    def test_an_undo_is_at_least_as_risky_as_what_it_undoes_and_its_step(self):
+        self.ok(self.admin.request("PUT", "/policy", """
+policy: p
+rules:
+- {id: undoing, effect: needs_approval, when: risk = 'high' AND workflow LIKE 'pawl.undo.%'}
+- {id: rest, effect: allow}
+"""), 201)
+        for step, stated in (("high", "low"), ("low", "high")):
+            self.start(f"workflow: w-{step}\nsteps: [{{id: a, tool: test.work, risk: {step}}}]")
+            receipt = self.effect(self.lease_one(), undo={**UNDO, "risk": "low"}, risk=stated)
+            self.ok(self.admin.post(f"/receipts/{receipt}/reverse"), 201)
+            lease = self.lease_one()
+            asked = self.propose(lease, risk="low")
+            self.assertEqual((asked["decision"], asked["risk"]), ("needs_approval", "high"), (step, stated))
+            self.ok(self.admin.post(f"/runs/{lease['run_id']}/cancel"))
+
+    def test_a_workers_undo_is_data_and_never_reaches_a_tool_of_the_server(self):
+        fields = {"run": "touch ${{ secrets.KEY }}", "note": "$${{ input.x }}"}
+        self.start(REMOTE)
+        receipt = self.effect(self.lease_one(), undo={**UNDO, "connector": "shell", "fields": fields})
+        self.assertEqual(self.receipt(receipt)["undo_source"], "worker")
+        made = self.ok(self.admin.post(f"/receipts/{receipt}/reverse"), 201).json
+        lease = self.lease_one()
+        self.assertEqual((lease["run_id"], lease["tool"], lease["input"]), (made["run_id"], "test.work", fields))
+
+
+class Risk(GateCase):
+    POLICY = """
+policy: p
+rules:
+- {id: shelves, risk: high, when: target LIKE 'shelf/1%'}
+- {id: some, effect: allow, risk: med, when: target = 'shelf/2'}
+- {id: two, effect: needs_approval, two_person: true, when: risk = 'high'}
+- {id: rest, effect: allow}
+"""
+
+    def test_a_statement_raises_it_and_never_lowers_it(self):
+        self.ok(self.admin.request("PUT", "/policy", "policy: p\nrules: [{id: all, effect: allow}]"), 201)
+        order = ["low", "med", "high"]
+        for step in order:
+            for stated in order + [None]:
+                self.start(f"workflow: w-{step}\nsteps: [{{id: a, tool: test.work, risk: {step}}}]")
+                lease = self.lease_one()
+                decision = self.propose(lease, **({"risk": stated} if stated else {}))
+                wanted = max(step, stated or "low", key=order.index)
+                self.assertEqual(decision["risk"], wanted)
+                receipt = self.receipt(decision["receipt_id"])
+                self.assertEqual((receipt["action"]["risk"], receipt["digest"]), (wanted, decision["digest"]))
+                self.outcome(lease, decision["receipt_id"])
+                self.complete(lease)
+
+    def test_a_policy_raises_it_for_the_rules_that_follow(self):
+        self.ok(self.admin.request("PUT", "/policy", self.POLICY), 201)
+        self.start(REMOTE)
+        asked = self.propose(self.lease_one(), target="shelf/17", risk="low")
+        self.assertEqual((asked["decision"], asked["rule"], asked["risk"]), ("needs_approval", "two", "high"))
+        shown = next(a for a in self.ok(self.admin.get("/approvals")).json["items"] if a["id"] == asked["approval_id"])
+        self.assertEqual((shown["tier"], shown["action"]["risk"]), ("high", "high"))
+        for target, risk in (("shelf/2", "med"), ("shelf/3", "low")):
+            self.start(REMOTE)
+            allowed = self.propose(self.lease_one(), target=target, risk="low")
+            self.assertEqual((allowed["decision"], allowed["risk"]), ("allow", risk))
 
 
 if __name__ == "__main__":

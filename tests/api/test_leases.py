@@ -1,4 +1,5 @@
 """Remote workers: how they get steps, keep them, report on them, and what happens when they do not."""
+import hashlib
 import threading
 import time
 import unittest
@@ -51,7 +52,8 @@ steps:
         lease = self.lease_one()
         expires = lease.pop("expires_at")
         self.assertRegex(expires, r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
-        self.assertEqual(lease, {"lease_id": f"{run}:only", "token": 1, "run_id": run, "step_id": "only",
+        self.assertRegex(lease.pop("token"), "^[0-9a-f]{32}$")
+        self.assertEqual(lease, {"lease_id": f"{run}:only", "run_id": run, "step_id": "only",
                                  "tool": "test.work", "input": {"a": 7, "b": "x-7"}, "attempt": 1,
                                  "idempotency_key": "order-7", "lease": "30s", "timeout": "1m30s"})
         step = self.step(run, "only")
@@ -168,7 +170,7 @@ class Reports(LeaseCase):
         leases = self.lease(max=4)
         items = [{"lease_id": lease["lease_id"], "token": lease["token"], "output": n} for n,
                  lease in enumerate(leases)]
-        items[1]["token"] += 1
+        items[1]["token"] = items[0]["token"]
         items[2]["lease_id"] = "garbage"
         results = self.ok(self.admin.post("/leases/complete", {"items": items})).json["items"]
         self.assertEqual([r["lease_id"] for r in results], [i["lease_id"] for i in items])
@@ -195,11 +197,11 @@ class Reports(LeaseCase):
         self.assertEqual([r["ok"] for r in results], [True, False])
         self.assertEqual(self.step(run, "only")["output"], 1)
 
-    MALFORMED = [(7, ""), (None, ""), ([], ""), ({}, "/lease_id"), ({"lease_id": 7, "token": 1}, "/lease_id"),
-                 ({"lease_id": "x" * 257, "token": 1}, "/lease_id"), ({"lease_id": "x"}, "/token"),
-                 ({"lease_id": "x", "token": -1}, "/token"), ({"lease_id": "x", "token": "1"}, "/token"),
-                 ({"lease_id": "x", "token": 1.5}, "/token"), ({"lease_id": "x", "token": 2**63}, "/token"),
-                 ({"lease_id": "x", "token": 1, "spelling": 1}, "/spelling")]
+    MALFORMED = [(7, ""), (None, ""), ([], ""), ({}, "/lease_id"), ({"lease_id": 7, "token": "x"}, "/lease_id"),
+                 ({"lease_id": "x" * 257, "token": "x"}, "/lease_id"), ({"lease_id": "x"}, "/token"),
+                 ({"lease_id": "x", "token": 1}, "/token"), ({"lease_id": "x", "token": None}, "/token"),
+                 ({"lease_id": "x", "token": ["x"]}, "/token"), ({"lease_id": "x", "token": "x" * 129}, "/token"),
+                 ({"lease_id": "x", "token": "x", "spelling": 1}, "/spelling")]
 
     def test_a_malformed_item_has_its_own_result_and_the_others_are_carried_out(self):
         self.publish(REMOTE)
@@ -304,6 +306,9 @@ class Reports(LeaseCase):
 
 
 class Fencing(LeaseCase):
+    def first_event(self, run, type):
+        return next(item["event"] for item in self.events(run) if item["event"]["type"] == type)
+
     def unchanged(self, run, verb, lease, **more):
         before = self.events(run)
         self.lost(self.report(verb, lease, **more))
@@ -313,18 +318,55 @@ class Fencing(LeaseCase):
         run = self.start(BRIEF)["id"]
         stale = self.lease_one(worker="slow")
         fresh = self.lease_one(worker="fast")
-        self.assertGreater(fresh["token"], stale["token"])
+        self.assertNotEqual(fresh["token"], stale["token"])
         self.unchanged(run, "complete", stale, output="stale")
         self.unchanged(run, "fail", stale, retryable=False)
         self.unchanged(run, "heartbeat", stale)
 
-    def test_a_token_from_the_future_changes_nothing(self):
+    def test_a_token_that_was_guessed_changes_nothing(self):
         run = self.start(REMOTE)["id"]
         lease = self.lease_one()
-        for token in (0, lease["token"] + 1, 2**63 - 1):
-            for verb in ("complete", "fail", "heartbeat"):
+        digest = self.first_event(run, "step.claimed")["token_sha256"]
+        self.assertEqual(digest, hashlib.sha256(lease["token"].encode()).hexdigest())
+        for token in ("0", "1", "2", digest, lease["token"][:-1], lease["token"].upper() + " "):
+            for verb in ("complete", "fail", "release", "heartbeat"):
                 self.unchanged(run, verb, {**lease, "token": token})
         self.complete(lease)
+
+    def test_a_token_is_good_for_the_key_that_took_the_lease_only(self):
+        run = self.start(REMOTE)["id"]
+        lease = self.lease_one()
+        for thief in (self.client(self.make_key("worker")), self.client(self.make_key("admin"))):
+            before = self.events(run)
+            stale = self.report("complete", {**lease, "token": "stale"})
+            for verb in ("complete", "fail", "release", "heartbeat"):
+                self.assertEqual(self.report(verb, lease, thief), stale, "a foreign token is answered like a stale one")
+            for path, body in ((f"/leases/{lease['lease_id']}/ask", {"question": "?"}),
+                               (f"/leases/{lease['lease_id']}/actions",
+                                {"connector": "c", "operation": "o", "target": "t"}),
+                               (f"/leases/{lease['lease_id']}/actions/rcp_01m7hm5kk9e00atssh0jsk99j4/outcome",
+                                {"succeeded": True})):
+                self.refused(thief.post(path, {"token": lease["token"], **body}), 409, "LEASE_LOST")
+            self.assertEqual(self.events(run), before)
+        self.complete(lease)
+
+    def test_the_token_is_kept_nowhere(self):
+        self.start(REMOTE)
+        lease = self.lease_one()
+        self.ok(self.admin.get("/runs"))  # everything is written by now
+        for file in self.data.rglob("*"):
+            if file.is_file():
+                self.assertNotIn(lease["token"].encode(), file.read_bytes(), file)
+        self.complete(lease)
+
+    def test_events_name_the_key_that_reported(self):
+        run = self.start(retrying(base="1ms", attempts=2))["id"]
+        self.report("fail", self.lease_one(), retryable=True)
+        self.report("release", self.lease_one())
+        self.complete(self.lease_one())
+        me = self.first_event(run, "run.created")["by"]
+        for type in ("step.claimed", "step.failed_retryable", "step.released", "step.completed"):
+            self.assertEqual(self.first_event(run, type).get("by"), me, type)
 
     def test_a_lease_that_was_reported_is_over(self):
         run = self.start(REMOTE)["id"]
@@ -334,14 +376,14 @@ class Fencing(LeaseCase):
             self.unchanged(run, verb, lease)
         self.assertEqual(self.step(run, "only")["output"], 1)
 
-    def test_tokens_grow_with_every_claim(self):
+    def test_every_claim_has_a_token_of_its_own(self):
         self.start(retrying(base="1ms", attempts=4))
         tokens = []
         for _ in range(4):
             lease = self.lease_one()
             tokens.append(lease["token"])
             self.report("fail", lease, retryable=True)
-        self.assertEqual(tokens, sorted(set(tokens)))
+        self.assertEqual(len(tokens), len(set(tokens)))
 
     def test_one_of_two_reports_at_once_is_taken(self):
         self.publish(REMOTE)

@@ -128,7 +128,7 @@ class Answers(OpenApiCase):
     def run_to_gate(self):
         run = self.start()
         done = {**self.take_lease(), "output": {"boxes": 2}, "cost_usd": "0.10"}
-        self.call("complete_leases", {"items": [done, {**done, "token": 9}]}, expect=200)
+        self.call("complete_leases", {"items": [done, {**done, "token": "9"}]}, expect=200)
         return run
 
     def carry_a_run(self):
@@ -138,10 +138,10 @@ class Answers(OpenApiCase):
         self.call("create_run", {"workflow": "ship-order"}, headers=twice, expect=422)
         self.call("create_run", {"workflow": "nobody"}, expect=422)
         self.call("create_run", "{", expect=400)
-        self.call("keep_leases", {"items": [self.take_lease(), {"lease_id": first + ":nobody", "token": 1}]},
+        self.call("keep_leases", {"items": [self.take_lease(), {"lease_id": first + ":nobody", "token": "1"}]},
                   expect=200)
-        self.call("release_leases", {"items": [{"lease_id": first + ":pack", "token": 1},
-                                               {"lease_id": first + ":pack", "token": 1}]}, expect=200)
+        self.call("release_leases", {"items": [{"lease_id": first + ":pack", "token": "1"},
+                                               {"lease_id": first + ":pack", "token": "1"}]}, expect=200)
         self.call("answer_run", {"step": "pack", "answer": "in one box"}, id=first, expect=200)
         self.call("cancel_run", self.example("Reason"), id=first, expect=200)
         self.call("answer_run", {"step": "pack", "answer": "in one box"}, id=first, expect=409)
@@ -170,7 +170,7 @@ class Answers(OpenApiCase):
         for status in (201, 200):
             self.call("retry_run", id=run, headers={"Idempotency-Key": "again"}, expect=status)
         failed = {**self.take_lease(), "message": "nobody there", "retryable": False}
-        self.call("fail_leases", {"items": [failed, {**failed, "token": "x"}, 7]}, expect=200)
+        self.call("fail_leases", {"items": [failed, {**failed, "token": 7}, 7]}, expect=200)
         for decide in ("approve", "reject"):
             run = self.run_to_gate()
             approval = self.call("get_run", id=run)["approvals"][0]["id"]
@@ -187,7 +187,7 @@ class Answers(OpenApiCase):
         allowed = self.propose(lease)
         self.assertEqual(allowed["decision"], "allow")
         self.propose(lease, expect=422, target="shelf/18")
-        self.propose({**lease, "token": 9}, expect=409)
+        self.propose({**lease, "token": "9"}, expect=409)
         receipt = allowed["receipt_id"]
         outcome = {**self.example("EffectOutcome"), "token": lease["token"]}
         for _ in range(2):

@@ -276,6 +276,7 @@ void Cluster::cancel(Server& server) {
 
 void Cluster::poll(Server& server) {
   Engine::Poll poll{.tenant = dice_.one_of(tenants_),
+                    .key = {{1, 1}},
                     .worker = {dice_.one_of({"remote-1", "remote-2"})},
                     .tools = all_tools,
                     .max = dice_.between(1, 3),
@@ -306,7 +307,7 @@ void Cluster::complete(Server& server, Held& held) {
   StepReport report{.tenant = lease.tenant,
                     .run = lease.run,
                     .step = lease.step,
-                    .token = lease.token,
+                    .proof = lease.proof(),
                     .outcome = Completed{.output = std::to_string(lease.token), .cost = Money{dice_.between(0, 100)}}};
   server.asked().report(
       report, expect<RunAnswer>(server, "a result of " + lease.run.str(), [this, lease](const auto& answer) {
@@ -328,13 +329,13 @@ void Cluster::work(Server& server) {
   const Lease& lease = held.lease;
   switch (dice_.below(8)) {
     case 0:
-      server.asked().heartbeat(lease.tenant, lease.run, lease.step, lease.token);
+      server.asked().heartbeat(lease.tenant, lease.run, lease.step, lease.proof());
       return;
     case 1: {
       StepReport report{.tenant = lease.tenant,
                         .run = lease.run,
                         .step = lease.step,
-                        .token = lease.token,
+                        .proof = lease.proof(),
                         .outcome = Failed{"SIMULATED", "on purpose", dice_.percent(85), {}, {}}};
       held.reported = true;
       return server.asked().report(report,

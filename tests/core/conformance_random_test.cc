@@ -110,30 +110,31 @@ class Driver {
   }
 
   void act_on_running(StepIndex step) {
-    std::uint64_t token = history_.run().steps[step].lease_token;
-    if (chance_.in(10)) token -= 1;
-    if (features_.actions && chance_.in(40)) return act_on(action(step, token));
-    if (features_.questions && chance_.in(15)) return act_on(AskQuestion{step, token, "\"?\""});
+    std::uint64_t number = history_.run().steps[step].lease_token;
+    if (chance_.in(10)) number -= 1;
+    const auto proof = LeaseProof::local(number);
+    if (features_.actions && chance_.in(40)) return act_on(action(step, proof));
+    if (features_.questions && chance_.in(15)) return act_on(AskQuestion{step, proof, "\"?\""});
     if (chance_.in(10)) return act_on(claim(step));
-    if (chance_.in(10)) return act_on(ReleaseStep{step, token});
+    if (chance_.in(10)) return act_on(ReleaseStep{step, proof});
     Money cost{features_.budgets ? chance_.below(200) : 0};
-    if (chance_.in(10)) return act_on(ChargeStep{step, token, cost});
+    if (chance_.in(10)) return act_on(ChargeStep{step, proof, cost});
     if (chance_.in(35)) {
       std::optional<Duration> after = chance_.in(10) ? std::optional<Duration>(20s) : std::nullopt;
       std::string code = chance_.in(85) ? "TOOL_TIMEOUT" : chance_.in(50) ? "TOOL_DENIED" : "MY_CODE";
-      return act_on(FailStep{step, token, code, "random", {}, after, cost});
+      return act_on(FailStep{step, proof, code, "random", {}, after, cost});
     }
-    act_on(CompleteStep{step, token, "{}", cost});
+    act_on(CompleteStep{step, proof, "{}", cost});
   }
 
   // Few keys and few actions, so that they meet.
-  RunCommand action(StepIndex step, std::uint64_t token) {
+  RunCommand action(StepIndex step, const LeaseProof& proof) {
     const auto& receipts = history_.run().receipts;
     if (!receipts.empty() && chance_.in(60)) {
       ReceiptId receipt = receipts[static_cast<std::size_t>(chance_.below(static_cast<int>(receipts.size())))].id;
       if (chance_.in(10)) return SettleReceipt{receipt, chance_.in(50), person()};
       if (chance_.in(10)) return ReverseReceipt{receipt, ReceiptId{{1, 1}}};
-      return RecordOutcome{.step = step, .token = token, .receipt = receipt, .succeeded = chance_.in(70)};
+      return RecordOutcome{.step = step, .proof = proof, .receipt = receipt, .succeeded = chance_.in(70)};
     }
     Action proposed = an_action();
     proposed.idempotency_key = "key" + std::to_string(chance_.below(4));
@@ -149,7 +150,7 @@ class Driver {
     bool idempotent = !features_.questions || proposed.idempotency_key < "key2";
     return ProposeAction{
         .step = step,
-        .token = token,
+        .proof = proof,
         .proposal = std::make_shared<const Proposal>(a_proposal(proposed, idempotent)),
         .verdict = verdict,
         .writes_max = features_.write_caps && chance_.in(20) ? std::optional(chance_.below(5)) : std::nullopt};
@@ -187,15 +188,15 @@ class Driver {
       case 0:
         return ClaimStep{static_cast<StepIndex>(chance_.below(99)), WorkerName{"w"}, false, {}, {}};
       case 1:
-        return CompleteStep{any_step(), static_cast<std::uint64_t>(chance_.below(9)) + 40, "{}", {}};
+        return CompleteStep{any_step(), LeaseProof::local(static_cast<std::uint64_t>(chance_.below(9)) + 40), "{}", {}};
       case 2:
-        return FailStep{static_cast<StepIndex>(60000), 0, "NONSENSE", "", true, Duration(1h), {}};
+        return FailStep{static_cast<StepIndex>(60000), LeaseProof::local(0), "NONSENSE", "", true, Duration(1h), {}};
       case 3:
         return ResolveApproval{ApprovalId{IdBits{1, 1}}, chance_.in(50), person(), {}};
       case 4:
-        return AskQuestion{any_step(), 77, "\"?\""};
+        return AskQuestion{any_step(), LeaseProof::local(77), "\"?\""};
       case 5:
-        return ReleaseStep{any_step(), static_cast<std::uint64_t>(chance_.below(9)) + 40};
+        return ReleaseStep{any_step(), LeaseProof::local(static_cast<std::uint64_t>(chance_.below(9)) + 40)};
       default:
         return report();
     }

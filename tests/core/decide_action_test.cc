@@ -446,7 +446,7 @@ TEST(Doubt, a_connector_that_can_look_settles_it_by_itself) {
     h.wait(31s);
     h.claim("a", "worker-2");
     ProposeAction looked{.step = 0,
-                         .token = h.step("a").lease_token,
+                         .proof = LeaseProof::local(h.step("a").lease_token),
                          .proposal = std::make_shared<const Proposal>(a_proposal()),
                          .verdict = allowed,
                          .happened = happened};
@@ -470,9 +470,9 @@ TEST(Outcome, is_recorded_once_and_by_the_one_who_may_call) {
   h.fail("a");
   h.pass(1h);
   h.claim("a");
-  EXPECT_TRUE(
-      h.act(RecordOutcome{.step = 0, .token = token, .receipt = h.receipt().id}).refused_as(RefusalCode::lease_lost));
-  EXPECT_TRUE(h.act(RecordOutcome{.step = 0, .token = h.step("a").lease_token, .receipt = {{9, 9}}})
+  EXPECT_TRUE(h.act(RecordOutcome{.step = 0, .proof = LeaseProof::local(token), .receipt = h.receipt().id})
+                  .refused_as(RefusalCode::lease_lost));
+  EXPECT_TRUE(h.act(RecordOutcome{.step = 0, .proof = LeaseProof::local(h.step("a").lease_token), .receipt = {{9, 9}}})
                   .refused_as(RefusalCode::unknown_receipt));
 }
 

@@ -152,13 +152,13 @@ TEST(Release, by_a_stale_token_changes_nothing) {
   h.claim("a", "worker-2");
   auto before = h.run();
   for (std::uint64_t token : {0u, 1u, 3u}) {
-    EXPECT_TRUE(h.act(ReleaseStep{0, token}).refused_as(RefusalCode::lease_lost));
+    EXPECT_TRUE(h.act(ReleaseStep{0, LeaseProof::local(token)}).refused_as(RefusalCode::lease_lost));
     EXPECT_EQ(h.last().names(), Names{});
   }
-  EXPECT_TRUE(h.act(ReleaseStep{99, 2}).refused_as(RefusalCode::lease_lost));
+  EXPECT_TRUE(h.act(ReleaseStep{99, LeaseProof::local(2)}).refused_as(RefusalCode::lease_lost));
   EXPECT_TRUE(same_fold(before, h.run()));
   h.release("a");
-  EXPECT_TRUE(h.act(ReleaseStep{0, 2}).refused_as(RefusalCode::lease_lost)) << "once";
+  EXPECT_TRUE(h.act(ReleaseStep{0, LeaseProof::local(2)}).refused_as(RefusalCode::lease_lost)) << "once";
 }
 
 TEST(Reclaim, is_refused_when_no_attempt_is_left_and_time_fails_the_step_instead) {
@@ -186,9 +186,10 @@ TEST(Lease, a_stale_token_changes_nothing_ever) {
   h.wait(default_lease);
   h.claim("a", "worker-2");
   auto before = h.run();
-  const std::vector<RunCommand> late{CompleteStep{0, 1, "{}", {}}, FailStep{0, 1, "TOOL_FAILED", "x", {}, {}, {}},
-                                     AskQuestion{0, 1, "\"?\""}, CompleteStep{0, 3, "{}", {}},
-                                     CompleteStep{99, 1, "{}", {}}};
+  const std::vector<RunCommand> late{
+      CompleteStep{0, LeaseProof::local(1), "{}", {}},
+      FailStep{0, LeaseProof::local(1), "TOOL_FAILED", "x", {}, {}, {}}, AskQuestion{0, LeaseProof::local(1), "\"?\""},
+      CompleteStep{0, LeaseProof::local(3), "{}", {}}, CompleteStep{99, LeaseProof::local(1), "{}", {}}};
   for (const auto& command : late) {
     EXPECT_TRUE(h.act(command).refused_as(RefusalCode::lease_lost));
     EXPECT_EQ(h.last().names(), Names{});
@@ -414,7 +415,7 @@ TEST(Fail, the_worker_may_overrule_the_table_of_codes_both_ways) {
   auto fail = [](std::string code, bool retryable) {
     auto h = one_step.create();
     h.claim("a");
-    h.act(FailStep{0, 1, std::move(code), "x", retryable, {}, {}});
+    h.act(FailStep{0, LeaseProof::local(1), std::move(code), "x", retryable, {}, {}});
     return h.step("a").status;
   };
   EXPECT_EQ(fail("TOOL_TIMEOUT", false), StepStatus::failed_terminal);
@@ -448,7 +449,7 @@ TEST(Fail, with_the_longest_message_keeps_the_runs_message_within_the_limit) {
   while (message.size() + 3 <= diagnostic_message_chars_max) message += "€";
   auto h = RunBuilder().step(id).create();
   h.claim(id);
-  const auto ending = h.act(FailStep{0, 1, "TOOL_DENIED", message, {}, {}, {}}).ending();
+  const auto ending = h.act(FailStep{0, LeaseProof::local(1), "TOOL_DENIED", message, {}, {}, {}}).ending();
   ASSERT_TRUE(ending);
   EXPECT_TRUE(ending->message.starts_with("step " + id + ": €"));
   EXPECT_LE(ending->message.size(), diagnostic_message_chars_max);
@@ -483,7 +484,7 @@ TEST(Backoff, is_spread_by_the_draw_and_no_wider_than_the_jitter) {
   auto wait = [](double draw) {
     auto h = RunBuilder().step("a").retry({.base = 5s, .jitter = 0.2, .schedule = {}}).create();
     h.claim("a");
-    h.act(FailStep{0, 1, "TOOL_FAILED", "x", {}, {}, {}}, {draw});
+    h.act(FailStep{0, LeaseProof::local(1), "TOOL_FAILED", "x", {}, {}, {}}, {draw});
     return h.step("a").next_eligible_at - h.now();
   };
   EXPECT_EQ(wait(-1), 8s);
@@ -496,7 +497,7 @@ TEST(Backoff, waits_as_long_as_the_worker_asks_if_that_is_longer) {
   auto wait = [](Duration retry_after) {
     auto h = one_step.create();
     h.claim("a");
-    h.act(FailStep{0, 1, "TOOL_RATE_LIMITED", "x", {}, retry_after, {}});
+    h.act(FailStep{0, LeaseProof::local(1), "TOOL_RATE_LIMITED", "x", {}, retry_after, {}});
     return h.step("a").next_eligible_at - h.now();
   };
   EXPECT_EQ(wait(90s), 90s);

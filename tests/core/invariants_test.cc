@@ -41,7 +41,7 @@ TEST(Invariants, hold_after_every_commit_of_random_histories) {
     auto history = three_steps().create();
     for (int act = 0; act < 40 && !is_terminal(history.status()); ++act) {
       auto step = static_cast<StepIndex>(draw(3));
-      auto token = history.run().steps[step].lease_token - draw(2);
+      auto proof = LeaseProof::local(history.run().steps[step].lease_token - draw(2));
       switch (draw(10)) {
         case 0:
         case 1:
@@ -50,13 +50,13 @@ TEST(Invariants, hold_after_every_commit_of_random_histories) {
           break;
         case 3:
         case 4:
-          history.act(CompleteStep{step, token, "{}", Money{10}});
+          history.act(CompleteStep{step, proof, "{}", Money{10}});
           break;
         case 5:
-          history.act(FailStep{step, token, "TOOL_FAILED", "no", {}, {}, Money{5}});
+          history.act(FailStep{step, proof, "TOOL_FAILED", "no", {}, {}, Money{5}});
           break;
         case 6:
-          history.act(AskQuestion{step, token, "\"which?\""});
+          history.act(AskQuestion{step, proof, "\"which?\""});
           break;
         case 7:
           history.act(AnswerQuestion{step, "1", Actor{"person:ada"}});
@@ -108,6 +108,18 @@ TEST(Invariants, name_what_is_wrong_with_a_retry) {
   expect_damage(history, "a retry that has no time", [](pawl::Run& run) { run.steps[0].next_eligible_at = {}; });
   expect_damage(history, "failed without a diagnostic", [](pawl::Run& run) { run.steps[0].last_error = nullptr; });
   expect_damage(history, "behind the run's deadline", [](pawl::Run& run) { run.timeout = Duration(1); });
+}
+
+TEST(Invariants, name_an_effect_with_less_risk_than_its_step) {
+  auto history = RunBuilder().step("a").with([](StepDefinition& step) { step.risk = Tier::med; }).create();
+  history.claim("a");
+  history.propose("a", allowed);
+  ASSERT_EQ(check_run(history.run()), Problems());
+  expect_damage(history, "less risk than its step", [](pawl::Run& run) {
+    auto proposal = std::make_shared<Proposal>(*run.receipts[0].proposal);
+    proposal->action.risk = Tier::low;
+    run.receipts[0].proposal = std::move(proposal);
+  });
 }
 
 TEST(Invariants, name_what_is_wrong_with_an_approval) {

@@ -139,18 +139,21 @@ class History {
     return act(ClaimStep{index(id), WorkerName{std::move(worker)}, false, {}, {}});
   }
   const Commit& complete(std::string_view id, JsonText output = "{}", Money cost = {}) {
-    return act(CompleteStep{index(id), step(id).lease_token, std::move(output), cost});
+    return act(CompleteStep{index(id), LeaseProof::local(step(id).lease_token), std::move(output), cost});
   }
   const Commit& fail(std::string_view id, std::string code = "TOOL_FAILED", Money cost = {}) {
-    return act(FailStep{index(id), step(id).lease_token, std::move(code), "it did not work", {}, {}, cost});
+    return act(
+        FailStep{index(id), LeaseProof::local(step(id).lease_token), std::move(code), "it did not work", {}, {}, cost});
   }
   const Commit& charge(std::string_view id, Money cost) {
-    return act(ChargeStep{index(id), step(id).lease_token, cost});
+    return act(ChargeStep{index(id), LeaseProof::local(step(id).lease_token), cost});
   }
-  const Commit& release(std::string_view id) { return act(ReleaseStep{index(id), step(id).lease_token}); }
+  const Commit& release(std::string_view id) {
+    return act(ReleaseStep{index(id), LeaseProof::local(step(id).lease_token)});
+  }
   const Commit& fail_for_good(std::string_view id) { return fail(id, "TOOL_INVALID_ARGUMENTS"); }
   const Commit& ask(std::string_view id, JsonText question = R"("which one?")") {
-    return act(AskQuestion{index(id), step(id).lease_token, std::move(question)});
+    return act(AskQuestion{index(id), LeaseProof::local(step(id).lease_token), std::move(question)});
   }
   const Commit& answer(std::string_view id, JsonText answer = R"("the first")") {
     return act(AnswerQuestion{index(id), std::move(answer), Actor{"person:ada"}});
@@ -179,7 +182,7 @@ class History {
   const Commit& propose(std::string_view id, const Verdict& verdict, const Proposal& proposal = a_proposal(),
                         std::optional<ProposeAction::Holder> holder = {}) {
     return act(ProposeAction{.step = index(id),
-                             .token = step(id).lease_token,
+                             .proof = LeaseProof::local(step(id).lease_token),
                              .proposal = std::make_shared<const Proposal>(proposal),
                              .verdict = verdict,
                              .writes_max = writes_max,
@@ -192,7 +195,7 @@ class History {
   const Receipt& receipt(std::size_t number = 0) const { return run_.receipts.at(number); }
   const Commit& outcome(std::string_view id, bool succeeded = true, std::size_t number = 0) {
     return act(RecordOutcome{.step = index(id),
-                             .token = step(id).lease_token,
+                             .proof = LeaseProof::local(step(id).lease_token),
                              .receipt = receipt(number).id,
                              .succeeded = succeeded,
                              .error_code = succeeded ? "" : "TOOL_FAILED",
@@ -257,6 +260,10 @@ class RunBuilder {
   }
   RunBuilder& attempts(int max) {
     workflow_.steps.back().retry.max_attempts = max;
+    return *this;
+  }
+  RunBuilder& with(const std::function<void(StepDefinition&)>& change) {
+    change(workflow_.steps.back());
     return *this;
   }
   RunBuilder& lease(Duration span) {

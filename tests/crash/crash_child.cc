@@ -52,7 +52,7 @@ class Hasty : public LeaseSink {
     for (Lease& lease : leases) {
       auto luck = (lease.run.bits.low + lease.token * 7) % 20;
       if (luck == 0 && lease.attempt == 1) continue;
-      StepReport report{lease.tenant, lease.run, lease.step, lease.token, Completed{"{\"done\":true}", {}}};
+      StepReport report{lease.tenant, lease.run, lease.step, lease.proof(), Completed{"{\"done\":true}", {}}};
       if (luck == 1) report.outcome = Failed{"TOOL_FAILED", "bad luck", true, {}, {}};
       reports.push_back(std::move(report));
     }

@@ -1,5 +1,8 @@
 // The engine: leases, time, recovery, the working set.
+#include <set>
+
 #include "core/decide.h"
+#include "crypto/sha256.h"
 #include "engine/test_server.h"
 
 namespace pawl::tests {
@@ -420,7 +423,7 @@ TEST(Heartbeat, for_a_run_that_another_engine_carries_is_refused) {
   NewRun request = server.request("w");
   request.provider = Provider::external;
   RunId run = server.create(request);
-  EXPECT_FALSE(server.engine().heartbeat(server.tenant, run, StepId{"a"}, 0));
+  EXPECT_FALSE(server.engine().heartbeat(server.tenant, run, StepId{"a"}, LeaseProof::local(0)));
 }
 
 // ---- Polls
@@ -433,6 +436,7 @@ struct Polled {
 
   void poll(Duration wait) {
     server.engine().poll({.tenant = server.tenant,
+                          .key = {{1, 1}},
                           .worker = {"remote"},
                           .tools = {{"work"}},
                           .max = 10,
@@ -452,6 +456,82 @@ TEST(Poll, without_a_wait_takes_what_is_there_or_nothing) {
   server.create("w");
   polled.poll(Duration(0));
   EXPECT_EQ(polled.leases, (std::vector<std::size_t>{0, 2}));
+}
+
+// ---- Tokens
+
+// The lease that a key takes of "work".
+Lease take_remotely(TestServer& server, KeyId key) {
+  std::vector<Lease> taken;
+  server.engine().poll({.tenant = server.tenant,
+                        .key = key,
+                        .worker = {"remote"},
+                        .tools = {{"work"}},
+                        .max = 1,
+                        .wait = Duration(0),
+                        .is_wanted = {},
+                        .reply = [&](std::vector<Lease> granted) { taken = std::move(granted); }});
+  server.turn();
+  if (taken.empty()) throw std::runtime_error("nothing was granted");
+  return taken.front();
+}
+
+TEST(LeaseToken, is_the_preimage_of_what_the_journal_holds_and_different_every_time) {
+  TestServer server;
+  server.publish(one_step);
+  std::set<std::string> tokens;
+  for (int i = 0; i < 600; ++i) {  // more than are drawn at once
+    server.create("w");
+    Lease lease = take_remotely(server, KeyId{{1, 1}});
+    EXPECT_EQ(lease.remote_token.size(), 32u);
+    EXPECT_EQ(server.inspect(lease.run).steps[0].lease_holder, (RemoteHolder{{{1, 1}}, sha256(lease.remote_token)}));
+    EXPECT_TRUE(tokens.insert(lease.remote_token).second);
+  }
+}
+
+TEST(LeaseToken, is_good_for_its_key_only_and_survives_a_restart) {
+  TestServer server;
+  server.publish(one_step);
+  RunId run = server.create("w");
+  const Lease lease = take_remotely(server, KeyId{{1, 1}});
+  for (bool restarted : {false, true}) {
+    if (restarted) server.restart();
+    Lease stolen = lease;
+    stolen.holder->key = KeyId{{2, 2}};
+    Lease guessed = lease;
+    guessed.holder->token_digest = sha256("1");
+    Lease local = lease;
+    local.holder.reset();
+    for (const Lease& wrong : {stolen, guessed, local}) {
+      EXPECT_TRUE(server.complete(wrong).refused_as(RefusalCode::lease_lost));
+      EXPECT_FALSE(server.heartbeat(wrong));
+    }
+    EXPECT_TRUE(server.heartbeat(lease));
+    EXPECT_EQ(server.status(run), RunStatus::running);
+  }
+  EXPECT_TRUE(server.complete(lease).accepted());
+  EXPECT_EQ(server.status(run), RunStatus::success);
+}
+
+TEST(LeaseToken, of_a_worker_in_this_process_is_none) {
+  TestServer server;
+  server.publish(one_step);
+  Worker& worker = server.worker("local/1", 1);
+  RunId run = server.create("w");
+  server.turn();
+  const Lease lease = worker.take();
+  EXPECT_TRUE(lease.remote_token.empty());
+  Lease outside = lease;
+  outside.holder = RemoteHolder{{{1, 1}}, sha256("1")};
+  EXPECT_TRUE(server.complete(outside).refused_as(RefusalCode::lease_lost));
+  EXPECT_FALSE(server.heartbeat(outside));
+  StepReport by_agent{lease.tenant, run, lease.step, LeaseProof::program(lease.token), Completed{}};
+  Answer<RunAnswer> answer;
+  server.engine().report(by_agent, answer.reply());
+  server.turn();
+  EXPECT_TRUE(answer.refused_as(RefusalCode::lease_lost));
+  EXPECT_FALSE(server.engine().heartbeat(lease.tenant, run, lease.step, LeaseProof::program(lease.token)));
+  EXPECT_TRUE(server.complete(lease).accepted());
 }
 
 TEST(Poll, waits_and_is_given_what_comes) {

@@ -36,7 +36,7 @@ struct GatedServer : TestServer {
         {.tenant = tenant,
          .run = lease.run,
          .step = lease.step,
-         .token = lease.token,
+         .proof = lease.proof(),
          .proposal = std::make_shared<const Proposal>(Proposal{.action = action, .digest = digest_of(sha256, action)}),
          .verdict = verdict},
         answer.reply());

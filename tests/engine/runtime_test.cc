@@ -41,7 +41,7 @@ class Eager : public LeaseSink {
   void grant(std::vector<Lease> leases) override {
     std::vector<StepReport> reports;
     for (Lease& lease : leases)
-      reports.push_back({lease.tenant, lease.run, lease.step, lease.token, Completed{"{}", {}}});
+      reports.push_back({lease.tenant, lease.run, lease.step, lease.proof(), Completed{"{}", {}}});
     runtime_.offer(name, static_cast<int>(reports.size()));
     runtime_.report(std::move(reports));
   }
@@ -216,7 +216,7 @@ TEST_F(RuntimeTest, wound_down_has_handed_over_all_that_it_will_and_takes_it_bac
   auto later = create("w");
   EXPECT_TRUE(later);
   std::vector<StepReport> reports;
-  for (const Lease& lease : held) reports.push_back({lease.tenant, lease.run, lease.step, lease.token, Released{}});
+  for (const Lease& lease : held) reports.push_back({lease.tenant, lease.run, lease.step, lease.proof(), Released{}});
   runtime_->report(std::move(reports));
   close();
   EXPECT_EQ(worker.held().size(), held.size()) << "nothing came after wind_down() returned";

@@ -29,6 +29,7 @@ constexpr const char* far_steps = "workflow: w\nsteps: [{id: a, tool: far}, {id:
 std::vector<Lease> poll(Server& server, TenantId tenant, const std::string& worker) {
   std::vector<Lease> given;
   server.engine().poll({.tenant = tenant,
+                        .key = {{1, 1}},
                         .worker = {worker},
                         .tools = {{"far"}},
                         .max = 5,
@@ -335,6 +336,7 @@ TEST(Shared, a_lease_that_its_worker_keeps_alive_on_another_server_is_not_taken)
   cluster.publish(one_step);
   std::vector<Lease> leases;
   cluster.at(0).engine().poll({.tenant = cluster.tenant,
+                               .key = {{1, 1}},
                                .worker = {"remote"},
                                .tools = {{"work"}},
                                .max = 1,
@@ -348,7 +350,7 @@ TEST(Shared, a_lease_that_its_worker_keeps_alive_on_another_server_is_not_taken)
     cluster.clock.pass(seconds(1));
     if (i % 10 == 0) {
       const Lease& lease = leases[0];
-      EXPECT_TRUE(cluster.at(1).engine().heartbeat(lease.tenant, lease.run, lease.step, lease.token)) << i;
+      EXPECT_TRUE(cluster.at(1).engine().heartbeat(lease.tenant, lease.run, lease.step, lease.proof())) << i;
     }
     cluster.at(1).turn();
     cluster.at(0).turn();

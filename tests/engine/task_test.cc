@@ -182,7 +182,7 @@ TEST(Tasks, an_answer_and_a_time_out_at_once_have_one_outcome) {
     Lease lease = square.begin(task);
     Answer<RunAnswer> asked;
     square.cluster.at(0).task([&](Engine& engine) {
-      engine.ask(lease.tenant, lease.run, lease.step, lease.token, "\"why?\"", asked.reply());
+      engine.ask(lease.tenant, lease.run, lease.step, lease.proof(), "\"why?\"", asked.reply());
     });
     square.cluster.at(0).turn();
     square.follow(task);
@@ -272,7 +272,7 @@ TEST(Tasks, random_histories_on_several_servers_follow_their_runs) {
             Lease lease = server.worker.take();
             if (square.dice.below(3) == 0) {
               server.task(
-                  [&](Engine& engine) { engine.ask(lease.tenant, lease.run, lease.step, lease.token, "\"?\"", {}); });
+                  [&](Engine& engine) { engine.ask(lease.tenant, lease.run, lease.step, lease.proof(), "\"?\"", {}); });
             } else {
               StepReport report = completion(lease);
               server.task([&](Engine& engine) { engine.report(report); });

@@ -58,7 +58,7 @@ struct Worker : LeaseSink {
 };
 
 inline StepReport completion(const Lease& lease) {
-  return {lease.tenant, lease.run, lease.step, lease.token, Completed{"{}", {}}};
+  return {lease.tenant, lease.run, lease.step, lease.proof(), Completed{"{}", {}}};
 }
 
 // What a reply brought, once its turn was released.
@@ -160,12 +160,12 @@ class TestServer {
   }
   Answer<RunAnswer> report(const Lease& lease, StepOutcome outcome) {
     Answer<RunAnswer> answer;
-    StepReport report{lease.tenant, lease.run, lease.step, lease.token, std::move(outcome)};
+    StepReport report{lease.tenant, lease.run, lease.step, lease.proof(), std::move(outcome)};
     engine_->report(report, answer.reply());
     turn();
     return answer;
   }
-  bool heartbeat(const Lease& lease) { return engine_->heartbeat(lease.tenant, lease.run, lease.step, lease.token); }
+  bool heartbeat(const Lease& lease) { return engine_->heartbeat(lease.tenant, lease.run, lease.step, lease.proof()); }
   Run inspect(RunId run) {
     Answer<std::shared_ptr<const Run>> answer;
     engine_->inspect(tenant, run, answer.reply());

@@ -104,7 +104,8 @@ void Checker::check_effects(const RunModel& run) {
   for (const ActionFound& found : run.found_in_frame) {
     const RunModel* owner = find(found.run);
     const ReceiptModel* receipt = owner ? owner->find_receipt(found.receipt) : nullptr;
-    bool answers = receipt && owner->tenant == run.tenant && receipt->proposal->digest == found.proposal->digest &&
+    bool answers = receipt && owner->tenant == run.tenant &&
+                   is_same_effect(receipt->proposal->action, found.proposal->action) &&
                    target_.has_happened(found.receipt) &&
                    (receipt->status == ReceiptStatus::succeeded || receipt->status == ReceiptStatus::reversed);
     demand(answers, "what answers for an action is its own success", [&] { return run.id.str(); });

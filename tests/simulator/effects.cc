@@ -110,6 +110,7 @@ void Simulation::propose(SimWorker& worker, Held& held, std::optional<bool> happ
     // Under a key that is another run's own, now and then.
     const SimWorker& other = *dice_.one_of(workers_);
     if (dice_.percent(3) && !other.held.empty()) action.idempotency_key = other.held.back().lease.idempotency_key;
+    action.risk = std::max(action.risk, lease.risk);  // as the gatekeeper sees to
     auto proposal = std::make_shared<Proposal>();
     proposal->digest = digest_of(sha256, action);
     proposal->idempotent = is_idempotent(action);
@@ -128,7 +129,7 @@ void Simulation::propose(SimWorker& worker, Held& held, std::optional<bool> happ
   asked().propose({.tenant = lease.tenant,
                    .run = lease.run,
                    .step = lease.step,
-                   .token = lease.token,
+                   .proof = lease.proof(),
                    .proposal = proposal,
                    .verdict = verdict,
                    .can_look = can_look(proposal->action),
@@ -213,7 +214,7 @@ EffectOutcome Simulation::outcome_of(const Held& held) const {
           .error_code = effect.succeeded ? "" : "SIMULATED",
           .message = {},
           .response = effect.succeeded ? "{\"ok\":true}" : "",
-          .undo = {}};
+          .undo = hostile_ && effect.succeeded ? hostile_undo() : nullptr};
 }
 
 void Simulation::record_outcome(SimWorker& worker, Held& held) {
@@ -221,7 +222,7 @@ void Simulation::record_outcome(SimWorker& worker, Held& held) {
   note([&] { return "outcome of " + held.effect->receipt.str() + " for " + lease.run.str() + " " + lease.step.text; });
   EffectOutcome outcome = outcome_of(held);
   asked().record_outcome(
-      lease.tenant, lease.run, lease.step, lease.token, outcome,
+      lease.tenant, lease.run, lease.step, lease.proof(), outcome,
       expect<RunAnswer>([this, &worker, tenant = lease.tenant, run = lease.run, step = lease.step, token = lease.token,
                          outcome](const auto& answer) {
         // Until it has heard that it is recorded, the worker would say it again.
@@ -263,7 +264,7 @@ void Simulation::act_badly(SimWorker& worker, Held& held) {
       Engine::ActionRequest request{.tenant = dice_.one_of(tenants_),
                                     .run = lease.run,
                                     .step = lease.step,
-                                    .token = lease.token,
+                                    .proof = lease.proof(),
                                     .proposal = std::make_shared<const Proposal>(),
                                     .verdict = {.effect = Effect::allow}};
       if (request.tenant == lease.tenant) return;
@@ -272,7 +273,7 @@ void Simulation::act_badly(SimWorker& worker, Held& held) {
     }
     case 1: {  // of what was never allowed
       EffectOutcome outcome{.receipt = ReceiptId{{dice_.next(), dice_.next()}}};
-      return asked().record_outcome(lease.tenant, lease.run, lease.step, lease.token, outcome,
+      return asked().record_outcome(lease.tenant, lease.run, lease.step, lease.proof(), outcome,
                                     expect<RunAnswer>([](const auto& answer) {
                                       demand(!answer, "an outcome is of an effect that was allowed", "taken");
                                     }));

@@ -172,6 +172,7 @@ void Simulation::publish(TenantId tenant, const std::string& name) {
   auto& sources = published_[tenant];
   bool again = sources.contains(name) && dice_.percent(30);
   std::string source = again ? sources[name] : make_workflow(dice_, name);
+  if (hostile_ && !again) source = with_risks(hostile_dice_, std::move(source));
   note([&] { return "publish " + name + "\n" + source; });
   asked().publish(tenant, source, name, Actor{"admin"},
                   expect<WorkflowRef>([this, tenant, name, source](const std::expected<WorkflowRef, Refusal>& answer) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/invariants.h"
+#include "core/tenant.h"
 #include "crypto/sha256.h"
 #include "engine/engine.h"
 #include "simulator/failure.h"
@@ -134,7 +135,10 @@ struct RunModel::Rules {
     if (event.trigger == StepTrigger::due)
       check(step.next_eligible_at <= at, "no retry before next_eligible_at", event.step.text);
     if (event.trigger == StepTrigger::approve_gate) step.output = "null";
-    if (event.trigger == StepTrigger::gate || event.trigger == StepTrigger::release) --step.attempts;
+    if (event.trigger == StepTrigger::gate || event.trigger == StepTrigger::release) {
+      check_reporter(event.step, event.by, event.trigger == StepTrigger::gate);
+      --step.attempts;
+    }
   }
 
   void operator()(const StepClaimed& event) const {
@@ -152,6 +156,9 @@ struct RunModel::Rules {
     step.token = event.token;
     ++step.attempts;
     step.owner = event.worker;
+    step.holder = event.holder;
+    check(event.holder.has_value() == event.worker.text.starts_with("remote-"), "a claim names its holder",
+          event.worker.text);
     step.is_new = event.trigger == StepTrigger::claim;
     step.orphaned = false;
     step.claimed_at = at;
@@ -168,6 +175,26 @@ struct RunModel::Rules {
     ++run.claims_in_frame;
   }
 
+  // Who may report on the step, as the journal must name them: whoever holds its lease; and, where a program may speak
+  // too, a program that a worker in this process runs.
+  std::string holder_of(const StepModel& step) const {
+    return step.holder ? actor_of(step.holder->key).text : "worker:" + step.owner.text;
+  }
+  std::string program_of(StepIndex index) const {
+    return "lease:" + run.id.str() + ":" + run.definition(index).id.text;
+  }
+  void check_reporter(const StepId& id, const Actor& by, bool by_program_too) const {
+    StepIndex index = *run.workflow->find(id);
+    const StepModel& step = run.steps[index];
+    bool is_program = by_program_too && !step.holder && by.text == program_of(index);
+    check(is_program || by.text == holder_of(step), "a report is the holder's, and the journal names them",
+          id.text + " by " + in_quotes(by.text) + " while " + holder_of(step) + " holds it");
+  }
+  void check_risk(StepIndex index, const Proposal& proposal) const {
+    check(proposal.action.risk >= run.definition(index).risk, "a worker's word does not lower a risk",
+          run.definition(index).id.text);
+  }
+
   void check_token(const StepModel& step, std::string_view report) const {
     if (auto token = token_in(report))
       check(*token == step.token, "a stale token changes nothing",
@@ -178,6 +205,7 @@ struct RunModel::Rules {
   void operator()(const StepCompleted& event) const {
     StepModel& step = move(event.step, StepTrigger::complete);
     check_token(step, event.output);
+    check_reporter(event.step, event.by, false);
     step.output = event.output;
     charge(step, event.cost);
     check(!run.budget || run.cost <= *run.budget, "a run over its budget fails", "a step completed beyond it");
@@ -188,7 +216,12 @@ struct RunModel::Rules {
     StepModel& step = move(event.step, event.trigger);
     check(event.diagnostic && !event.diagnostic->error_code.empty(), "a failed step carries a diagnostic",
           event.step.text);
-    if (event.diagnostic->error_code == "SIMULATED") check_token(step, event.diagnostic->message);
+    if (event.diagnostic->error_code == "SIMULATED") {
+      check_token(step, event.diagnostic->message);
+      check_reporter(event.step, event.by, false);
+    } else if (!event.by.empty()) {
+      check_reporter(event.step, event.by, true);
+    }
     charge(step, event.cost);
     if (event.trigger != StepTrigger::fail_retryable) return;
     step.next_eligible_at = event.next_eligible_at;
@@ -205,12 +238,14 @@ struct RunModel::Rules {
     StepModel& step = run.steps[*run.workflow->find(event.step)];
     check(step.status == StepStatus::running, "only what runs costs", event.step.text);
     check(event.cost.micros > 0, "what costs nothing is not told", event.step.text);
+    check_reporter(event.step, event.by, false);
     charge(step, event.cost);
     check(!run.budget || run.cost <= *run.budget, "a run over its budget fails", "a step goes on beyond it");
   }
 
   void operator()(const StepAsked& event) const {
     StepModel& step = move(event.step, StepTrigger::ask);
+    check_reporter(event.step, event.by, true);
     --step.attempts;
     step.doubt = event.doubt;
     if (event.doubt)
@@ -313,11 +348,16 @@ struct RunModel::Rules {
     StepIndex index = running(event.step);
     check_lease(run.steps[index]);
     check_approval(event.approval, index, *event.proposal, event.policy_reason);
+    check_reporter(event.step, event.by, event.by_program);
+    check(event.by_program == (event.by.text == program_of(index)), "a receipt is its proposer's", event.by.text);
+    check_risk(index, *event.proposal);
     int before = run.writes_of(index);
     run.receipts.push_back({.id = event.receipt,
                             .step = index,
                             .proposal = event.proposal,
                             .tokens = {run.steps[index].token},
+                            .by = event.by,
+                            .by_program = event.by_program,
                             .reversed_by = {}});
     if (int more = run.writes_of(index) - before; more > 0) {
       run.writes += more;
@@ -333,7 +373,15 @@ struct RunModel::Rules {
           "in doubt: again only if the connector is idempotent", receipt.id.str());
     StepIndex index = running(run.definition(receipt.step).id);
     check_lease(run.steps[index]);
+    if (event.proposal) {
+      check(is_same_effect(event.proposal->action, receipt.proposal->action), "a repeat is the same effect",
+            receipt.id.str());
+      receipt.proposal = event.proposal;
+    }
     check_approval(event.approval, index, *receipt.proposal, event.policy_reason);
+    check_reporter(run.definition(index).id, event.by, receipt.by_program);
+    check_risk(index, *receipt.proposal);
+    receipt.by = event.by;
     receipt.tokens.push_back(run.steps[index].token);
     run.granted_in_frame.push_back({receipt.proposal, event.policy_reason, event.approval});
   }
@@ -343,6 +391,16 @@ struct RunModel::Rules {
     auto to = next(receipt_table, receipt.status, event.trigger);
     check(to.has_value(), "only tabled transitions",
           "receipt " + std::string(to_string(receipt.status)) + " cannot " + std::string(to_string(event.trigger)));
+    // While its call is open, what became of it is its proposer's to say.
+    if (receipt.status == ReceiptStatus::intended && *to != ReceiptStatus::in_doubt)
+      check(event.by == receipt.by, "an outcome is told by who was allowed to call",
+            receipt.id.str() + " by " + in_quotes(event.by.text) + " instead of " + in_quotes(receipt.by.text));
+    if (event.undo) {
+      auto meant = receipt.by_program                       ? UndoSource::agent
+                   : receipt.by.text.starts_with("worker:") ? UndoSource::tool
+                                                            : UndoSource::worker;
+      check(event.undo->source == meant, "an undo is its giver's word", to_string(event.undo->source));
+    }
     receipt.status = *to;
     receipt.reversed_by = event.reversed_by;
     if (*to == ReceiptStatus::succeeded || *to == ReceiptStatus::failed)
@@ -352,10 +410,12 @@ struct RunModel::Rules {
 
   void operator()(const ActionDenied& event) const {
     running(event.step);
+    check_reporter(event.step, event.by, true);
     run.granted_in_frame.push_back({event.proposal, event.policy_reason, {}, true});
   }
   void operator()(const ActionFound& event) const {
     running(event.step);
+    check_reporter(event.step, event.by, true);
     run.found_in_frame.push_back(event);
   }
 
@@ -484,7 +544,7 @@ void RunModel::compare(const Run& run, const char* where) const {
     same(a.status == b.status, "status of " + name);
     same(a.attempts == b.attempts, "count of attempts of " + name);
     same(a.lease_token == b.token, "token of " + name);
-    same(a.lease_owner == b.owner, "owner of " + name);
+    same(a.lease_owner == b.owner && a.lease_holder == b.holder, "owner of " + name);
     same(a.output == b.output, "output of " + name);
     same(a.cost == b.cost, "cost of " + name);
     same(a.wrote == b.wrote, "write mark of " + name);
@@ -501,6 +561,7 @@ void RunModel::compare(const Run& run, const char* where) const {
     const ReceiptModel& b = receipts[i];
     same(a.id == b.id && a.step == b.step && *a.proposal == *b.proposal, "receipt");
     same(a.status == b.status && a.reversed_by == b.reversed_by, "status of a receipt");
+    same(a.proposed_by == b.by && a.by_program == b.by_program, "proposer of a receipt");
     same(a.token == b.tokens.back() && a.calls == static_cast<int>(b.tokens.size()), "count of calls");
   }
 }

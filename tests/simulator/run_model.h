@@ -19,6 +19,7 @@ struct StepModel {
   std::uint64_t token = 0;
   bool wrote = false;
   WorkerName owner;
+  std::optional<RemoteHolder> holder;  // of a remote one
   Instant claimed_at;
   bool is_new = false;    // claimed in this frame, and not from a worker that was lost
   bool orphaned = false;  // its worker is gone, whoever bears the name now
@@ -49,6 +50,8 @@ struct ReceiptModel {
   ReceiptStatus status = ReceiptStatus::intended;
   std::shared_ptr<const Proposal> proposal;
   std::vector<std::uint64_t> tokens;  // of the attempts that were allowed to call
+  Actor by;                           // who proposed it last
+  bool by_program = false;
   std::optional<ReceiptId> reversed_by;
 
   const std::string& key() const { return proposal->action.idempotency_key; }

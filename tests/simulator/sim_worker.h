@@ -60,6 +60,7 @@ class SimWorker : public LeaseSink {
 
   WorkerName name;
   std::vector<ToolName> tools;
+  std::optional<KeyId> key = {};  // of a remote one, which polls
   bool registered = false;
   std::uint64_t since_turn = 0;  // what was granted up to that turn was for whoever bore the name before
   int slots = 0;                 // offered and not yet used, as the engine counts

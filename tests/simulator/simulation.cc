@@ -62,7 +62,10 @@ Simulation::Simulation(std::uint64_t seed, const MakeGround& make_ground, bool k
       habits_(draw_habits(dice_)),
       tools_(simulated_tools()),
       ground_(make_ground(dice_)),
-      checker_(tools_, target_, ground_->is_shared()) {
+      checker_(tools_, target_, ground_->is_shared()),
+      hostile_dice_(seed * 0xbf58476d1ce4e5b9ULL + 7),
+      hostile_(hostile_dice_.percent(30)),
+      token_random_(seed) {
   limits_.runs_resident_max = dice_.one_of<std::size_t>({0, 1, 3, 10, 1000});
   limits_.unfolded_bytes_max = dice_.one_of<std::size_t>({0, 500, 3000, 20'000, 1 << 20});
   limits_.timer_horizon = dice_.between(Duration(500), Duration(90'000));
@@ -76,6 +79,7 @@ Simulation::~Simulation() {
 
 void Simulation::run() {
   make_workers();
+  if (hostile_) make_remote_workers();
   open();
   set_up();
   for (step_ = 1; step_ <= habits_.steps; ++step_) one_step();
@@ -98,7 +102,12 @@ void Simulation::open() {
     try {
       store_ = ground_->open();
       engine_random_ = std::make_unique<Random>(dice_.next());
-      engine_ = std::make_unique<Engine>(*store_, tools_, clock_, *engine_random_, limits_);
+      engine_ = std::make_unique<Engine>(*store_, tools_, clock_, *engine_random_, limits_,
+                                         LeaseTokens([this](std::size_t count) {
+                                           std::string bytes(count, '\0');
+                                           for (char& byte : bytes) byte = static_cast<char>(token_random_.next());
+                                           return bytes;
+                                         }));
       durable_ = 0;
       engine_->recover();
       ground_->disarm();
@@ -147,6 +156,7 @@ void Simulation::set_up() {
 }
 
 void Simulation::one_step() {
+  if (hostile_ && hostile_dice_.percent(20)) return do_harm();
   int draw = dice_.between(1, 100);
   if (dice_.percent(habits_.foreign)) return meddle();
   if (dice_.percent(habits_.tasks)) return attend_to_tasks();

@@ -137,6 +137,22 @@ class Simulation {
   void release_lease(Held& held);
   void heartbeat(Held& held);
   Held take_lease(SimWorker& worker, Lease lease);
+  LeaseProof proof_of(const Lease& lease, std::uint64_t number) const;
+
+  // What those who mean harm do (hostile.cc): workers with other workers' tokens, agents that forge, and what is
+  // undone.
+  void make_remote_workers();
+  void poll(SimWorker& worker, int max);
+  void do_harm();
+  void use_foreign_token(const Lease& lease);
+  void report_on_local_lease(const Lease& lease);
+  void report_as_program(Held& held);
+  void act_as_program(Held& held);
+  void lower_risk(const Lease& lease);
+  void plan_undos();
+  void check_undos(const Run& run) const;
+  void report_all(const Lease& lease, const LeaseProof& proof, const char* who);
+  std::shared_ptr<const Action> hostile_undo() const;
 
   // What goes through the gate (effects.cc).
   void introduce_people(TenantId tenant);
@@ -196,7 +212,12 @@ class Simulation {
   std::vector<TenantId> tenants_;
   std::map<TenantId, std::map<std::string, std::string>> published_;  // name -> source
   std::vector<RunId> run_ids_;
-  std::set<std::tuple<RunId, StepId, std::uint64_t>> granted_;
+  std::map<std::tuple<RunId, StepId, std::uint64_t>, LeaseProof> granted_;
+
+  // Those who mean harm draw from a seed of their own, so that all others do what they would do without them.
+  Dice hostile_dice_;
+  const bool hostile_;
+  Random token_random_;
   std::map<TenantId, std::vector<KeyId>> keys_;
 };
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "crypto/sha256.h"
 #include "simulator/failure.h"
 #include "simulator/simulation.h"
 #include "store/shared_store.h"
@@ -34,7 +35,7 @@ void Simulation::name_workers() {
 
 void Simulation::register_worker(SimWorker& worker) {
   note([&] { return worker.name.text + " comes"; });
-  engine_->add_worker(worker.name, worker.tools, worker);
+  if (!worker.key) engine_->add_worker(worker.name, worker.tools, worker);
   worker.registered = true;
   worker.since_turn = turn_number_;
   worker.slots = 0;
@@ -43,6 +44,10 @@ void Simulation::register_worker(SimWorker& worker) {
 
 void Simulation::remove_worker(SimWorker& worker) {
   note([&] { return worker.name.text + " leaves"; });
+  if (worker.key) {  // nobody knows that but itself
+    worker.registered = false;
+    return worker.drop_everything();
+  }
   engine_->remove_worker(worker.name);
   worker.registered = false;
   worker.slots = 0;
@@ -51,6 +56,7 @@ void Simulation::remove_worker(SimWorker& worker) {
 }
 
 void Simulation::offer(SimWorker& worker, int slots) {
+  if (worker.key) return poll(worker, slots);
   worker.slots += slots;
   engine_->offer(worker.name, slots);
 }
@@ -66,9 +72,10 @@ Held Simulation::take_lease(SimWorker& worker, Lease lease) {
   demand(releasing_, "no grant before its claim is durable", what);
   // Whoever left before it came does not work on it, even when back by now.
   bool too_late = !worker.registered || releasing_turn_ <= worker.since_turn;
-  if (ground_->is_shared() && !too_late)
+  if (ground_->is_shared() && !too_late && !worker.key)
     demand(--worker.slots >= 0, "a worker is given no more than it offered", worker.name.text);
-  demand(granted_.insert({lease.run, lease.step, lease.token}).second, "a lease is granted once", what);
+  demand(granted_.insert({{lease.run, lease.step, lease.token}, lease.proof()}).second, "a lease is granted once",
+         what);
   demand(std::ranges::find(worker.tools, lease.tool) != worker.tools.end(), "a worker is given what it can do", what);
   for (auto& other : workers_)
     for (const Held& held : other->held)
@@ -131,8 +138,9 @@ void Simulation::send(const Held& held, StepOutcome outcome, std::uint64_t token
     return std::string(verb) + " " + lease.run.str() + " " + lease.step.text + " token " + std::to_string(token);
   });
   auto next = granted_.upper_bound({lease.run, lease.step, token});
-  bool surely_stale = next != granted_.end() && std::get<0>(*next) == lease.run && std::get<1>(*next) == lease.step;
-  StepReport report{lease.tenant, lease.run, lease.step, token, std::move(outcome)};
+  bool surely_stale =
+      next != granted_.end() && std::get<0>(next->first) == lease.run && std::get<1>(next->first) == lease.step;
+  StepReport report{lease.tenant, lease.run, lease.step, proof_of(lease, token), std::move(outcome)};
   if (with_effect) report.effect = outcome_of(held);
   bool owes = completes && (held.forgot_effect || token != lease.token || (held.effect && !with_effect));
   if (dice_.percent(20)) return asked().report(report);
@@ -155,9 +163,19 @@ void Simulation::send(const Held& held, StepOutcome outcome, std::uint64_t token
       }));
 }
 
+// What the worker shows for the attempt of this number: its own, or as it would make one up.
+LeaseProof Simulation::proof_of(const Lease& lease, std::uint64_t number) const {
+  if (number == lease.token) return lease.proof();
+  if (!lease.holder) return LeaseProof::local(number);
+  auto other = granted_.find({lease.run, lease.step, number});
+  const bool is_known = other != granted_.end() && other->second.bearer() == LeaseProof::Bearer::remote;
+  return LeaseProof::remote(
+      {lease.holder->key, is_known ? other->second.holder().token_digest : sha256(std::to_string(number))});
+}
+
 void Simulation::heartbeat(Held& held) {
   const Lease& lease = held.lease;
-  bool extended = asked().heartbeat(lease.tenant, lease.run, lease.step, lease.token);
+  bool extended = asked().heartbeat(lease.tenant, lease.run, lease.step, lease.proof());
   note([&] { return "heartbeat " + lease.run.str() + " " + lease.step.text + (extended ? "" : " (lost)"); });
   if (!extended) return;
   const RunModel& run = *checker_.find(lease.run);
@@ -200,7 +218,7 @@ void Simulation::do_badly(SimWorker& worker, Held& held) {
       note([&] { return "ask " + lease.run.str() + " " + lease.step.text; });
       held.reported = true;
       return asked().command(lease.tenant, lease.run,
-                             AskQuestion{*run.workflow->find(lease.step), lease.token, "\"may I?\""},
+                             AskQuestion{*run.workflow->find(lease.step), lease.proof(), "\"may I?\""},
                              expect<RunAnswer>([this, tenant = lease.tenant](const auto& answer) {
                                if (answer) check_answer(tenant, *answer, "question of");
                              }));
@@ -209,9 +227,9 @@ void Simulation::do_badly(SimWorker& worker, Held& held) {
       Held foreign = held;
       foreign.lease.tenant = dice_.one_of(tenants_);
       if (foreign.lease.tenant == lease.tenant) return;
-      demand(!asked().heartbeat(foreign.lease.tenant, lease.run, lease.step, lease.token), "no tenant sees another's",
+      demand(!asked().heartbeat(foreign.lease.tenant, lease.run, lease.step, lease.proof()), "no tenant sees another's",
              "a heartbeat");
-      StepReport report{foreign.lease.tenant, lease.run, lease.step, lease.token, Completed{}};
+      StepReport report{foreign.lease.tenant, lease.run, lease.step, lease.proof(), Completed{}};
       return asked().report(report, expect<RunAnswer>([](const auto& answer) {
                               demand(!answer, "no tenant sees another's", "a report was accepted");
                             }));
@@ -222,7 +240,7 @@ void Simulation::do_badly(SimWorker& worker, Held& held) {
       Money cost{dice_.between(0, 4000)};
       note([&] { return "charge " + lease.run.str() + " " + lease.step.text + " " + print_money(cost); });
       return asked().charge(
-          lease.tenant, lease.run, lease.step, under, cost,
+          lease.tenant, lease.run, lease.step, proof_of(lease, under), cost,
           expect<RunAnswer>([this, tenant = lease.tenant, is_own = under == lease.token](const auto& answer) {
             demand(is_own || !answer, "a stale token changes nothing", "a charge was taken");
             if (answer) check_answer(tenant, *answer, "charge of");

@@ -97,4 +97,11 @@ std::string make_workflow(Dice& dice, const std::string& name) {
   return out;
 }
 
+std::string with_risks(Dice& dice, std::string workflow) {
+  constexpr std::string_view line = "    tool: write\n";
+  for (std::size_t at = workflow.find(line); at != workflow.npos; at = workflow.find(line, at + line.size()))
+    if (dice.percent(60)) workflow.insert(at + line.size(), dice.percent(50) ? "    risk: med\n" : "    risk: high\n");
+  return workflow;
+}
+
 }  // namespace pawl::simulator

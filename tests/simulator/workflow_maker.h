@@ -13,5 +13,7 @@ ToolCatalog simulated_tools();
 
 // Sequences and graphs of one to six steps: work, gates, retries, time-outs, short leases, budgets, caps.
 std::string make_workflow(Dice& dice, const std::string& name);
+// The same, with a risk here and there.
+std::string with_risks(Dice& dice, std::string workflow);
 
 }  // namespace pawl::simulator

@@ -35,7 +35,8 @@ class RecordingBroker : public LeaseBroker {
     EXPECT_TRUE(changed_.wait_for(lock, hang_limit, [&] { return reports_.size() >= count; }))
         << reports_.size() << " of " << count;
     auto known = reports_;
-    known.resize(std::max(known.size(), count));  // a test that waited in vain goes on, and fails
+    known.resize(std::max(known.size(), count),
+                 {{}, {}, {}, LeaseProof::local(0), Released{}});  // a test that waited in vain goes on, and fails
     return known;
   }
   void wait_for_slots(int count) {
@@ -164,7 +165,7 @@ TEST_F(WorkerPoolTest, reports_what_a_tool_gives_and_offers_the_slot_again) {
   EXPECT_EQ(reports[0].run, granted.run);
   EXPECT_EQ(reports[0].step, granted.step);
   EXPECT_EQ(reports[0].tenant, granted.tenant);
-  EXPECT_EQ(reports[0].token, 9u);
+  EXPECT_EQ(reports[0].proof.number(), 9u);
   EXPECT_EQ(outcome(reports[0]), std::to_string(test_now.ms));
   EXPECT_EQ(std::get<Completed>(reports[0].outcome).cost, Money{5});
   broker_.wait_for_slots(slots + 1);
@@ -188,7 +189,7 @@ TEST_F(WorkerPoolTest, reports_a_batch_of_quick_leases_in_one_go) {
   for (std::uint64_t token = 2; token <= 50; ++token) pool_->grant({lease("quick", token)});
   rest_is_queued.open();
   const auto reports = broker_.wait_for_reports(50);
-  for (std::size_t i = 0; i < 50; ++i) EXPECT_EQ(reports[i].token, i + 1);
+  for (std::size_t i = 0; i < 50; ++i) EXPECT_EQ(reports[i].proof.number(), i + 1);
   EXPECT_EQ(broker_.batches(), (std::vector<std::size_t>{1, 49}));
   broker_.wait_for_slots(slots + 50);
 }
@@ -225,7 +226,7 @@ TEST_F(WorkerPoolTest, lets_quick_leases_pass_slow_ones) {
       true);
   start(1);
   pool_->grant({lease("slow", 1), lease("slow", 2), lease("quick", 3)});
-  EXPECT_EQ(broker_.wait_for_reports(1)[0].token, 3u);
+  EXPECT_EQ(broker_.wait_for_reports(1)[0].proof.number(), 3u);
 }
 
 TEST_F(WorkerPoolTest, completes_what_waits_for_a_moment_in_the_order_of_the_moments) {
@@ -234,14 +235,14 @@ TEST_F(WorkerPoolTest, completes_what_waits_for_a_moment_in_the_order_of_the_mom
   pool_->grant({lease("sleep", 1, R"({"duration": "3m"})"), lease("sleep", 2, R"({"duration": "1m"})"),
                 lease("sleep", 3, R"({"duration": "2m"})"), lease("sleep", 4, R"({"duration": "1m"})")});
   pool_->grant({lease("sleep", 5, R"({"duration": "0s"})")});
-  EXPECT_EQ(broker_.wait_for_reports(1)[0].token, 5u);
+  EXPECT_EQ(broker_.wait_for_reports(1)[0].proof.number(), 5u);
   advance(std::chrono::seconds(60));
   broker_.wait_for_reports(3);
   advance(std::chrono::minutes(10));
   const auto reports = broker_.wait_for_reports(5);
   EXPECT_EQ(outcome(reports[1]), R"({"slept_ms":60000})");
   std::vector<std::uint64_t> order;
-  for (const auto& report : reports) order.push_back(report.token);
+  for (const auto& report : reports) order.push_back(report.proof.number());
   EXPECT_EQ(order, (std::vector<std::uint64_t>{5, 2, 4, 3, 1}));
   broker_.wait_for_slots(slots + 5);
 }
@@ -260,7 +261,7 @@ TEST_F(WorkerPoolTest, keeps_timers_for_slow_tools_too_and_times_them_out) {
   EXPECT_TRUE(eventually([&] { return called == 2; }));
   advance(std::chrono::minutes(1));
   const auto early = broker_.wait_for_reports(1);
-  EXPECT_EQ(early[0].token, 2u);
+  EXPECT_EQ(early[0].proof.number(), 2u);
   EXPECT_EQ(outcome(early[0]), "TOOL_TIMEOUT: not done within the step's timeout of 1m");
   advance(std::chrono::hours(1));
   EXPECT_EQ(outcome(broker_.wait_for_reports(2)[1]), "1");
@@ -397,7 +398,7 @@ TEST_F(WorkerPoolTest, forgets_the_timer_of_a_lease_that_was_revoked) {
   broker_.wait_for_reports(1);  // by now the others have their timers
   revoke(lease("sleep", 1));
   advance(std::chrono::minutes(1));
-  EXPECT_EQ(broker_.wait_for_reports(2)[1].token, 2u);
+  EXPECT_EQ(broker_.wait_for_reports(2)[1].proof.number(), 2u);
   broker_.wait_for_slots(slots + 3);
 }
 
@@ -414,7 +415,7 @@ TEST_F(WorkerPoolTest, drops_what_was_revoked_while_its_batch_ran) {
   go.open();
   broker_.wait_for_slots(slots + 3);
   ASSERT_EQ(broker_.reports().size(), 1u);
-  EXPECT_EQ(broker_.reports()[0].token, 3u);
+  EXPECT_EQ(broker_.reports()[0].proof.number(), 3u);
 }
 
 TEST_F(WorkerPoolTest, calls_an_exception_an_internal_error) {
@@ -559,7 +560,7 @@ TEST_F(WorkerPoolTest, stops_while_busy_gives_everything_back_and_says_nothing_a
   std::set<std::uint64_t> tokens;
   for (const auto& report : broker_.reports()) {
     EXPECT_EQ(outcome(report), "released");
-    tokens.insert(report.token);
+    tokens.insert(report.proof.number());
   }
   EXPECT_EQ(tokens.size(), 51u) << "once each: running, queued, waiting for a timer";
   EXPECT_EQ(broker_.reports().size(), 51u);
@@ -647,14 +648,15 @@ TEST_F(WorkerPoolTest, loses_and_doubles_nothing_under_load) {
   revoker.join();
   const auto all_are_back = [&] {
     advance(std::chrono::milliseconds(100));
-    return broker_.count_reports([](const StepReport& report) { return report.token % 5 != 0; }) >=
+    return broker_.count_reports([](const StepReport& report) { return report.proof.number() % 5 != 0; }) >=
            leases_max - leases_max / 5;
   };
   EXPECT_TRUE(eventually(all_are_back));
   for (std::uint64_t token = 0; token < leases_max; token += 5) revoke(granted(token));
   broker_.wait_for_slots(slots + static_cast<int>(leases_max));
   std::set<std::uint64_t> tokens;
-  for (const auto& report : broker_.reports()) EXPECT_TRUE(tokens.insert(report.token).second) << report.token;
+  for (const auto& report : broker_.reports())
+    EXPECT_TRUE(tokens.insert(report.proof.number()).second) << report.proof.number();
 }
 
 // ---- Secrets
@@ -688,9 +690,9 @@ class SecretsOfPool : public WorkerPoolTest {
     made.names_secrets = true;
     pool_->grant({made});
     report_ = broker_.wait_for_reports(1).front();
-    return outcome(report_);
+    return outcome(*report_);
   }
-  StepReport report_;
+  std::optional<StepReport> report_;
 };
 
 TEST_F(SecretsOfPool, are_in_the_input_and_not_in_what_comes_back) {
@@ -737,7 +739,7 @@ TEST_F(SecretsOfPool, are_not_in_what_is_thrown_either) {
 TEST_F(SecretsOfPool, that_are_missing_fail_the_attempt_before_the_tool_runs) {
   add("read", [](const Lease&, Instant, std::stop_token) -> ToolResult { return Completed{.output = "1"}; });
   EXPECT_EQ(run("read", R"({"a":"${{ secrets.OTHER }}"})", open_gate_), "SECRET_UNAVAILABLE: there is none");
-  EXPECT_EQ(std::get<Failed>(report_.outcome).retryable, false);
+  EXPECT_EQ(std::get<Failed>(report_->outcome).retryable, false);
 }
 
 }  // namespace

@@ -22,10 +22,11 @@ Verb = Literal["complete", "fail", "release"]
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to work on one attempt of a step, until it runs out or is lost. The token fences all others off."""
+    """The right to work on one attempt of a step, until it runs out or is lost. The token is a secret: it counts only
+    beside the API key that took the lease, and fences all others off."""
 
     lease_id: str
-    token: int
+    token: str
     run_id: str
     step_id: str
     tool: str
