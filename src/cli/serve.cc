@@ -509,7 +509,7 @@ class Service {
   void start_workers() {
     std::vector<ToolName> names;
     for (const auto& tool : toolbox_.tools) names.push_back(tool->spec().name);
-    runtime_.post([this, names](Engine& engine) { engine.add_worker(worker_, names, pool_); });
+    runtime_.post([this, names](Engine& engine) { engine.add_worker(worker_, names, pool_, true); });
     pool_.start(runtime_);
   }
 

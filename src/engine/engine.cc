@@ -29,7 +29,12 @@ Again Turn::release(const IsLost& is_lost) {
   for (Revoke& revoke : revokes)
     if (!lost(revoke.basis)) revoke.sink->revoke(revoke.run, revoke.step, revoke.token);
   for (Grant& grant : grants) {
-    auto unheld = std::erase_if(grant.leases, [&](const Lease& lease) { return lost(lease.basis); });
+    std::map<TenantId, int> unheld;
+    std::erase_if(grant.leases, [&](const Lease& lease) {
+      const bool is_lost_lease = lost(lease.basis);
+      if (is_lost_lease) ++unheld[lease.tenant];
+      return is_lost_lease;
+    });
     if (grant.reply && grant.wait_on && grant.leases.empty())
       again.requests.push_back({{}, [reply = std::move(grant.reply), wait_on = std::move(grant.wait_on)]() mutable {
                                   wait_on(std::move(reply));
@@ -38,7 +43,8 @@ Again Turn::release(const IsLost& is_lost) {
       grant.reply(std::move(grant.leases));
     else if (!grant.leases.empty())
       grant.sink->grant(std::move(grant.leases));
-    if (unheld > 0 && grant.sink) again.offers.emplace_back(grant.worker, static_cast<int>(unheld));
+    if (grant.sink)
+      for (const auto& [tenant, slots] : unheld) again.offers.push_back({grant.worker, slots, tenant});
   }
   return again;
 }
@@ -253,7 +259,7 @@ void Engine::revoke(Worker& worker, const Run& run, StepIndex step, std::uint64_
     return lease.run == run.id && lease.step == run.definition(step).id && lease.token == token;
   });
   if (unheard > 0)
-    worker.slots += static_cast<int>(unheard);
+    worker.give_back(run.tenant, static_cast<int>(unheard));
   else
     turn_.revokes.push_back({worker.sink, run.id, run.definition(step).id, token, residents_.at(run.id)->incarnation});
 }
@@ -309,9 +315,20 @@ Engine::Worker* Engine::find_worker(const WorkerName& name) {
   return found == workers_.end() ? nullptr : &*found;
 }
 
-void Engine::add_worker(const WorkerName& worker, std::vector<ToolName> tools, LeaseSink& sink) {
+void Engine::add_worker(const WorkerName& worker, std::vector<ToolName> tools, LeaseSink& sink, bool shares_slots) {
   invariant(find_worker(worker) == nullptr, "a worker registered twice");
-  workers_.push_back({worker, std::move(tools), &sink, 0, {}});
+  workers_.push_back({worker, std::move(tools), &sink, shares_slots, 0, {}, {}});
+}
+
+void Engine::Worker::take_slot(TenantId tenant) {
+  --slots;
+  if (shares_slots) ++held[tenant];
+}
+
+void Engine::Worker::give_back(TenantId tenant, int count) {
+  slots += count;
+  auto found = held.find(tenant);
+  if (found != held.end() && (found->second -= count) <= 0) held.erase(found);
 }
 
 void Engine::remove_worker(const WorkerName& name) {
@@ -329,8 +346,12 @@ void Engine::remove_worker(const WorkerName& name) {
   }
 }
 
-void Engine::offer(const WorkerName& name, int slots) {
-  if (Worker* worker = find_worker(name)) worker->slots += slots;
+void Engine::offer(const SlotOffer& offer) {
+  Worker* worker = find_worker(offer.worker);
+  if (worker && offer.held_by)
+    worker->give_back(*offer.held_by, offer.slots);
+  else if (worker)
+    worker->slots += offer.slots;
 }
 
 namespace {

@@ -156,6 +156,13 @@ struct Round {
 // Called with the leases of a poll once their claims are durable, or with none when the poll ended without any.
 using LeaseReply = std::move_only_function<void(std::vector<Lease>)>;
 
+// A worker can take so many more leases; of a tenant: because that many of its leases hold a slot no longer.
+struct SlotOffer {
+  WorkerName worker;
+  int slots = 0;
+  std::optional<TenantId> held_by = {};
+};
+
 // What turned out to be void and is to be decided anew.
 struct Again {
   struct Request {
@@ -163,7 +170,7 @@ struct Again {
     std::move_only_function<void()> decide;
   };
   std::vector<Request> requests;
-  std::vector<std::pair<WorkerName, int>> offers;  // slots that got nothing
+  std::vector<SlotOffer> offers;  // slots that got nothing
 
   bool empty() const { return requests.empty() && offers.empty(); }
 };
@@ -344,11 +351,13 @@ class Engine {
   void ask(TenantId tenant, RunId run, const StepId& step, const LeaseProof& proof, JsonText question,
            Reply<RunAnswer> reply);
 
-  // Workers. A sink outlives its worker's registration.
-  void add_worker(const WorkerName& worker, std::vector<ToolName> tools, LeaseSink& sink);
+  // Workers. A sink outlives its worker's registration. `shares_slots`: it says of each slot that it gives back whose
+  // lease held it, and no tenant gets all of them while there are others (may_hold_another).
+  void add_worker(const WorkerName& worker, std::vector<ToolName> tools, LeaseSink& sink, bool shares_slots = false);
   // Its leases are over at once.
   void remove_worker(const WorkerName& worker);
-  void offer(const WorkerName& worker, int slots);
+  void offer(const WorkerName& worker, int slots) { offer({worker, slots, {}}); }
+  void offer(const SlotOffer& offer);
 
   // A remote worker asks once: up to `max` leases of its own tenant, now or as soon as there is one within `wait`.
   struct Poll {
@@ -430,8 +439,13 @@ class Engine {
     WorkerName name;
     std::vector<ToolName> tools;
     LeaseSink* sink = nullptr;
-    int slots = 0;
-    std::vector<Lease> granted;  // in this turn
+    bool shares_slots = false;
+    int slots = 0;                 // free
+    std::map<TenantId, int> held;  // by leases, of one that shares slots
+    std::vector<Lease> granted;    // in this turn
+
+    void take_slot(TenantId tenant);
+    void give_back(TenantId tenant, int count);
   };
   struct WaitingPoll {
     Poll poll;
@@ -579,6 +593,8 @@ class Engine {
   void start_gates();
   void remember_start(const Resident& resident);
   void serve_workers();
+  // Long steps cannot be interrupted, so a share of the slots is kept for tenants that come later.
+  bool may_hold_another(const Worker& worker, TenantId tenant) const;
   // Whether anything was taken, which may have made other steps ready.
   bool serve_polls();
   void serve();

@@ -56,18 +56,31 @@ void Engine::remember_start(const Resident& resident) {
     turn_.frame.starts.push_back({run.tenant, run.workflow->name, run.started_at, run.id});
 }
 
+// A tenant may hold so many slots for each that stays free, by its weight. One alone gets 7 of 8, two 7 of 15 each; and
+// whoever comes next finds a free one.
+bool Engine::may_hold_another(const Worker& worker, TenantId tenant) const {
+  constexpr std::int64_t held_per_free_slot = 7;
+  if (!worker.shares_slots || tenants_.size() < 2) return true;
+  auto held = worker.held.find(tenant);
+  if (held == worker.held.end()) return true;
+  auto entry = tenants_.find(tenant);
+  const std::int64_t weight = entry == tenants_.end() ? 1 : entry->second.tenant.weight;
+  return held->second < held_per_free_slot * weight * (worker.slots - 1);
+}
+
 void Engine::serve_workers() {
   for (bool any = true; any && scheduler_.size() > 0;) {
     any = false;
     for (Worker& worker : workers_) {
       if (worker.slots == 0) continue;
-      auto ticket = scheduler_.take(worker.tools, clock_.now());
+      auto ticket = scheduler_.take(worker.tools, clock_.now(),
+                                    [&](TenantId tenant) { return may_hold_another(worker, tenant); });
       if (!ticket) continue;
       any = true;
       auto lease = claim(worker.name, std::nullopt, *ticket);
       if (!lease) continue;
       worker.granted.push_back(std::move(*lease));
-      --worker.slots;
+      worker.take_slot(ticket->tenant);
     }
   }
 }
@@ -312,6 +325,11 @@ void Engine::pass_time(Resident& resident) {
       if (shared_) rewrite(resident);
     }
   }
+  // A worker of a suspended tenant could not make itself heard: that its lease ended is not its fault.
+  if (tenants_.at(run.tenant).tenant.suspended)
+    for (StepIndex i = 0; i < run.steps.size(); ++i)
+      if (resident.lease_marks[i] != LeaseMark::reclaim_queued && is_reclaimable(run, i, now))
+        decide_and_apply(resident, ReleaseStep{i, run.steps[i].lease_token}, nullptr);
   decide_and_apply(resident, TimePasses{}, nullptr);
   for (StepIndex i = 0; i < run.steps.size(); ++i) {
     if (resident.lease_marks[i] == LeaseMark::reclaim_queued || !is_reclaimable(run, i, now)) continue;

@@ -160,7 +160,7 @@ void Engine::lose(const Lost& lost) {
   }
   may_be_ready_ = true;
   auto of_it = [&](const Lease& lease) { return lease.run == run.id; };
-  for (Worker& worker : workers_) worker.slots += static_cast<int>(std::erase_if(worker.granted, of_it));
+  for (Worker& worker : workers_) worker.give_back(run.tenant, static_cast<int>(std::erase_if(worker.granted, of_it)));
   for (WaitingPoll& waiting : polls_) std::erase_if(waiting.granted, of_it);
   std::erase_if(turn_.frame.starts, [&](const StartRow& start) { return start.run == run.id; });
   if (resident.wants_latest) learn(run.tenant);
@@ -172,7 +172,7 @@ void Engine::lose(const Lost& lost) {
 }
 
 void Engine::decide_again(Again again) {
-  for (auto& [worker, slots] : again.offers) offer(worker, slots);
+  for (const SlotOffer& each : again.offers) offer(each);
   deciding_again_ = true;
   for (Again::Request& request : again.requests) {
     round_ = request.round;

@@ -116,6 +116,8 @@ class LeaseBroker {
   virtual ~LeaseBroker() = default;
   // The worker can take this many more leases than it was granted so far.
   virtual void offer(const WorkerName& worker, int slots) = 0;
+  // The same, because so many leases of this tenant hold a slot no longer.
+  virtual void give_back(const WorkerName& worker, TenantId tenant, int slots) = 0;
   virtual void report(std::vector<StepReport> reports) = 0;
 };
 

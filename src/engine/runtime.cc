@@ -131,7 +131,15 @@ void Runtime::decide_urgent() {
 void Runtime::offer(const WorkerName& worker, int slots) {
   {
     std::lock_guard lock(inbox_mutex_);
-    inbox_.offers.emplace_back(worker, slots);
+    inbox_.offers.push_back({worker, slots, {}});
+  }
+  inbox_changed_.notify_one();
+}
+
+void Runtime::give_back(const WorkerName& worker, TenantId tenant, int slots) {
+  {
+    std::lock_guard lock(inbox_mutex_);
+    inbox_.offers.push_back({worker, slots, tenant});
   }
   inbox_changed_.notify_one();
 }
@@ -233,7 +241,7 @@ void Runtime::decide_loop() try {
       task(engine_);
       decide_one();
     }
-    for (auto& [worker, slots] : taken.offers) engine_.offer(worker, slots);
+    for (const SlotOffer& offer : taken.offers) engine_.offer(offer);
     for (auto& report : taken.reports) {
       still_clock_.read();
       engine_.begin_round();

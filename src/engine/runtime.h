@@ -71,6 +71,7 @@ class Runtime : public LeaseBroker {
   // Before all that was posted: for what must not wait behind a crowd, and is cheap.
   void post_urgent(Task task);
   void offer(const WorkerName& worker, int slots) override;
+  void give_back(const WorkerName& worker, TenantId tenant, int slots) override;
   void report(std::vector<StepReport> reports) override;
 
   // Posts and waits for the durable answer; throws std::runtime_error when the runtime ends before there is one. Not
@@ -99,7 +100,7 @@ class Runtime : public LeaseBroker {
     std::vector<Task> tasks;
     std::vector<StreamKey> concerned;  // with several servers
     std::vector<StepReport> reports;
-    std::vector<std::pair<WorkerName, int>> offers;
+    std::vector<SlotOffer> offers;
 
     bool empty() const { return lost.empty() && urgent.empty() && tasks.empty() && reports.empty() && offers.empty(); }
   };

@@ -276,8 +276,8 @@ std::optional<Scheduler::Ticket> Scheduler::take_from(TenantQueue& queue, Instan
   }
 }
 
-std::optional<Scheduler::Ticket> Scheduler::take_in_turn(ToolQueue& tool, Instant now) {
-  while (!tool.ring.empty()) {
+std::optional<Scheduler::Ticket> Scheduler::take_in_turn(ToolQueue& tool, Instant now, const MayTake& may_take) {
+  for (std::size_t tries = tool.ring.size(); tries > 0; --tries) {
     TenantQueue& queue = *tool.ring.front();
     auto ticket = take_from(queue, now);
     if (!ticket) continue;
@@ -292,23 +292,33 @@ std::optional<Scheduler::Ticket> Scheduler::take_in_turn(ToolQueue& tool, Instan
   return std::nullopt;
 }
 
-std::optional<Scheduler::Ticket> Scheduler::take(std::span<const ToolName> tools, Instant now,
-                                                 std::optional<TenantId> only) {
+template <class TakeOne>
+std::optional<Scheduler::Ticket> Scheduler::take_of_tools(std::span<const ToolName> tools, Instant now,
+                                                          TakeOne take_one) {
   wake(now);
   ++turn_;
   for (std::size_t i = 0; i < tools.size(); ++i) {
     auto found = tools_.find(tools[(turn_ + i) % tools.size()]);
     if (found == tools_.end()) continue;
-    ToolQueue& tool = found->second;
-    std::optional<Ticket> ticket;
-    if (!only) {
-      ticket = take_in_turn(tool, now);
-    } else if (auto queue = tool.tenants.find(*only); queue != tool.tenants.end() && queue->second.in_ring) {
-      ticket = take_from(queue->second, now);
-    }
-    if (ticket) return ticket;
+    if (std::optional<Ticket> ticket = take_one(found->second)) return ticket;
   }
   return std::nullopt;
+}
+
+std::optional<Scheduler::Ticket> Scheduler::take(std::span<const ToolName> tools, Instant now) {
+  return take(tools, now, MayTake());
+}
+
+std::optional<Scheduler::Ticket> Scheduler::take(std::span<const ToolName> tools, Instant now,
+                                                 const MayTake& may_take) {
+  return take_of_tools(tools, now, [&](ToolQueue& tool) { return take_in_turn(tool, now, may_take); });
+}
+
+std::optional<Scheduler::Ticket> Scheduler::take(std::span<const ToolName> tools, Instant now, TenantId only) {
+  return take_of_tools(tools, now, [&](ToolQueue& tool) -> std::optional<Ticket> {
+    auto queue = tool.tenants.find(only);
+    return queue != tool.tenants.end() && queue->second.in_ring ? take_from(queue->second, now) : std::nullopt;
+  });
 }
 
 void Scheduler::put_back(const Ticket& ticket) {

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -65,8 +66,12 @@ class Scheduler {
   void add(const ReadyStep& step);
 
   // The next step for a worker that offers these tools, or nothing. Counts as a lease, and, when fresh, as a start.
-  // `only`: a worker that belongs to one tenant takes that one's, whoever's turn it is.
-  std::optional<Ticket> take(std::span<const ToolName> tools, Instant now, std::optional<TenantId> only = {});
+  std::optional<Ticket> take(std::span<const ToolName> tools, Instant now);
+  // The same for a worker that belongs to one tenant: whoever's turn it is.
+  std::optional<Ticket> take(std::span<const ToolName> tools, Instant now, TenantId only);
+  // The same without those that must not have more of the worker's slots now; they keep their turn.
+  using MayTake = std::function<bool(TenantId)>;
+  std::optional<Ticket> take(std::span<const ToolName> tools, Instant now, const MayTake& may_take);
   // The ticket meant nothing: as if it had not been taken.
   void put_back(const Ticket& ticket);
   // The run had already started: only the lease counts.
@@ -183,7 +188,9 @@ class Scheduler {
   void release(TenantState& tenant);
   void release(WorkflowState& workflow);
   void bring_back(std::deque<ReadyStep>& aside, std::size_t count);
-  std::optional<Ticket> take_in_turn(ToolQueue& tool, Instant now);
+  template <class TakeOne>
+  std::optional<Ticket> take_of_tools(std::span<const ToolName> tools, Instant now, TakeOne take_one);
+  std::optional<Ticket> take_in_turn(ToolQueue& tool, Instant now, const MayTake& may_take);
   std::optional<Ticket> take_from(TenantQueue& queue, Instant now);
   // The queue's next step by workspace turns, skipping runs that may not start yet.
   std::optional<Entry> pick(TenantQueue& queue, bool may_start, const WorkspaceName*& from);

@@ -212,11 +212,16 @@ void WorkerPool::revoke(RunId run, const StepId& step, std::uint64_t token) {
   std::stop_source stop(std::nostopstate);
   {
     const std::lock_guard lock(mutex_);
-    const auto dropped = std::erase_if(quick_queue_, is_it) + std::erase_if(slow_queue_, is_it);
-    freed_slots_ += static_cast<int>(dropped);
+    const auto is_dropped = [&](const Lease& lease) {
+      if (!is_it(lease)) return false;
+      freed_.add(lease.tenant);
+      return true;
+    };
+    std::erase_if(quick_queue_, is_dropped);
+    std::erase_if(slow_queue_, is_dropped);
     if (const auto timer = timer_of_.find({run, step, token}); timer != timer_of_.end()) {
       const auto waiting = timers_.find(timer->second);
-      if (waiting->second.holds_slot) ++freed_slots_;
+      if (waiting->second.holds_slot) freed_.add(waiting->second.report.tenant);
       timers_.erase(waiting);
       timer_of_.erase(timer);
     }
@@ -226,7 +231,7 @@ void WorkerPool::revoke(RunId run, const StepId& step, std::uint64_t token) {
         stop = running->stop;
       }
     if (batch_is_running_) revoked_in_batch_.push_back({run, step, token});
-    if (freed_slots_ > 0) keeper_is_called_ = true;
+    if (!freed_.empty()) keeper_is_called_ = true;
   }
   keeper_wake_.notify_one();
   stop.request_stop();
@@ -321,11 +326,20 @@ WorkerPool::Result WorkerPool::execute(Tool* tool, const Lease& lease, Instant n
   }
 }
 
+void WorkerPool::FreedSlots::add(TenantId tenant, int slots) {
+  if (slots == 0) return;
+  auto found = std::ranges::find(by_tenant_, tenant, &std::pair<TenantId, int>::first);
+  if (found == by_tenant_.end())
+    by_tenant_.emplace_back(tenant, slots);
+  else
+    found->second += slots;
+}
+
 // Reports before slots: whoever fills the slots may want to know what became of their last leases.
 void WorkerPool::send(Messages messages) {
   for (auto& stop : messages.stops) stop.request_stop();
   if (!messages.reports.empty()) broker_->report(std::move(messages.reports));
-  if (messages.freed_slots > 0) broker_->offer(options_.worker, messages.freed_slots);
+  for (const auto& [tenant, slots] : messages.freed.by_tenant()) broker_->give_back(options_.worker, tenant, slots);
 }
 
 void WorkerPool::run_quick_leases() {
@@ -356,11 +370,13 @@ WorkerPool::Messages WorkerPool::run_batch(std::vector<Lease>& batch, Instant no
     auto [result, effect] = execute(tool, lease, now, {});
     if (auto* later = std::get_if<CompleteAt>(&result))
       timers.emplace_back(&lease, std::move(*later));
-    else if (!std::holds_alternative<Nothing>(result))
+      continue;
+    }
+    messages.freed.add(lease.tenant);
+    if (!std::holds_alternative<Nothing>(result))
       messages.reports.push_back(report_for(std::move(lease), outcome_of(std::move(result)), std::move(effect)));
   }
 
-  messages.freed_slots = static_cast<int>(batch.size() - timers.size());
   const std::lock_guard lock(mutex_);
   batch_is_running_ = false;
   const auto is_revoked = [this](const auto& lease) {
@@ -370,7 +386,8 @@ WorkerPool::Messages WorkerPool::run_batch(std::vector<Lease>& batch, Instant no
   };
   if (!revoked_in_batch_.empty()) std::erase_if(messages.reports, is_revoked);
   for (auto& [lease, later] : timers) {
-    messages.freed_slots += is_revoked(*lease) ? 1 : add_timer(std::move(*lease), std::move(later), now);
+    const TenantId tenant = lease->tenant;
+    messages.freed.add(tenant, is_revoked(*lease) ? 1 : add_timer(std::move(*lease), std::move(later), now));
   }
   revoked_in_batch_.clear();
   return messages;
@@ -414,12 +431,15 @@ void WorkerPool::run_slow_leases() {
 
     lock.lock();
     running_.erase(place);
-    Messages messages{.reports = {}, .stops = {}, .freed_slots = 1};
+    Messages messages;
+    const TenantId tenant = lease.tenant;
+    int freed = 1;
     auto* later = std::get_if<CompleteAt>(&result.result);
     if (later && running.state == Running::State::working)
-      messages.freed_slots = add_timer(std::move(lease), std::move(*later), now);
+      freed = add_timer(std::move(lease), std::move(*later), now);
     else if (auto report = finish(running, std::move(lease), std::move(result)))
       messages.reports.push_back(std::move(*report));
+    messages.freed.add(tenant, freed);
     if (is_draining_) came_to_rest_.notify_all();
     lock.unlock();
     send(std::move(messages));
@@ -457,8 +477,7 @@ void WorkerPool::keep() {
     keeper_is_called_ = false;
     make_threads();
     const Instant now = options_.clock();
-    Messages messages{
-        .reports = std::exchange(given_back_, {}), .stops = {}, .freed_slots = std::exchange(freed_slots_, 0)};
+    Messages messages{.reports = std::exchange(given_back_, {}), .stops = {}, .freed = std::exchange(freed_, {})};
     collect_due_timers(now, messages);
     collect_overdue(now, messages);
     if (!messages.empty()) {
@@ -495,8 +514,8 @@ void WorkerPool::collect_due_timers(Instant now, Messages& messages) {
   while (!timers_.empty() && timers_.begin()->first.at <= now) {
     Waiting& waiting = timers_.begin()->second;
     timer_of_.erase(waiting.lease);
+    if (waiting.holds_slot) messages.freed.add(waiting.report.tenant);
     messages.reports.push_back(std::move(waiting.report));
-    if (waiting.holds_slot) ++messages.freed_slots;
     timers_.erase(timers_.begin());
   }
   if (is_draining_ && timers_.empty()) came_to_rest_.notify_all();

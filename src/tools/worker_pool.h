@@ -7,7 +7,7 @@
 // The keeper is the thread that looks at the clock: it reports what is due, stops what overruns its time-out, makes
 // threads, and offers the slots of leases that were lost.
 //
-// Every granted lease gives its slot back by one offer(), whatever became of it, and leads to at most one report. One
+// Every granted lease gives its slot back once (give_back), whatever became of it, and leads to at most one report. One
 // that only waits for a timer gives it back at once: a thousand sleeping steps must not keep the others from working.
 //
 // At the end, what is not finished is reported as Released, without an offer: the pool wants no more.
@@ -95,13 +95,24 @@ class WorkerPool final : public LeaseSink {
     bool holds_slot = false;
   };
 
+  // Slots to give back, by whose lease held them.
+  class FreedSlots {
+   public:
+    void add(TenantId tenant, int slots = 1);
+    bool empty() const { return by_tenant_.empty(); }
+    const std::vector<std::pair<TenantId, int>>& by_tenant() const { return by_tenant_; }
+
+   private:
+    std::vector<std::pair<TenantId, int>> by_tenant_;
+  };
+
   // What a thread of the pool has to say once it has let go of the lock.
   struct Messages {
     std::vector<StepReport> reports;
     std::vector<std::stop_source> stops;
-    int freed_slots = 0;
+    FreedSlots freed;
 
-    bool empty() const { return reports.empty() && stops.empty() && freed_slots == 0; }
+    bool empty() const { return reports.empty() && stops.empty() && freed.empty(); }
   };
 
   Tool* find(const ToolName& name) const;
@@ -156,7 +167,7 @@ class WorkerPool final : public LeaseSink {
   std::uint64_t timers_made_ = 0;
 
   std::vector<StepReport> given_back_;
-  int freed_slots_ = 0;
+  FreedSlots freed_;
   bool keeper_is_called_ = false;
 
   std::thread quick_thread_, keeper_thread_;

@@ -94,6 +94,9 @@ class DyingBroker final : public LeaseBroker {
  public:
   explicit DyingBroker(Runtime& runtime) : runtime_(runtime) {}
   void offer(const WorkerName& worker, int slots) override { runtime_.offer(worker, slots); }
+  void give_back(const WorkerName& worker, TenantId tenant, int slots) override {
+    runtime_.give_back(worker, tenant, slots);
+  }
   void report(std::vector<StepReport> reports) override {
     reach("before_outcome");
     runtime_.report(std::move(reports));

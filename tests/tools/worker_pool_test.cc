@@ -23,6 +23,7 @@ class RecordingBroker : public LeaseBroker {
     offered_ += slots;
     changed_.notify_all();
   }
+  void give_back(const WorkerName& worker, TenantId, int slots) override { offer(worker, slots); }
   void report(std::vector<StepReport> reports) override {
     const std::lock_guard lock(mutex_);
     batches_.push_back(reports.size());
