@@ -100,6 +100,8 @@ std::string Metrics::text(const EngineStats& stats, Instant now, std::size_t fee
   using enum MetricType;
   add(Gauge, "pawl_steps_queued", "Steps that wait for a worker", count(stats.steps_queued));
   add(Gauge, "pawl_runs_in_memory", "Runs in the working set", count(stats.runs_resident));
+  add(Gauge, "pawl_working_set_bytes", "Memory of the runs in the working set; `working_set` bounds it",
+      count(stats.working_set_bytes));
   add(Gauge, "pawl_leases_open", "Steps that a worker holds", count(stats.leases_open));
   add(Gauge, "pawl_oldest_lease_seconds", "Age of the lease that has been held for longest",
       stats.leases_open > 0 ? static_cast<double>((now - stats.oldest_lease).count()) / 1e3 : 0);

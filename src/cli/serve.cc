@@ -166,7 +166,7 @@ class Service {
         keys_(installation_secret(settings.folder)),
         feed_(*store_, keys_.derive_secret("feed positions")),
         runtime_(*store_, toolbox_.catalog, clock_,
-                 runtime_options(carriers_options(settings.values).providers(), settings.values.rules)),
+                 runtime_options(settings.values, carriers_options(settings.values).providers())),
         notary_({runtime_, *store_, clock_, signing_key_of(settings)}),
         artifacts_(artifacts_of(settings)),
         keeper_(notary_, *store_, *artifacts_,
@@ -355,8 +355,10 @@ class Service {
     feed_.publish(frame);
   }
 
-  RuntimeOptions runtime_options(std::set<Provider> foreign, const InstallationRules& rules) {
-    return {.limits = {.foreign = std::move(foreign), .rules = rules},
+  RuntimeOptions runtime_options(const ServeSettings& settings, std::set<Provider> foreign) {
+    return {.limits = {.working_set_bytes_max = settings.working_set,
+                       .foreign = std::move(foreign),
+                       .rules = settings.rules},
             .on_failure =
                 [this](const std::string& reason) {
                   log_.error(

@@ -43,6 +43,8 @@ const std::array table = std::to_array<Setting>({
     {"workers", setting::Flag{&S::workers}, "",
      "carry out the built-in tools here; otherwise they are left to other workers"},
     {"worker_slots", setting::Count{&S::worker_slots, 1, 4096}, "N", "steps that are worked on here at once"},
+    {"working_set", setting::Bytes{&S::working_set, 1 * mib, 1024 * gib}, "SIZE",
+     "memory for runs that are not finished; runs that no worker holds leave it when it is full"},
     {"grace", setting::Span{&S::grace, 0s, 1h}, "DURATION",
      "how long requests and steps may take to finish when the server is told to stop"},
     {"secrets_command", setting::Text{&S::secrets_command}, "FILE",

@@ -38,6 +38,7 @@ struct ServeSettings {
   std::vector<std::string> host;
   bool workers = true;
   int worker_slots = 256;
+  std::size_t working_set = 256 << 20;
   Duration grace = std::chrono::seconds(10);
   std::string secrets_command;
   std::string secrets_folder;

@@ -72,6 +72,7 @@ Engine::Resident& Engine::adopt(Run run, const Hash& head) {
   resident->verified_in = arrivals_;
   Resident& out = *resident;
   residents_[id] = std::move(resident);
+  weigh(out);
   return out;
 }
 
@@ -91,19 +92,23 @@ Engine::Resident* Engine::load(TenantId tenant, RunId id) {
 // A queue goes by age, and so do ids: the runs that follow by id are mostly those that will be wanted next.
 Engine::Resident* Engine::find_queued(TenantId tenant, RunId id) {
   if (auto found = residents_.find(id); found != residents_.end()) return find(tenant, id);
-  auto& [rows, count] = ahead_;
+  auto& rows = ahead_.rows;
+  auto& count = ahead_.count;
   bool wasted = false;
   while (!rows.empty() && (rows.front().tenant != tenant || rows.front().id < id)) {
     rows.pop_front();
     wasted = true;
   }
   if (rows.empty() || rows.front().id != id) {
-    constexpr std::size_t count_max = 64;
-    count = wasted || !rows.empty() ? 1 : std::min(2 * count, count_max);
+    constexpr std::size_t count_max = 64, bytes_max = 4 << 20;
+    count = wasted || !rows.empty() ? 1 : std::min({2 * count, count_max, bytes_max / (ahead_.row_bytes + 1) + 1});
     rows.clear();
-    for (RunRow& row : store_.load_from(tenant, id, count))
+    ahead_.row_bytes = 0;
+    for (RunRow& row : store_.load_from(tenant, id, count)) {
+      ahead_.row_bytes = std::max(ahead_.row_bytes, row.snapshot.size());
       if (!residents_.contains(row.id) && (row.id == id || row.status == RunStatus::created))
         rows.push_back(std::move(row));
+    }
   }
   if (rows.empty() || rows.front().id != id) return nullptr;
   RunRow row = std::move(rows.front());
@@ -143,8 +148,42 @@ Run Engine::fold_history(const RunRow& row, const Workflow& workflow) {
 bool Engine::may_leave(const Resident& resident, Position durable) const {
   bool leased = shared_ ? holds_local_leases(resident) : resident.holds_leases();
   if (resident.dirty || resident.in_turn() || resident.changed_at > durable || leased) return false;
-  bool parked = is_terminal(resident.run.status) || resident.run.status == RunStatus::waiting;
-  return parked || residents_.size() > limits_.runs_resident_max;
+  return is_parked(resident) || is_over_limit();
+}
+
+// Nothing but somebody outside, or time, will move it.
+bool Engine::is_parked(const Resident& resident) const {
+  return is_terminal(resident.run.status) || resident.run.status == RunStatus::waiting;
+}
+
+void Engine::weigh(Resident& resident) {
+  const std::size_t now = resident.bytes();
+  working_set_bytes_ += now - std::exchange(resident.weighed_bytes, now);
+}
+
+void Engine::leave_memory(Resident& resident) {
+  const Run& run = resident.run;
+  Instant due = next_due(run, clock_.now());
+  if (due <= horizon_ && due != resident.load_timer_at && !planted(Bug::lose_timer_of_evicted_run) && !shared_)
+    timers_.push({due, run.tenant, run.id, true});
+  forget_requests(run);
+  forget_effects(run);
+  working_set_bytes_ -= resident.weighed_bytes;
+  residents_.erase(RunId(run.id));
+}
+
+// What has been there for longest goes first.
+void Engine::make_room() {
+  while (is_over_limit() && !idle_.empty()) {
+    auto found = residents_.find(idle_.front());
+    idle_.pop_front();
+    if (found == residents_.end()) continue;
+    found->second->is_idle = false;
+    if (may_leave(*found->second, durable_)) leave_memory(*found->second);
+  }
+  // Of those that are named there most may be gone.
+  if (idle_.size() > 2 * residents_.size() + 1000)
+    std::erase_if(idle_, [&](RunId id) { return !residents_.contains(id); });
 }
 
 void Engine::durable(Position position, std::span<const Lost> lost) {
@@ -154,15 +193,14 @@ void Engine::durable(Position position, std::span<const Lost> lost) {
     RunId id = folded_.front().second;
     folded_.pop_front();
     auto found = residents_.find(id);
-    if (found == residents_.end() || !may_leave(*found->second, position)) continue;
-    const Run& run = found->second->run;
-    Instant due = next_due(run, clock_.now());
-    if (due <= horizon_ && due != found->second->load_timer_at && !planted(Bug::lose_timer_of_evicted_run) && !shared_)
-      timers_.push({due, run.tenant, id, true});
-    forget_requests(run);
-    forget_effects(run);
-    residents_.erase(found);
+    if (found == residents_.end()) continue;
+    Resident& resident = *found->second;
+    if (may_leave(resident, position))
+      leave_memory(resident);
+    else if (!std::exchange(resident.is_idle, true))
+      idle_.push_back(id);
   }
+  make_room();
 }
 
 // A key may name another run by now: one that repeats a request whose run is not known here any more.

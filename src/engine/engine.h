@@ -52,7 +52,8 @@
 namespace pawl {
 
 struct EngineLimits {
-  std::size_t runs_resident_max = 100'000;
+  // Of runs in memory, by what they hold. Past it, those that no worker holds leave and are loaded again when needed.
+  std::size_t working_set_bytes_max = 256 << 20;
   // Journal that is not folded yet: bounds the replay at start and the size of the frames table.
   std::size_t unfolded_bytes_max = 32 << 20;
   // Those that carry runs for this engine, beside itself and whoever reports.
@@ -228,6 +229,7 @@ struct EngineStats {
   std::uint64_t steps_failed_terminal = 0;
   std::uint64_t steps_released = 0;
   std::uint64_t runs_resident = 0;
+  std::uint64_t working_set_bytes = 0;  // of these
   std::uint64_t steps_queued = 0;
   std::uint64_t polls_waiting = 0;
   std::uint64_t leases_open = 0;
@@ -482,6 +484,12 @@ class Engine {
   Resident& adopt(RunRow row);
   Run fold_history(const RunRow& row, const Workflow& workflow);
   bool may_leave(const Resident& resident, Position durable) const;
+  bool is_parked(const Resident& resident) const;
+  bool is_over_limit() const { return working_set_bytes_ > limits_.working_set_bytes_max; }
+  // Counts the run's bytes anew, after it changed.
+  void weigh(Resident& resident);
+  void leave_memory(Resident& resident);
+  void make_room();
 
   // Deciding.
   struct LeaseBefore;
@@ -673,10 +681,14 @@ class Engine {
   std::unordered_map<TenantId, TenantEntry> tenants_;
   PolicyCache policy_cache_;
   boost::unordered_flat_map<RunId, std::unique_ptr<Resident>, std::hash<RunId>> residents_;
+  std::size_t working_set_bytes_ = 0;
+  // Clean runs that stayed because there was room, longest there first. Some may be gone or changed since.
+  std::deque<RunId> idle_;
   // Rows of runs that are not in memory, so nobody changes them, in the order a queue will want them.
   struct {
     std::deque<RunRow> rows;
-    std::size_t count = 1;  // to fetch next: grows while what is fetched is what is wanted
+    std::size_t count = 1;      // to fetch next: grows while what is fetched is what is wanted,
+    std::size_t row_bytes = 0;  // and not past what rows of this size may take together
   } ahead_;
   std::vector<Worker> workers_;
   std::deque<WaitingPoll> polls_;          // longest waiting first

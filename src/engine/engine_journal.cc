@@ -23,6 +23,7 @@ Turn Engine::take_turn() {
   for (Resident* resident : touched_) {
     StreamPart part = resident->end_turn();
     resident->changed_at = next;
+    weigh(*resident);
     if (shared_) {
       fold(*resident);
       continue;
@@ -33,9 +34,8 @@ Turn Engine::take_turn() {
       resident->first_unfolded = next;
       unfolded_.push_back({next, journal_bytes_, resident->run.id});
     }
-    RunStatus status = resident->run.status;
-    if (is_terminal(status) || status == RunStatus::waiting || std::exchange(resident->fold_wanted, false) ||
-        (status == RunStatus::created && residents_.size() > limits_.runs_resident_max))
+    if (is_parked(*resident) || std::exchange(resident->fold_wanted, false) ||
+        (is_over_limit() && !resident->holds_leases()))
       fold(*resident);
   }
   touched_.clear();
@@ -115,6 +115,7 @@ void Engine::fold(Resident& resident) {
   resident.dirty = false;
   resident.changed_at = position_ + 1;
   folded_.push_back({position_ + 1, run.id});
+  weigh(resident);
   turn_.frame.runs.push_back(std::move(out));
 }
 
@@ -261,6 +262,7 @@ void Engine::recover_queues() {
 EngineStats Engine::stats() const {
   EngineStats out = stats_;
   out.runs_resident = residents_.size();
+  out.working_set_bytes = working_set_bytes_;
   out.steps_queued = scheduler_.size();
   out.polls_waiting = polls_.size();
   out.held_back = scheduler_.held_back();

@@ -86,8 +86,11 @@ void Engine::reload(Resident& resident, RunRow row) {
   if (!run) run = fold_history(row, *before.workflow);
   ++stats_.runs_loaded;
   auto number = resident.workflow_number;
+  auto weighed = resident.weighed_bytes;
   resident = Resident(std::move(*run), row.head);
   resident.workflow_number = number;
+  resident.weighed_bytes = weighed;
+  weigh(resident);
   resident.incarnation = ++incarnations_;
   resident.verified_in = arrivals_;
   resident.in_rows = true;
@@ -110,6 +113,7 @@ void Engine::forget(Resident& resident) {
   forget_requests(resident.run);
   forget_effects(resident.run);
   std::erase(touched_, &resident);
+  working_set_bytes_ -= resident.weighed_bytes;
   residents_.erase(RunId(resident.run.id));
 }
 

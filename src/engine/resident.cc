@@ -66,6 +66,41 @@ bool Engine::Resident::replay(const StreamPart& part) {
   return any;
 }
 
+namespace {
+
+std::size_t bytes_of(const Action& action) {
+  return sizeof action + action.fields.capacity() + action.target.capacity();
+}
+
+std::size_t bytes_of(const std::shared_ptr<const Proposal>& proposal) {
+  return proposal ? sizeof(Proposal) + bytes_of(proposal->action) + proposal->before.capacity() : 0;
+}
+
+std::size_t bytes_of(const Task& task) {
+  std::size_t out = sizeof task + task.spec.prompt.capacity() + task.spec.settings.capacity() +
+                    task.spec.input.capacity() + task.question.capacity() + task.answer.capacity() +
+                    (task.subtasks.capacity() + task.spec.depends_on.capacity()) * sizeof(TaskId);
+  for (const TaskExecution& each : task.executions) out += sizeof each + each.message.capacity();
+  return out;
+}
+
+}  // namespace
+
+std::size_t Engine::Resident::bytes() const {
+  constexpr std::size_t diagnostic_bytes = 1000;  // mostly
+  std::size_t out = sizeof *this + lines.capacity() + run.input.capacity() + run.steps.capacity() * sizeof(Step);
+  for (const Step& step : run.steps)
+    out += step.output.capacity() + step.question.capacity() + step.answer.capacity() +
+           (step.last_error ? diagnostic_bytes : 0);
+  for (const Approval& approval : run.approvals) out += sizeof approval + bytes_of(approval.proposal);
+  for (const Receipt& receipt : run.receipts)
+    out += sizeof receipt + bytes_of(receipt.proposal) + receipt.response.capacity() +
+           (receipt.undo ? bytes_of(*receipt.undo) : 0);
+  if (run.foreign) out += sizeof(Foreign) + run.foreign->output.capacity();
+  if (run.task) out += bytes_of(*run.task);
+  return out;
+}
+
 bool concerns_approval(const RunPayload& payload) {
   return std::holds_alternative<ApprovalRequested>(payload) || std::holds_alternative<ApprovalMoved>(payload);
 }

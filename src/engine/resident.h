@@ -50,6 +50,11 @@ struct Engine::Resident {
   bool approvals_changed = false;
   std::vector<ReceiptId> changed_receipts;  // since the last fold
   bool fold_wanted = false;
+  bool is_idle = false;           // named in Engine::idle_
+  std::size_t weighed_bytes = 0;  // as they count in Engine::working_set_bytes_
+
+  // About what it takes in memory.
+  std::size_t bytes() const;
 
   void append(const RunEvent& event) {
     std::size_t from = lines.size();

@@ -120,7 +120,8 @@ int work(const char* folder) try {
   SystemClock clock;
   SqliteStore store(SqliteOptions{.folder = folder, .vfs = {}, .wal_bytes_max = 1 << 20, .wal_bytes_idle = 1 << 18});
   RuntimeOptions options;
-  options.limits = {.runs_resident_max = 100, .unfolded_bytes_max = 100'000, .timer_horizon = std::chrono::seconds(10)};
+  options.limits = {
+      .working_set_bytes_max = 400'000, .unfolded_bytes_max = 100'000, .timer_horizon = std::chrono::seconds(10)};
   options.on_durable = [](const Frame& frame) {
     for (const RunFold& fold : frame.runs)
       if (is_terminal(fold.row.status)) acknowledge(fold.row.id, fold.row.seq, fold.row.status);

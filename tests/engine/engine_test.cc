@@ -345,7 +345,8 @@ TEST(Lease, that_is_lost_is_told_to_whoever_wants_to_know) {
 }
 
 TEST(Lease, longer_than_the_timer_horizon_is_reclaimed_even_when_the_clock_jumps_over_its_end) {
-  TestServer server(EngineLimits{.runs_resident_max = 100, .unfolded_bytes_max = 1 << 20, .timer_horizon = seconds(1)});
+  TestServer server(
+      EngineLimits{.working_set_bytes_max = 1 << 20, .unfolded_bytes_max = 1 << 20, .timer_horizon = seconds(1)});
   server.publish(one_step);
   server.worker("first", 1);
   server.create("w");
@@ -648,7 +649,7 @@ TEST(Time, a_retry_waits_for_its_moment_through_a_restart) {
 }
 
 TEST(Time, a_run_that_left_memory_is_fetched_when_its_approval_expires) {
-  TestServer server(EngineLimits{.runs_resident_max = 0, .unfolded_bytes_max = 0, .timer_horizon = seconds(60)});
+  TestServer server(EngineLimits{.working_set_bytes_max = 0, .unfolded_bytes_max = 0, .timer_horizon = seconds(60)});
   server.publish(gate_first);
   RunId run = server.create("w");
   server.turn();
@@ -691,7 +692,8 @@ TEST(WorkingSet, looking_at_runs_leaves_none_behind) {
 }
 
 TEST(WorkingSet, runs_beyond_the_limit_wait_in_the_tables_and_come_back_for_their_turn) {
-  TestServer server(EngineLimits{.runs_resident_max = 2, .unfolded_bytes_max = 0, .timer_horizon = seconds(60)});
+  TestServer server(
+      EngineLimits{.working_set_bytes_max = 2'000, .unfolded_bytes_max = 0, .timer_horizon = seconds(60)});
   server.publish(one_step);
   std::vector<RunId> runs;
   for (int i = 0; i < 20; ++i) runs.push_back(server.create("w"));

@@ -66,7 +66,7 @@ Simulation::Simulation(std::uint64_t seed, const MakeGround& make_ground, bool k
       hostile_dice_(seed * 0xbf58476d1ce4e5b9ULL + 7),
       hostile_(hostile_dice_.percent(30)),
       token_random_(seed) {
-  limits_.runs_resident_max = dice_.one_of<std::size_t>({0, 1, 3, 10, 1000});
+  limits_.working_set_bytes_max = dice_.one_of<std::size_t>({0, 1, 10'000, 40'000, 10 << 20});
   limits_.unfolded_bytes_max = dice_.one_of<std::size_t>({0, 500, 3000, 20'000, 1 << 20});
   limits_.timer_horizon = dice_.between(Duration(500), Duration(90'000));
 }
