@@ -70,6 +70,14 @@ Problem unauthorized() {
           .headers = {{"WWW-Authenticate", "Bearer"}}};
 }
 
+Problem tenant_suspended() {
+  return {.status = 403,
+          .code = "TENANT_SUSPENDED",
+          .detail =
+              "The installation has suspended the tenant of this key. Nothing is lost; ask those who run the "
+              "server."};
+}
+
 Problem no_such_path() {
   return {.status = 404, .code = "NOT_FOUND", .detail = "There is no such path; /openapi.json lists those there are."};
 }
@@ -159,8 +167,8 @@ std::vector<Route> all_routes() {
   std::vector<Route> all;
   for (auto part :
        {run_routes(), workflow_routes(), policy_routes(), approval_routes(), lease_routes(), action_routes(),
-        receipt_routes(), people_routes(), tenant_routes(), webhook_routes(), slack_routes(), feed_routes(),
-        operation_routes(), evidence_routes(), task_routes(), log_routes(), mcp_routes()})
+        receipt_routes(), people_routes(), tenant_routes(), installation_routes(), webhook_routes(), slack_routes(),
+        feed_routes(), operation_routes(), evidence_routes(), task_routes(), log_routes(), mcp_routes()})
     std::ranges::move(part, std::back_inserter(all));
   return all;
 }
@@ -258,10 +266,8 @@ Background& Api::pool_of(const Route& route) {
 }
 
 std::optional<std::int64_t> Api::limit_of(TenantId id, Limit limit) const {
-  // The one place that asks a tenant for its limits here. Tenants have none of these yet, so the shares of what is free
-  // hold.
-  (void)id, (void)limit;
-  return std::nullopt;
+  auto tenant = parts_.tenants.find(id);
+  return tenant ? effective_limit(*tenant, limit) : std::nullopt;
 }
 
 std::optional<Problem> Api::judge_key(const Request& request, Head& head) {
@@ -272,6 +278,7 @@ std::optional<Problem> Api::judge_key(const Request& request, Head& head) {
   if (!known) return unauthorized();
   head.who = std::move(*known);
   head.use = uses_.of(head.who.tenant);
+  if (head.who.suspended) return tenant_suspended();
   if (head.who.lease) {
     if (!is_of_lease(route, head.match.path, *head.who.lease)) return not_of_lease();
   } else if (!may(head.who.role, route.access)) {
@@ -460,7 +467,7 @@ Response Api::refuse(int status, std::string_view code, std::string_view detail)
 }
 
 void require_default_tenant(const Call& call) {
-  if (call.who.tenant_name != "default")
+  if (call.who.tenant_name != installation_tenant)
     throw Problem{.status = 403, .code = "FORBIDDEN", .detail = "Only an admin of the tenant \"default\" may do this."};
 }
 

@@ -97,6 +97,7 @@ std::vector<Route> action_routes();
 std::vector<Route> receipt_routes();
 std::vector<Route> people_routes();
 std::vector<Route> tenant_routes();
+std::vector<Route> installation_routes();
 std::vector<Route> feed_routes();
 std::vector<Route> operation_routes();
 std::vector<Route> evidence_routes();

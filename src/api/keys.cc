@@ -105,19 +105,22 @@ std::optional<Principal> KeyRing::authenticate_lease(std::string_view text) cons
   auto name = tenants_.find(*tenant);
   if (name == tenants_.end()) return std::nullopt;
   return Principal{.tenant = *tenant,
-                   .tenant_name = name->second,
+                   .tenant_name = name->second.name,
                    .key = {},
                    .key_name = "lease",
                    .role = Role::worker,
-                   .lease = LeaseBinding{*run, StepId{parts[2]}, token, parts[4]}};
+                   .lease = LeaseBinding{*run, StepId{parts[2]}, token, parts[4]},
+                   .suspended = name->second.suspended};
 }
 
 void KeyRing::update(const Tenant& tenant) {
   {
     std::unique_lock lock(mutex_);
-    tenants_[tenant.id] = tenant.name;
+    tenants_[tenant.id] = {tenant.name, tenant.suspended.has_value()};
     for (const auto& [id, key] : tenant.keys)
-      keys_[id] = {{tenant.id, tenant.name, id, key.name, key.role, {}}, key.secret_hash, key.expires_at};
+      keys_[id] = {{tenant.id, tenant.name, id, key.name, key.role, {}, tenant.suspended.has_value()},
+                   key.secret_hash,
+                   key.expires_at};
   }
   std::lock_guard lock(on_change_mutex_);
   if (on_change_) on_change_();
@@ -138,7 +141,7 @@ std::optional<Instant> KeyRing::good_until(KeyId key) const {
 bool KeyRing::is_good(KeyId key, Instant now) const {
   std::shared_lock lock(mutex_);
   auto found = keys_.find(key);
-  return found != keys_.end() && found->second.expires_at > now;
+  return found != keys_.end() && found->second.expires_at > now && !found->second.principal.suspended;
 }
 
 std::optional<Principal> KeyRing::authenticate(std::string_view text, Instant now) const {

@@ -45,6 +45,7 @@ struct Principal {
   std::string key_name;
   Role role = Role::viewer;
   std::optional<LeaseBinding> lease = {};  // of a lease's key, which is no key of a person or a program
+  bool suspended = false;                  // its tenant is: the key is right, and may do nothing
 
   // As the journal names it.
   Actor actor() const { return lease ? lease_actor(lease->run, lease->step) : actor_of(key); }
@@ -65,12 +66,13 @@ class KeyRing {
   // For a program that works on one lease.
   std::string lease_key(TenantId tenant, const LeaseBinding& lease) const;
   void update(const Tenant& tenant);
-  // Nothing when the key is malformed, unknown, wrong, or past its time: the asker learns no more than that.
+  // Whether what was begun with the key may go on: it has not expired, and its tenant is not suspended.
   bool is_good(KeyId key, Instant now) const;
   // When it stops being good by itself; nothing when it is not known.
   std::optional<Instant> good_until(KeyId key) const;
   // Called after every update, on its thread: it must return at once. Empty: nobody is told.
   void on_change(std::function<void()> call);
+  // Nothing when the key is malformed, unknown, wrong, or past its time: the asker learns no more than that.
   std::optional<Principal> authenticate(std::string_view text, Instant now) const;
 
  private:
@@ -86,7 +88,11 @@ class KeyRing {
   std::string secret_;
   mutable std::shared_mutex mutex_;
   std::unordered_map<KeyId, Entry> keys_;
-  std::unordered_map<TenantId, std::string> tenants_;  // their names
+  struct TenantEntry {
+    std::string name;
+    bool suspended = false;
+  };
+  std::unordered_map<TenantId, TenantEntry> tenants_;
   std::mutex on_change_mutex_;
   std::function<void()> on_change_;
 };

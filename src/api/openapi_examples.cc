@@ -357,12 +357,24 @@ std::vector<ExampleDoc> answer_examples() {
       {"Tenant",
        R"({
   "id": "ten_01m7hm5hw0e00bfv2yb36eqv7g", "name": "default", "weight": 2,
-  "caps": {"max_concurrency": 20, "max_runs_per_min": null, "max_writes_per_run": null},
+  "caps": {"max_concurrency": 20, "max_runs_per_min": null, "max_writes_per_run": null, "max_stored_bytes": null,
+    "max_connections": null, "max_feed_streams": null, "max_requests_per_min": null},
+  "ceiling": {"max_concurrency": 50, "max_runs_per_min": null, "max_writes_per_run": null, "max_stored_bytes": 10737418240,
+    "max_connections": null, "max_feed_streams": null, "max_requests_per_min": null},
+  "limits": {"max_concurrency": 20, "max_runs_per_min": null, "max_writes_per_run": null, "max_stored_bytes": 10737418240,
+    "max_connections": null, "max_feed_streams": null, "max_requests_per_min": null},
+  "suspended": null, "frozen": false,
   "workspaces": [{"name": "europe", "weight": 3}]
 })"},
       {"TenantLoad",
        R"({
-  "weight": 2, "caps": {"max_concurrency": 20, "max_runs_per_min": null, "max_writes_per_run": null},
+  "weight": 2, "caps": {"max_concurrency": 20, "max_runs_per_min": null, "max_writes_per_run": null, "max_stored_bytes": null,
+    "max_connections": null, "max_feed_streams": null, "max_requests_per_min": null},
+  "ceiling": {"max_concurrency": 50, "max_runs_per_min": null, "max_writes_per_run": null, "max_stored_bytes": 10737418240,
+    "max_connections": null, "max_feed_streams": null, "max_requests_per_min": null},
+  "limits": {"max_concurrency": 20, "max_runs_per_min": null, "max_writes_per_run": null, "max_stored_bytes": 10737418240,
+    "max_connections": null, "max_feed_streams": null, "max_requests_per_min": null},
+  "suspended": null, "frozen": false,
   "workspaces": [{"name": "europe", "weight": 3}], "running": 20, "queued": 311,
   "held_back": {"max_concurrency": 1204, "max_runs_per_min": 0, "max_writes_per_run": 0}
 })"},
@@ -371,7 +383,13 @@ std::vector<ExampleDoc> answer_examples() {
   "items": [
     {
       "id": "ten_01m7hm5hw0e00bfv2yb36eqv7g", "name": "default", "weight": 2,
-      "caps": {"max_concurrency": 20, "max_runs_per_min": null, "max_writes_per_run": null},
+      "caps": {"max_concurrency": 20, "max_runs_per_min": null, "max_writes_per_run": null, "max_stored_bytes": null,
+    "max_connections": null, "max_feed_streams": null, "max_requests_per_min": null},
+  "ceiling": {"max_concurrency": 50, "max_runs_per_min": null, "max_writes_per_run": null, "max_stored_bytes": 10737418240,
+    "max_connections": null, "max_feed_streams": null, "max_requests_per_min": null},
+  "limits": {"max_concurrency": 20, "max_runs_per_min": null, "max_writes_per_run": null, "max_stored_bytes": 10737418240,
+    "max_connections": null, "max_feed_streams": null, "max_requests_per_min": null},
+  "suspended": null, "frozen": false,
       "workspaces": [{"name": "europe", "weight": 3}]
     }
   ],
@@ -510,6 +528,18 @@ std::vector<ExampleDoc> request_examples() {
       {"LimitsChange", R"({"max_concurrency": 40, "max_runs_per_min": null})"},
       {"WorkspaceWeight", R"({"weight": 3})"},
       {"NewTenant", R"({"name": "acme"})"},
+      {"NewSuspension", R"({"reason": "unpaid since October"})"},
+      {"NewFreeze", R"({"connector": "github", "reason": "issues are opened in a loop"})"},
+      {"LiftedFreeze", R"({"connector": "github"})"},
+      {"FreezeList",
+       R"({
+  "items": [
+    {
+      "scope": "everywhere", "tenant": null, "connector": "github", "since": "2026-11-18T07:29:36.032Z",
+      "by": "key:01m7hm5ts0f9qr9xzz1k3h8nr7", "reason": "issues are opened in a loop"
+    }
+  ]
+})"},
       {"NewKey", R"({"name": "packer", "role": "worker", "expires_in": "30d"})"},
       {"KeyRotation", R"({"overlap": "1h"})"},
   };
@@ -553,6 +583,17 @@ std::vector<ProblemDoc> problem_docs() {
       {"INVALID_TASK_TRANSITION", problem_of({RefusalCode::task_transition,
                                               "the task is READY: it cannot run. Allowed: accept, reject, delete."})},
       {"TASK_ACTIVE", problem_of({RefusalCode::task_active, "the task is RUNNING; cancel it first"})},
+      {"TASK_LIMIT", problem_of({RefusalCode::task_limit, "it asks for 100.00 USD, and its parent has 0.40 USD left"})},
+      {"EFFECTS_FROZEN",
+       problem_of({RefusalCode::effects_frozen,
+                   "effects are frozen by the installation since 2026-11-18T07:29:36.032Z: incident 42"})},
+      {"ABOVE_CEILING",
+       problem_of({RefusalCode::above_ceiling,
+                   "max_concurrency cannot be 100: the installation allows this tenant 50. Set a lower "
+                   "value, or ask an admin of the tenant default."})},
+      {"STORAGE_FULL", problem_of({RefusalCode::storage_full,
+                                   "the tenant's journal has reached max_stored_bytes (10737418240): nothing new "
+                                   "begins, and what has begun goes on"})},
       {"TASK_CYCLE", problem_of({RefusalCode::task_cycle, "it would wait for its parent, which waits for it"})},
       {"UNKNOWN_TASK",
        {422,

@@ -25,7 +25,7 @@ std::vector<RouteDoc> governance_routes() {
        .path = {lease},
        .bodies = {{"ProposedAction"}},
        .answers = {{200, "The decision.", {{"GateDecision"}}}},
-       .problems = {"LEASE_LOST", "EFFECT_IN_PROGRESS", "EFFECT_IN_DOUBT", "ACTION_KEY_REUSED"}},
+       .problems = {"LEASE_LOST", "EFFECTS_FROZEN", "EFFECT_IN_PROGRESS", "EFFECT_IN_DOUBT", "ACTION_KEY_REUSED"}},
       {.method = post,
        .pattern = "/leases/{id}/actions/{receipt}/outcome",
        .operation_id = "record_outcome",

@@ -96,6 +96,9 @@ void add_words(object& out) {
   out["TaskPriority"] = words_schema(enum_names<TaskPriority>, "");
   out["NewTaskAgent"] = words_schema(std::array{to_string(TaskAgent::claude), to_string(TaskAgent::command)}, "");
   out["Role"] = words_schema(enum_names<Role>, "");
+  out["FreezeScope"] = words_schema(enum_names<FreezeScope>,
+                                    "Who froze, and whose effects: a tenant its own, the installation one tenant's, or "
+                                    "the installation everybody's.");
   out["Vocabulary"] = words_schema(enum_names<Vocabulary>, "");
   out["EventType"] = event_type_schema();
   constexpr std::array delivery_words{std::string_view("pending"), std::string_view("retrying"),

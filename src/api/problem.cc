@@ -53,11 +53,15 @@ int status_of(RefusalCode code) {
       return 404;
     case RefusalCode::self_approval:
     case RefusalCode::not_a_person:
+    case RefusalCode::above_ceiling:
       return 403;
     case RefusalCode::invalid:
       return 400;
     case RefusalCode::idempotency_conflict:
+    case RefusalCode::task_limit:
       return 422;
+    case RefusalCode::storage_full:
+      return 429;
     case RefusalCode::lease_lost:
     case RefusalCode::not_claimable:
     case RefusalCode::nothing_waiting:
@@ -75,6 +79,7 @@ int status_of(RefusalCode code) {
     case RefusalCode::task_transition:
     case RefusalCode::task_active:
     case RefusalCode::task_cycle:
+    case RefusalCode::effects_frozen:
       return 409;
     case RefusalCode::policy_changed:
       return 503;

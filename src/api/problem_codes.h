@@ -28,6 +28,8 @@ inline constexpr std::array problem_codes{
                 "Send `Authorization: Bearer pawl_...`."},
     ProblemCode{"FORBIDDEN", 403, "The key's role, or its tenant, may not do this.",
                 "Ask with a key of another role; the route's description lists them."},
+    ProblemCode{"TENANT_SUSPENDED", 403, "The installation has suspended the tenant of this key.",
+                "Ask those who run the server; nothing is lost, and work goes on once the tenant is resumed."},
     ProblemCode{"ORIGIN_NOT_ALLOWED", 403, "A page of this origin may not use this server.",
                 "Start the server with `--origin` and the page's origin."},
     ProblemCode{"METHOD_NOT_ALLOWED", 405, "The path is there, for other methods.", "See the header `Allow`."},

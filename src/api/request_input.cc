@@ -114,11 +114,11 @@ void Input::refuse_word(std::string_view key, std::span<const std::string_view> 
   refuse(key, "must be one of " + listed(words));
 }
 
-void Input::only(std::initializer_list<std::string_view> known) const {
+void Input::only(std::span<const std::string_view> known) const {
   for (const auto& member : *object_)
     if (std::ranges::find(known, std::string_view(member.key())) == known.end())
       refuse_input(place_ + "/" + std::string(member.key()),
-                   "There is no such key here; there are: " + listed({known.begin(), known.size()}) + ".");
+                   "There is no such key here; there are: " + listed(known) + ".");
 }
 
 const Json* Input::find(std::string_view key) const {

@@ -69,7 +69,8 @@ class Input {
   static Input parse(const Request& request);
   Input(const boost::json::object& object, std::string place) : object_(&object), place_(std::move(place)) {}
 
-  void only(std::initializer_list<std::string_view> known) const;
+  void only(std::initializer_list<std::string_view> known) const { only({known.begin(), known.size()}); }
+  void only(std::span<const std::string_view> known) const;
   std::string canonical_text() const { return canonical(*object_); }
   bool has(std::string_view key) const { return find(key) != nullptr; }
   std::string text(std::string_view key, std::size_t chars_max = 1024) const;

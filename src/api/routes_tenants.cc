@@ -1,30 +1,12 @@
 #include <algorithm>
-#include <boost/json/array.hpp>
 
 #include "api/api.h"
+#include "api/tenant_object.h"
 
 namespace pawl::api {
 namespace {
 
-using boost::json::array;
 using boost::json::object;
-
-constexpr std::int64_t cap_max = 1'000'000'000;
-
-Json cap(const std::optional<int>& value) { return value ? Json(*value) : Json(nullptr); }
-
-object tenant_object(const Tenant& tenant) {
-  array workspaces;
-  for (const auto& [name, weight] : tenant.workspaces)
-    workspaces.push_back(object{{"name", name.text}, {"weight", weight}});
-  return {{"id", tenant.id.str()},
-          {"name", tenant.name},
-          {"weight", tenant.weight},
-          {"caps", object{{"max_concurrency", cap(tenant.caps.max_concurrency)},
-                          {"max_runs_per_min", cap(tenant.caps.max_runs_per_min)},
-                          {"max_writes_per_run", cap(tenant.caps.max_writes_per_run)}}},
-          {"workspaces", std::move(workspaces)}};
-}
 
 Json expiry(Instant at) { return at == end_of_time ? Json(nullptr) : Json(print_time(at)); }
 
@@ -38,30 +20,10 @@ object key_object(KeyId id, const Tenant::Key& key, Instant now) {
           {"active", key.expires_at > now}};
 }
 
-Reply<TenantId> reply_with_tenant(CallPtr call, int status) {
-  return [call, status](std::expected<TenantId, Refusal> done) {
-    if (!done) return call->answer(problem_of(done.error()));
-    // Behind this answer, the directory knows what was just committed.
-    call->api.answers().post(call->who.tenant, [call, status, id = *done] {
-      call->answer(status, tenant_object(*call->api.tenants().find(id)));
-    });
-  };
-}
-
 void get_tenant(CallPtr call) {
   call->query.only({});
   call->answer(200, tenant_object(*call->api.tenants().find(call->who.tenant)));
 }
-
-struct CapName {
-  std::string_view key;
-  std::optional<int> Caps::*cap;
-  std::int64_t
-      least;  // a tenant that may write nothing is one that only looks; one that may run nothing makes no sense
-};
-constexpr std::array cap_names{CapName{"max_concurrency", &Caps::max_concurrency, 1},
-                               CapName{"max_runs_per_min", &Caps::max_runs_per_min, 1},
-                               CapName{"max_writes_per_run", &Caps::max_writes_per_run, 0}};
 
 // What the caps are, and what they do.
 void get_caps(CallPtr call) {
@@ -89,17 +51,11 @@ void get_caps(CallPtr call) {
 void change_caps(CallPtr call, bool as_a_whole) {
   call->query.only({});
   Input input = Input::parse(call->request);
-  input.only({"weight", cap_names[0].key, cap_names[1].key, cap_names[2].key});
+  input.only(limit_keys);
   auto weight = input.number("weight", 1, weight_max);
-  std::vector<std::pair<std::optional<int> Caps::*, std::optional<int>>> changes;
-  for (const CapName& name : cap_names) {
-    auto value = input.number(name.key, name.least, cap_max);
-    if (value || as_a_whole || input.is_null(name.key))
-      changes.emplace_back(name.cap, value ? std::optional(static_cast<int>(*value)) : std::nullopt);
-  }
-  auto change = [weight, changes](LimitsSet& limits) {
+  auto change = [weight, change_limits = limits_change(input, as_a_whole)](LimitsSet& limits) {
     if (weight) limits.weight = static_cast<int>(*weight);
-    for (const auto& [cap, value] : changes) limits.caps.*cap = value;
+    change_limits(limits.limits);
   };
   call->api.runtime().post([call, change](Engine& engine) {
     engine.change_limits(call->who.tenant, change, call->who.actor(), reply_with_tenant(call, 200));

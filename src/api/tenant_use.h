@@ -13,8 +13,6 @@
 
 namespace pawl::api {
 
-enum class Limit { max_connections, max_feed_streams, max_requests_per_min };
-
 // So many a minute, of which a sixth at once. Thread-safe.
 class RequestRate {
  public:

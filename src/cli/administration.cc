@@ -133,10 +133,61 @@ ExitCode manage_keys(const KeysOptions& options) {
   return exit_success;
 }
 
+namespace {
+
+// Asks for what the flags say; the tenant as it is after that.
+Json change_tenant(const Remote& remote, const TenantsOptions& options) {
+  const std::string path = "/tenants/" + percent_encode(options.name);
+  object body;
+  for (const auto& [name, limit] : options.limits) body[name] = limit ? Json(*limit) : Json(nullptr);
+  if (options.weight) body["weight"] = *options.weight;
+  if (!body.empty()) remote.patch(path, body);
+  object why;
+  if (!options.reason.empty()) why["reason"] = options.reason;
+  if (options.suspend) remote.post(path + "/suspend", why);
+  if (options.resume) remote.post(path + "/resume", object{});
+  return remote.get(path);
+}
+
+void show_tenant(const Json& tenant) {
+  fmt::print("{} {}, weight {}\n", text_of(tenant, "id"), text_of(tenant, "name"), text_of(tenant, "weight"));
+  if (const Json& suspended = tenant.at("suspended"); suspended.is_object())
+    fmt::print("suspended since {}: {}\n", text_of(suspended, "since"), text_of(suspended, "reason"));
+  if (tenant.at("frozen").as_bool()) fmt::print("effects are frozen: pawl freeze --list\n");
+  boost::json::array rows;
+  for (const auto& [name, ceiling] : tenant.at("ceiling").as_object())
+    rows.push_back(object{{"limit", name}, {"ceiling", ceiling}, {"own", tenant.at("caps").at(name)}});
+  fmt::print("\n");
+  print_table(object{{"items", std::move(rows)}}, false, {"limit", "ceiling", "own"}, "");
+}
+
+// One word for the table: what keeps a tenant from working.
+Json with_state(Json page) {
+  for (Json& tenant : page.at("items").as_array()) {
+    object& fields = tenant.as_object();
+    fields["state"] = fields.at("suspended").is_object() ? "suspended" : fields.at("frozen").as_bool() ? "frozen" : "";
+  }
+  return page;
+}
+
+}  // namespace
+
 ExitCode manage_tenants(const TenantsOptions& options) {
+  if (options.name.empty() && !options.limits.empty())
+    throw Stop(exit_usage, "which tenant? pawl tenants TENANT with its limits");
   Remote remote = Remote::require(options.server, data_folder(options.data));
+  if (!options.name.empty()) {
+    Json tenant = change_tenant(remote, options);
+    if (options.json)
+      print_json(tenant);
+    else
+      show_tenant(tenant);
+    return exit_success;
+  }
   if (options.create.empty()) {
-    print_table(remote.get_all("/tenants"), options.json, {"id", "name", "weight"}, "no tenants");
+    Json all = remote.get_all("/tenants");
+    print_table(options.json ? std::move(all) : with_state(std::move(all)), options.json,
+                {"id", "name", "weight", "state"}, "no tenants");
     return exit_success;
   }
   Json made = remote.post("/tenants", object{{"name", options.create}});

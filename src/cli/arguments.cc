@@ -55,20 +55,43 @@ void add_server(CLI::App& command, std::string& server) {
       ->type_name("URL");
 }
 
-// In the API a cap has its flag's name.
-void add_cap(CLI::App& command, const std::string& flag, int least, CapsOptions& options, const std::string& help) {
-  auto read = [&options, flag, least](const std::string& text) {
-    int value = 0;
-    const char* end = text.data() + text.size();
-    auto [stopped, error] = std::from_chars(text.data(), end, value);
-    if (text != "none" && (error != std::errc() || stopped != end || value < least))
-      throw CLI::ValidationError(flag,
-                                 fmt::format("{} is neither a number from {} on nor none", printable(text), least));
-    std::string name = flag.substr(2);
-    std::ranges::replace(name, '-', '_');
-    options.caps.emplace_back(name, text == "none" ? std::nullopt : std::optional(value));
-  };
-  last_wins(command.add_option_function<std::string>(flag, read, help))->type_name("N|none");
+constexpr std::string_view help_of(Limit limit) {
+  switch (limit) {
+    case Limit::max_concurrency:
+      return "steps that run at once";
+    case Limit::max_runs_per_min:
+      return "runs that start in any 60 seconds; others wait for their turn";
+    case Limit::max_writes_per_run:
+      return "writes of one run; one that wants more is denied";
+    case Limit::max_stored_bytes:
+      return "bytes of the tenant's journal; once reached, no new run or task begins";
+    case Limit::max_connections:
+      return "open connections of the tenant's keys";
+    case Limit::max_feed_streams:
+      return "open feeds and long polls of the tenant's keys";
+    case Limit::max_requests_per_min:
+      return "requests of the tenant's keys in a minute";
+  }
+  return {};
+}
+
+// In the API a limit has its flag's name.
+void add_limits(CLI::App& command, LimitChanges& changes) {
+  for (std::size_t i = 0; i < enum_count<Limit>; ++i) {
+    const auto limit = static_cast<Limit>(i);
+    std::string flag = "--" + std::string(to_string(limit));
+    std::ranges::replace(flag, '_', '-');
+    auto read = [&changes, flag, limit](const std::string& text) {
+      std::int64_t value = 0;
+      const char* end = text.data() + text.size();
+      auto [stopped, error] = std::from_chars(text.data(), end, value);
+      if (text != "none" && (error != std::errc() || stopped != end || value < least(limit)))
+        throw CLI::ValidationError(
+            flag, fmt::format("{} is neither a number from {} on nor none", printable(text), least(limit)));
+      changes.emplace_back(to_string(limit), text == "none" ? std::nullopt : std::optional(value));
+    };
+    last_wins(command.add_option_function<std::string>(flag, read, std::string(help_of(limit))))->type_name("N|none");
+  }
 }
 
 void add_setting(CLI::App& command, const Setting& setting, GivenSettings& given) {
@@ -133,6 +156,7 @@ class CommandTable {
     for (DeclaredCommand& command : declare_notice_commands(app_)) commands_.push_back(std::move(command));
     add_keys();
     add_tenants();
+    add_freeze();
     add_caps();
     add_worker();
     add_evidence();
@@ -461,13 +485,56 @@ class CommandTable {
 
   void add_tenants() {
     add<TenantsOptions>(
-        "tenants", "List a server's tenants, or make one", "Examples:\n  pawl tenants\n  pawl tenants --create acme",
+        "tenants", "List a server's tenants, make one, limit it, suspend it",
+        "Examples:\n  pawl tenants\n  pawl tenants --create acme\n  pawl tenants acme\n"
+        "  pawl tenants acme --max-concurrency 20 --max-stored-bytes 10737418240\n"
+        "  pawl tenants acme --suspend --reason 'unpaid'\n  pawl tenants acme --resume\n"
+        "Limits set here are a ceiling: the tenant's own admins can set lower ones (pawl caps), not higher ones.\n"
+        "A suspended tenant's keys are refused, nothing of it begins, and its workers are told to stop.",
         manage_tenants, [](CLI::App& command, TenantsOptions& options) {
-          command.add_option("--create", options.create, "make a tenant of this name")->type_name("NAME");
+          auto* create =
+              command.add_option("--create", options.create, "make a tenant of this name")->type_name("NAME");
+          auto* name = command.add_option("TENANT", options.name, "show this one, or change it")->excludes(create);
+          add_limits(command, options.limits);
+          command.add_option("--weight", options.weight, "the tenant's share of the turns, and the highest it can set")
+              ->type_name("N")
+              ->check(CLI::Range(1, weight_max))
+              ->needs(name);
+          auto* suspend = command.add_flag("--suspend", options.suspend, "suspend it at once")->needs(name);
+          command.add_flag("--resume", options.resume, "let it go on")->needs(name)->excludes(suspend);
+          command.add_option("--reason", options.reason, "why it is suspended, for people and the journal")
+              ->type_name("TEXT")
+              ->needs(suspend);
           add_data(command, options.data);
           add_server(command, options.server);
           command.add_flag("--json", options.json, "as JSON");
         });
+  }
+
+  void add_freeze() {
+    auto declare = [](CLI::App& command, FreezeOptions& options) {
+      command.add_option("--tenant", options.tenant, "of one tenant; for admins of the tenant default")
+          ->type_name("TENANT");
+      command.add_option("--connector", options.connector, "only of this connector: http, github, ...")
+          ->type_name("NAME");
+      add_data(command, options.data);
+      add_server(command, options.server);
+      command.add_flag("--json", options.json, "as one JSON object");
+    };
+    add<FreezeOptions>(
+        "freeze", "Deny all effects at once, until pawl unfreeze",
+        "Examples:\n  pawl freeze --reason 'incident 42'\n  pawl freeze --connector github\n"
+        "  pawl freeze --tenant acme\n  pawl freeze --list\n  pawl freeze --lift\n"
+        "An admin of the tenant default freezes every tenant, or the one that is named; other admins freeze their\n"
+        "own. Runs that ask for an effect meanwhile end as denied (EFFECTS_FROZEN); retry them afterwards.",
+        freeze_effects, [declare](CLI::App& command, FreezeOptions& options) {
+          declare(command, options);
+          auto* list = command.add_flag("--list", options.list, "show what is frozen, and change nothing");
+          command.add_flag("--lift", options.lift, "as pawl unfreeze")->excludes(list);
+          command.add_option("--reason", options.reason, "why, for people and the journal")->type_name("TEXT");
+        });
+    add<FreezeOptions>("unfreeze", "Lift what pawl freeze froze with the same flags",
+                       "Examples:\n  pawl unfreeze\n  pawl unfreeze --connector github", unfreeze_effects, declare);
   }
 
   void add_caps() {
@@ -475,12 +542,10 @@ class CommandTable {
         "caps", "Show what a tenant may use at most and what that held back, or change it while it works",
         "Examples:\n  pawl caps\n  pawl caps --max-concurrency 20 --max-runs-per-min 600\n"
         "  pawl caps --max-concurrency none\n  pawl caps --weight 3\n  pawl caps --workspace europe --weight 2\n"
-        "What is not named stays as it is. Caps of one workflow stand in its definition.",
+        "What is not named stays as it is. Caps of one workflow stand in its definition. A tenant cannot set more\n"
+        "than the installation allows it (pawl tenants NAME).",
         manage_caps, [](CLI::App& command, CapsOptions& options) {
-          add_cap(command, "--max-concurrency", 1, options, "steps that run at once");
-          add_cap(command, "--max-runs-per-min", 1, options,
-                  "runs that start in any 60 seconds; others wait for their turn");
-          add_cap(command, "--max-writes-per-run", 0, options, "writes of one run; one that wants more is denied");
+          add_limits(command, options.caps);
           command.add_option("--weight", options.weight, "the tenant's share of the turns, or the workspace's")
               ->type_name("N")
               ->check(CLI::Range(1, weight_max));

@@ -28,8 +28,10 @@ void change(const Remote& remote, const CapsOptions& options) {
 
 void show(const Json& load) {
   array rows;
-  for (const auto& [name, cap] : load.at("caps").as_object())
-    rows.push_back(object{{"cap", name}, {"limit", cap}, {"held back", load.at("held_back").at(name)}});
+  const object& held_back = load.at("held_back").as_object();
+  for (const auto& [name, limit] : load.at("limits").as_object())
+    rows.push_back(object{
+        {"cap", name}, {"limit", limit}, {"held back", held_back.contains(name) ? held_back.at(name) : Json(nullptr)}});
   print_table(object{{"items", std::move(rows)}}, false, {"cap", "limit", "held back"}, "");
   fmt::print("\nweight {}, {} running, {} queued\n", text_of(load, "weight"), text_of(load, "running"),
              text_of(load, "queued"));

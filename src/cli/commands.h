@@ -202,19 +202,41 @@ struct PeopleOptions {
 };
 ExitCode manage_people(const PeopleOptions& options);
 
+// What to change, by its name in the API; no value = none: lift it.
+using LimitChanges = std::vector<std::pair<std::string, std::optional<std::int64_t>>>;
+
 struct TenantsOptions {
   std::string data;
   std::string server;
-  std::string create;  // a name; empty = list them
+  std::string create;  // a name; empty = none is made
+  std::string name;    // one of them; empty = list them
+  LimitChanges limits;
+  std::optional<int> weight;
+  bool suspend = false;
+  bool resume = false;
+  std::string reason;
   bool json = false;
 };
 ExitCode manage_tenants(const TenantsOptions& options);
 
+struct FreezeOptions {
+  std::string data;
+  std::string server;
+  std::string tenant;
+  std::string connector;
+  std::string reason;
+  bool list = false;
+  bool lift = false;
+  bool json = false;
+};
+ExitCode freeze_effects(const FreezeOptions& options);
+// The same with `lift`.
+ExitCode unfreeze_effects(const FreezeOptions& options);
+
 struct CapsOptions {
   std::string data;
   std::string server;
-  // What to change, by its name in the API; no value = none: lift it.
-  std::vector<std::pair<std::string, std::optional<int>>> caps;
+  LimitChanges caps;
   std::optional<int> weight;
   std::string workspace;  // whose weight; empty = the tenant's
   bool json = false;

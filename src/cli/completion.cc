@@ -141,6 +141,7 @@ class Completion {
         Row{"RECEIPT", &Completion::offer_receipts},
         Row{"PERSON", &Completion::offer_people},
         Row{"WEBHOOK", &Completion::offer_webhooks},
+        Row{"TENANT", &Completion::offer_tenants},
         Row{"DELIVERY", &Completion::offer_deliveries},
         Row{"KIND", &Completion::offer_kinds},
         Row{"STATE", &Completion::offer_words<TaskState>},
@@ -230,6 +231,7 @@ class Completion {
   }
   void offer_people() const { offer_listed("/people", "name", {}); }
   void offer_webhooks() const { offer_listed("/webhooks", "name", {"url"}); }
+  void offer_tenants() const { offer_listed("/tenants", "name", {}); }
   void offer_deliveries() const {
     if (positional_values_.size() > 1)
       offer_listed("/webhooks/" + percent_encode(positional_values_[1]) + "/deliveries", "id", {"status", "type"});

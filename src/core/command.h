@@ -98,8 +98,9 @@ struct ProposeAction {
   StepIndex step = 0;
   LeaseProof proof;
   std::shared_ptr<const Proposal> proposal;
-  Verdict verdict;                // of the policy in force
-  std::optional<int> writes_max;  // the cap in force
+  Verdict verdict;                    // of the policy in force
+  std::optional<int> writes_max;      // the cap in force
+  std::optional<std::string> frozen;  // why effects are denied to everybody at this moment
   // Of an earlier call that is in doubt: whether its connector can find out if it had its effect, and what it found.
   bool can_look = false;
   std::optional<bool> happened;

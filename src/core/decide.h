@@ -39,6 +39,10 @@ enum class RefusalCode {
   task_transition,     // the task's state has no such way out
   task_active,         // a task that is queued or running cannot be deleted
   task_cycle,          // it would wait for itself
+  effects_frozen,      // nothing may be done outside until the freeze is lifted
+  above_ceiling,       // the installation allows the tenant less
+  storage_full,        // the tenant's journal has reached max_stored_bytes
+  task_limit,          // the tree of tasks is too deep, too large, or has no budget left for it
   invalid              // the request itself is wrong; the message says where
 };
 
@@ -56,6 +60,8 @@ inline constexpr std::array enum_names<RefusalCode>{
     std::string_view("EFFECT_IN_DOUBT"),    std::string_view("POLICY_CHANGED"),
     std::string_view("NOT_REVERSIBLE"),     std::string_view("INVALID_TASK_TRANSITION"),
     std::string_view("TASK_ACTIVE"),        std::string_view("TASK_CYCLE"),
+    std::string_view("EFFECTS_FROZEN"),     std::string_view("ABOVE_CEILING"),
+    std::string_view("STORAGE_FULL"),       std::string_view("TASK_LIMIT"),
     std::string_view("INVALID_REQUEST")};
 
 struct Refusal {

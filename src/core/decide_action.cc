@@ -117,6 +117,10 @@ Decision judge(Draft draft, const ProposeAction& command, const Receipt* doubted
     else
       intend(draft, command, approval);
   };
+  if (command.frozen && !planted(Bug::allow_while_frozen)) {
+    deny(draft, command, "EFFECTS_FROZEN", {command.verdict.policy_version, "freeze", *command.frozen});
+    return std::move(draft).done();
+  }
   if (is_over_cap(run, command)) {
     deny(draft, command, "WRITE_CAP_EXCEEDED",
          {command.verdict.policy_version, "max_writes_per_run",
@@ -209,6 +213,9 @@ Decision decide_command(const Run& run, const ProposeAction& command, Instant no
   bool is_own =
       (earlier->step == command.step && is_proposers(*earlier, command.proof)) || planted(Bug::share_open_call);
   if (is_own && has_open_call(run, *earlier)) {
+    // It may not have begun yet, and must not any more. If it has, its outcome can still be recorded.
+    if (command.frozen && !planted(Bug::repeat_call_while_frozen))
+      return refuse(RefusalCode::effects_frozen, *command.frozen);
     // The same worker asks again: the same answer, to exactly what was allowed.
     if (earlier->proposal->digest == command.proposal->digest) return std::move(draft).done();
     return refuse(RefusalCode::idempotency_conflict,

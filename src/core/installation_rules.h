@@ -13,9 +13,6 @@
 
 namespace pawl {
 
-// The tenant of the installation's admins.
-inline constexpr std::string_view installation_tenant = "default";
-
 // Programs of a tenant that is listed with this always run in a sandbox, which shows them the tenant's own workspaces
 // and these folders.
 struct ProgramAccess {

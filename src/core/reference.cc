@@ -77,6 +77,10 @@ constexpr std::array advice{
         "POLICY_DENIED",
         "`pawl show RUN` names the policy's version and the rule that spoke. Try a changed policy on what was recorded "
         "before you publish it: `pawl policy test FILE`."},
+    Advice{"EFFECTS_FROZEN",
+           "The message says who froze effects, since when and why; `pawl freeze --list` shows all that is frozen. The "
+           "run has ended and nothing happened: what was about to be done is not done later by itself. Once the freeze "
+           "is lifted, retry the runs that are still wanted."},
     Advice{"ACTION_CHANGED",
            "Treat it as an incident: compare the action in `approval.requested` with the one in `action.denied` in the "
            "run's events. Nothing was done."},
@@ -222,6 +226,23 @@ constexpr std::array refusal_advice{
         RefusalCode::task_cycle,
         "The task would wait, over other tasks or over its parent, for itself, and nothing of it would ever run.",
         "Leave out one of its `depends_on`, or its `parent_task_id`."},
+    RefusalAdvice{RefusalCode::effects_frozen,
+                  "Effects were frozen after this one was allowed: if it has not begun, it must not begin any more.",
+                  "If the call was not made, record its outcome as failed. If it was made, record what became of it."},
+    RefusalAdvice{RefusalCode::above_ceiling,
+                  "The installation allows the tenant less: a tenant can lower its limits, and not raise them above "
+                  "its ceiling.",
+                  "Set a lower value, or ask an admin of the tenant `default` for a higher ceiling: `pawl tenants NAME "
+                  "--max-concurrency N`."},
+    RefusalAdvice{RefusalCode::storage_full,
+                  "The tenant's journal has reached `max_stored_bytes`. Nothing new begins; what has begun goes on and "
+                  "ends.",
+                  "Ask an admin of the tenant `default` to raise the limit."},
+    RefusalAdvice{RefusalCode::task_limit,
+                  "The tree of tasks would be too deep or too large, its parent has less budget left than the subtask "
+                  "asks for, or the task itself has used its budget up.",
+                  "The message says which limit it is (docs/tasks.md). Ask for less, or create a new task without a "
+                  "parent."},
     RefusalAdvice{RefusalCode::invalid, "The request itself is wrong, whatever the state of things.",
                   "The message says where; correct it and ask again. Unchanged, it will always be refused."},
 };

@@ -12,14 +12,40 @@ namespace {
 
 using Object = boost::json::object;
 
+void put_limits(Object& out, const Limits& limits) {
+  for (std::size_t i = 0; i < enum_count<Limit>; ++i)
+    if (const auto& value = limits[static_cast<Limit>(i)]) out[enum_names<Limit>[i]] = *value;
+}
+
 // Rare events: written through the generic canonical writer, no need for speed.
 struct ToObject {
   Object operator()(const TenantCreated& event) const { return {{"name", event.name}, {"type", "tenant.created"}}; }
   Object operator()(const LimitsSet& event) const {
     Object out{{"weight", event.weight}, {"type", "tenant.limits_set"}};
-    if (event.caps.max_concurrency) out["max_concurrency"] = *event.caps.max_concurrency;
-    if (event.caps.max_runs_per_min) out["max_runs_per_min"] = *event.caps.max_runs_per_min;
-    if (event.caps.max_writes_per_run) out["max_writes_per_run"] = *event.caps.max_writes_per_run;
+    put_limits(out, event.limits);
+    return out;
+  }
+  Object operator()(const CeilingSet& event) const {
+    Object out{{"type", "tenant.ceiling_set"}};
+    if (event.weight) out["weight"] = *event.weight;
+    put_limits(out, event.limits);
+    return out;
+  }
+  Object operator()(const StorageCounted& event) const {
+    return {{"grown_bytes", event.grown_bytes}, {"type", "storage.counted"}};
+  }
+  Object operator()(const TenantSuspended& event) const {
+    return {{"reason", event.reason}, {"type", "tenant.suspended"}};
+  }
+  Object operator()(const TenantResumed&) const { return {{"type", "tenant.resumed"}}; }
+  Object operator()(const EffectsFrozen& event) const {
+    Object out{{"scope", to_string(event.scope)}, {"reason", event.reason}, {"type", "effects.frozen"}};
+    if (!event.connector.empty()) out["connector"] = event.connector;
+    return out;
+  }
+  Object operator()(const EffectsUnfrozen& event) const {
+    Object out{{"scope", to_string(event.scope)}, {"type", "effects.unfrozen"}};
+    if (!event.connector.empty()) out["connector"] = event.connector;
     return out;
   }
   Object operator()(const WorkspaceSet& event) const {
@@ -204,13 +230,39 @@ PersonSet read_person(const Object& in) {
   return out;
 }
 
+// Older events have fewer of them, and values that would not be taken today.
+Limits read_limits(const Object& in) {
+  Limits out;
+  for (std::size_t i = 0; i < enum_count<Limit>; ++i) {
+    const std::string name(enum_names<Limit>[i]);
+    const Json* value = in.if_contains(name);
+    if (!value) continue;
+    if (!value->is_int64()) throw Bad{"\"" + name + "\" must be a whole number"};
+    if (value->get_int64() < 0 || value->get_int64() > most(static_cast<Limit>(i)))
+      throw Bad{"\"" + name + "\" is out of range"};
+    out[static_cast<Limit>(i)] = value->get_int64();
+  }
+  return out;
+}
+
+FreezeScope freeze_scope(const Object& in) {
+  auto scope = parse_enum<FreezeScope>(text(in, "scope"));
+  if (!scope) throw Bad{"\"scope\" has no known word"};
+  return *scope;
+}
+
+std::string connector(const Object& in) { return in.contains("connector") ? text(in, "connector") : std::string(); }
+
 TenantPayload read_payload(const Object& in) {
   std::string type = text(in, "type");
   if (type == "tenant.created") return TenantCreated{text(in, "name")};
-  if (type == "tenant.limits_set")
-    return LimitsSet{number(in, "weight"),
-                     {optional_number(in, "max_concurrency"), optional_number(in, "max_runs_per_min"),
-                      optional_number(in, "max_writes_per_run")}};
+  if (type == "tenant.limits_set") return LimitsSet{number(in, "weight"), read_limits(in)};
+  if (type == "tenant.ceiling_set") return CeilingSet{optional_number(in, "weight"), read_limits(in)};
+  if (type == "tenant.suspended") return TenantSuspended{text(in, "reason")};
+  if (type == "storage.counted") return StorageCounted{static_cast<std::int64_t>(count(in, "grown_bytes"))};
+  if (type == "tenant.resumed") return TenantResumed{};
+  if (type == "effects.frozen") return EffectsFrozen{freeze_scope(in), connector(in), text(in, "reason")};
+  if (type == "effects.unfrozen") return EffectsUnfrozen{freeze_scope(in), connector(in)};
   if (type == "workspace.set") return WorkspaceSet{WorkspaceName{text(in, "workspace")}, number(in, "weight")};
   if (type == "workflow.published")
     return WorkflowPublished{WorkflowName{text(in, "workflow")}, number(in, "version"), text(in, "digest"),
@@ -258,7 +310,45 @@ struct TenantFold {
   Checked operator()(const LimitsSet& event) const {
     if (event.weight < 1 || event.weight > weight_max) return std::unexpected("a weight out of range");
     tenant.weight = event.weight;
-    tenant.caps = event.caps;
+    tenant.limits = event.limits;
+    return {};
+  }
+  Checked operator()(const CeilingSet& event) const {
+    if (event.weight && (*event.weight < 1 || *event.weight > weight_max))
+      return std::unexpected("a weight out of range");
+    tenant.ceiling = event.limits;
+    if (event.weight) {
+      tenant.weight_max = event.weight;
+      tenant.weight = *event.weight;
+    }
+    return {};
+  }
+  Checked operator()(const TenantSuspended& event) const {
+    if (tenant.suspended) return std::unexpected("a tenant was suspended that is suspended");
+    tenant.suspended = {whole.at, whole.by, event.reason};
+    return {};
+  }
+  Checked operator()(const StorageCounted& event) const {
+    if (event.grown_bytes < 0 || event.grown_bytes > stored_bytes_limit_max)
+      return std::unexpected("a count of bytes out of range");
+    tenant.stored_bytes = std::min(tenant.stored_bytes + event.grown_bytes, stored_bytes_limit_max);
+    return {};
+  }
+  Checked operator()(const TenantResumed&) const {
+    if (!tenant.suspended) return std::unexpected("a tenant was resumed that is not suspended");
+    tenant.suspended.reset();
+    return {};
+  }
+  Checked operator()(const EffectsFrozen& event) const {
+    if (tenant.freezes.size() >= freezes_max) return std::unexpected("too many freezes");
+    Restriction freeze{whole.at, whole.by, event.reason};
+    if (!tenant.freezes.try_emplace({event.scope, event.connector}, std::move(freeze)).second)
+      return std::unexpected("effects were frozen that are frozen");
+    return {};
+  }
+  Checked operator()(const EffectsUnfrozen& event) const {
+    if (tenant.freezes.erase({event.scope, event.connector}) == 0)
+      return std::unexpected("a freeze was lifted that is not there");
     return {};
   }
   Checked operator()(const WorkspaceSet& event) const {
@@ -358,6 +448,39 @@ struct TenantFold {
 };
 
 }  // namespace
+
+std::optional<std::int64_t> effective_limit(const Tenant& tenant, Limit limit) {
+  if (planted(Bug::raise_own_ceiling)) return tenant.limits[limit] ? tenant.limits[limit] : tenant.ceiling[limit];
+  return lower_of(tenant.limits[limit], tenant.ceiling[limit]);
+}
+
+Caps effective_caps(const Tenant& tenant) {
+  auto cap = [&](Limit limit) {
+    auto value = effective_limit(tenant, limit);
+    return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
+  };
+  Caps out{cap(Limit::max_concurrency), cap(Limit::max_runs_per_min), cap(Limit::max_writes_per_run)};
+  if (tenant.suspended && !planted(Bug::lease_while_suspended)) out.max_concurrency = out.max_runs_per_min = 0;
+  return out;
+}
+
+std::optional<std::string> ceiling_problem(const Tenant& tenant, const LimitsSet& wanted) {
+  auto above = [](std::string_view what, std::int64_t value, std::int64_t ceiling) {
+    return std::string(what) + " cannot be " + std::to_string(value) + ": the installation allows this tenant " +
+           std::to_string(ceiling) + ". Set a lower value, or ask an admin of the tenant default.";
+  };
+  for (std::size_t i = 0; i < enum_count<Limit>; ++i) {
+    const auto limit = static_cast<Limit>(i);
+    const auto& value = wanted.limits[limit];
+    const auto& ceiling = tenant.ceiling[limit];
+    // One that was set before the ceiling came down stays, and does not count.
+    if (value && ceiling && *value > *ceiling && value != tenant.limits[limit])
+      return above(to_string(limit), *value, *ceiling);
+  }
+  const int highest = tenant.weight_max.value_or(tenant.weight);
+  if (wanted.weight > highest) return above("the weight", wanted.weight, highest);
+  return std::nullopt;
+}
 
 namespace {
 

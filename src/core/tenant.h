@@ -13,6 +13,7 @@
 #include "core/checkpoint.h"
 #include "core/event.h"
 #include "core/id.h"
+#include "core/limits.h"
 #include "core/notices.h"
 #include "core/time.h"
 #include "core/workflow.h"
@@ -20,15 +21,11 @@
 namespace pawl {
 
 inline constexpr int weight_max = 1000;
+// The tenant of the installation's admins: they set what other tenants may use.
+inline constexpr std::string_view installation_tenant = "default";
 
 struct TenantCreated {
   std::string name;
-};
-
-// The tenant's share of the scheduler's turns, and its caps.
-struct LimitsSet {
-  int weight = 1;
-  Caps caps;
 };
 
 struct WorkspaceSet {
@@ -98,7 +95,8 @@ struct RequestRefused {
 using TenantPayload =
     std::variant<TenantCreated, LimitsSet, WorkspaceSet, WorkflowPublished, RequestRefused, KeyCreated, KeyRevoked,
                  PersonSet, PersonRemoved, PolicyPublished, SigningKeySet, CheckpointMade, BundleStored, WebhookSet,
-                 WebhookRemoved, WebhookDisabled, SlackSet, SlackRemoved>;
+                 WebhookRemoved, WebhookDisabled, SlackSet, SlackRemoved, CeilingSet, TenantSuspended, TenantResumed,
+                 EffectsFrozen, EffectsUnfrozen, StorageCounted>;
 
 struct TenantEvent {
   Instant at;
@@ -110,7 +108,12 @@ struct Tenant {
   TenantId id;
   std::string name;
   int weight = 1;
-  Caps caps;
+  Limits limits;                  // its own
+  Limits ceiling;                 // the installation's
+  std::optional<int> weight_max;  // the same for its weight
+  std::optional<Restriction> suspended;
+  Freezes freezes;
+  std::int64_t stored_bytes = 0;            // of its streams, as counted so far
   std::map<WorkspaceName, int> workspaces;  // weights; a workspace that is not listed weighs 1
   struct Published {
     int version = 0;
@@ -164,6 +167,13 @@ struct Tenant {
 
   friend bool operator==(const Tenant&, const Tenant&) = default;
 };
+
+// The limit that holds: the tenant's own or the installation's, whichever is lower. Nothing: there is none.
+std::optional<std::int64_t> effective_limit(const Tenant& tenant, Limit limit);
+// Those that the scheduler and the gate keep. A suspended tenant may run and start nothing.
+Caps effective_caps(const Tenant& tenant);
+// Why the tenant's own admins cannot set these limits: they would raise one above the ceiling.
+std::optional<std::string> ceiling_problem(const Tenant& tenant, const LimitsSet& wanted);
 
 // "key:..." as requests made with it are signed.
 Actor actor_of(KeyId key);

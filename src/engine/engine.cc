@@ -237,6 +237,7 @@ void Engine::apply(Resident& resident, const std::vector<RunEvent>& events, cons
     resident.begin_turn();
     touched_.push_back(&resident);
   }
+  std::size_t grown = 0;
   for (const RunEvent& event : events) {
     auto step = step_of(resident.run, event.payload);
     LeaseBefore before;
@@ -246,12 +247,15 @@ void Engine::apply(Resident& resident, const std::vector<RunEvent>& events, cons
       before = {true, state.lease_token, reported ? WorkerName{} : state.lease_owner};
     }
     evolve(resident.run, event);
+    const std::size_t lines_before = resident.lines_bytes();
     if (planted(Bug::skip_event_in_frame) && std::holds_alternative<TransitionRefused>(event.payload)) continue;
     resident.append(event);
+    grown += resident.lines_bytes() - lines_before;
     ++stats_.events;
     react(resident, event, step, before);
   }
   register_timer(resident);
+  count_stored(tenants_.at(resident.run.tenant), grown);
 }
 
 void Engine::react(Resident& resident, const RunEvent& event, std::optional<StepIndex> step,
@@ -448,7 +452,7 @@ Engine::Resident* Engine::find_leased(TenantId tenant, RunId run) {
 
 bool Engine::heartbeat(TenantId tenant, RunId run, const StepId& step, const LeaseProof& proof) {
   Resident* resident = shared_ ? find_verified(tenant, run) : find_leased(tenant, run);
-  if (!resident) return false;
+  if (!resident || tenants_.at(tenant).tenant.suspended) return false;
   Run& state = resident->run;
   auto index = state.workflow->find(step);
   const bool is_holders = !proof.is_program() || planted(Bug::let_program_report);

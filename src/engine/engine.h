@@ -257,10 +257,19 @@ class Engine {
   void create_tenant(std::string name, Actor by, Reply<TenantId> reply);
   void create_key(TenantId tenant, KeyCreated key, Actor by, Reply<TenantId> reply);
   void revoke_key(TenantId tenant, KeyRevoked key, Actor by, Reply<TenantId> reply);
-  void set_limits(TenantId tenant, LimitsSet limits, Actor by, Reply<TenantId> reply);
-  // Of the limits as they are when it is decided: whatever somebody else has changed before stays.
+  // By the tenant's own admins, of the limits as they are when it is decided: whatever somebody else has changed before
+  // stays. Refused when it would raise one above the ceiling.
   using LimitsChange = std::function<void(LimitsSet&)>;
   void change_limits(TenantId tenant, LimitsChange change, Actor by, Reply<TenantId> reply);
+  // By the installation. The caller sees to it that nobody else asks for this; likewise for suspending and resuming.
+  using CeilingChange = std::function<void(CeilingSet&)>;
+  void change_ceiling(TenantId tenant, CeilingChange change, Actor by, Reply<TenantId> reply);
+  // From now on nothing of the tenant is leased or started, and its workers are told to stop.
+  void suspend_tenant(TenantId tenant, TenantSuspended suspended, Actor by, Reply<TenantId> reply);
+  void resume_tenant(TenantId tenant, Actor by, Reply<TenantId> reply);
+  // From now on effects are denied. Who may use which scope is the caller's to see to.
+  void freeze_effects(TenantId tenant, EffectsFrozen freeze, Actor by, Reply<TenantId> reply);
+  void unfreeze_effects(TenantId tenant, EffectsUnfrozen freeze, Actor by, Reply<TenantId> reply);
   void set_workspace(TenantId tenant, WorkspaceSet workspace, Actor by, Reply<TenantId> reply);
   void set_person(TenantId tenant, PersonSet person, Actor by, Reply<TenantId> reply);
   void remove_person(TenantId tenant, PersonRemoved person, Actor by, Reply<TenantId> reply);
@@ -436,6 +445,7 @@ class Engine {
     Hash head;
     Incarnation incarnation = 0;
     Position changed_at = 0;
+    std::int64_t uncounted_bytes = 0;  // that its streams have grown by here, and its own does not say yet
   };
   struct Worker {
     WorkerName name;
@@ -533,13 +543,29 @@ class Engine {
   // Who decides, as the tenant knows them.
   void identify(const Run& run, ResolveApproval& command) const;
   TenantEntry* find_entry(TenantId tenant);
-  void limit(TenantId tenant, int weight, const Caps& caps);
+  // The tenant's streams have grown.
+  void count_stored(TenantEntry& entry, std::size_t bytes);
+  // Why nothing new can begin: the journal of the tenant is as large as it may be.
+  std::optional<Refusal> storage_problem(TenantId tenant) const;
+  void limit(const Tenant& tenant);
+  void release_leases(TenantId tenant);
   void add_workflow(TenantId tenant, Workflow workflow);
   template <class Request>
   void configure(TenantId tenant, const Request& request, const Actor& by, Reply<TenantId>& reply);
+  template <class Request>
+  void answer_on_tenant(const TenantEntry& entry, Reply<TenantId>& reply, const Request& request, const Actor& by);
   // The same request by its name, to be decided again.
-  void request(TenantId tenant, const LimitsSet& limits, const Actor& by, Reply<TenantId> reply) {
-    set_limits(tenant, limits, by, std::move(reply));
+  void request(TenantId tenant, const TenantSuspended& suspended, const Actor& by, Reply<TenantId> reply) {
+    suspend_tenant(tenant, suspended, by, std::move(reply));
+  }
+  void request(TenantId tenant, const TenantResumed&, const Actor& by, Reply<TenantId> reply) {
+    resume_tenant(tenant, by, std::move(reply));
+  }
+  void request(TenantId tenant, const EffectsFrozen& freeze, const Actor& by, Reply<TenantId> reply) {
+    freeze_effects(tenant, freeze, by, std::move(reply));
+  }
+  void request(TenantId tenant, const EffectsUnfrozen& freeze, const Actor& by, Reply<TenantId> reply) {
+    unfreeze_effects(tenant, freeze, by, std::move(reply));
   }
   void request(TenantId tenant, const WorkspaceSet& workspace, const Actor& by, Reply<TenantId> reply) {
     set_workspace(tenant, workspace, by, std::move(reply));
@@ -722,6 +748,7 @@ class Engine {
   // With several servers.
   Incarnation incarnations_ = 0;
   std::uint64_t arrivals_ = 0;
+  std::uint64_t tenants_learned_in_ = 0;  // arrivals_
   Position durable_ = 0;
   std::vector<RunId> rewrites_;  // their rows change in this turn without an event
   std::shared_ptr<Round> round_;

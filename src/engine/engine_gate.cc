@@ -11,7 +11,8 @@ namespace pawl {
 
 std::optional<int> Engine::writes_max_of(const Run& run) const {
   const auto& own = run.workflow->caps.max_writes_per_run;
-  return own ? own : tenants_.at(run.tenant).tenant.caps.max_writes_per_run;
+  const auto tenants = effective_caps(tenants_.at(run.tenant).tenant).max_writes_per_run;
+  return own && tenants ? std::min(own, tenants) : own ? own : tenants;
 }
 
 void Engine::remember_effect(const Run& run, const Proposal& proposal) {
@@ -76,6 +77,8 @@ void Engine::propose(ActionRequest request, Reply<GateAnswer> reply) {
   Resident* resident = find_leased(request.tenant, request.run);
   auto index = resident ? resident->run.workflow->find(request.step) : std::nullopt;
   if (!index) return answer_with<GateAnswer>(reply, lease_over());
+  // What another server froze, or published, before this was proposed counts.
+  if (shared_ && std::exchange(tenants_learned_in_, arrivals_) != arrivals_) learn_tenants();
   // In-process workers are alive while they are registered, and time has not been told yet when a proposal comes first.
   if (*index < resident->run.steps.size() && resident->run.steps[*index].lease_expires_at <= clock_.now())
     pass_time(*resident);
@@ -85,6 +88,7 @@ void Engine::propose(ActionRequest request, Reply<GateAnswer> reply) {
       !planted(Bug::trust_old_verdict))
     return answer_with<GateAnswer>(
         reply, std::unexpected(Refusal{RefusalCode::policy_changed, "the policy has changed meanwhile"}));
+  auto frozen = policy_cache_.frozen(request.tenant, request.proposal->action.connector);
   auto copy = shared_ ? std::make_shared<const ActionRequest>(request) : nullptr;
   if (const auto& reverses = resident->run.definition(*index).reverses; reverses != request.proposal->reverses) {
     // What the step undoes is the plan's to say, not the worker's.
@@ -100,6 +104,7 @@ void Engine::propose(ActionRequest request, Reply<GateAnswer> reply) {
                                            .proposal = std::move(request.proposal),
                                            .verdict = std::move(request.verdict),
                                            .writes_max = writes_max_of(resident->run),
+                                           .frozen = std::move(frozen),
                                            .can_look = request.can_look,
                                            .happened = request.happened,
                                            .holder = std::move(holder)};

@@ -156,7 +156,7 @@ void Engine::fold_all() {
 void Engine::recover() {
   if (shared_) return learn_tenants();  // the rest is found when it is needed
   for (Tenant& tenant : store_.tenants()) {
-    scheduler_.set_limits(tenant.id, {tenant.weight, tenant.caps});
+    limit(tenant);
     for (const auto& [workspace, weight] : tenant.workspaces)
       scheduler_.set_workspace_weight(tenant.id, workspace, weight);
     Hash head = store_.history(StreamKey::of(tenant.id)).head;

@@ -30,6 +30,8 @@ std::optional<RunId> Engine::create_run(NewRun request, Reply<RunAnswer> reply) 
                          [&] { return creating(*id, copy); });
     return id;
   }
+  if (auto problem = storage_problem(request.tenant); problem && !request.is_internal)
+    return answer_with<RunAnswer>(reply, std::unexpected(std::move(*problem))), std::nullopt;
   CreateRun command{.tenant = request.tenant,
                     .id = request.id ? *request.id : ids_.make<RunId>(clock_.now()),
                     .workflow = workflow,
@@ -158,6 +160,8 @@ void Engine::charge(TenantId tenant, RunId run, const StepId& step, const LeaseP
 
 void Engine::retry(TenantId tenant, RunId run, Actor by, Reply<RunAnswer> reply,
                    std::shared_ptr<const Idempotency> idempotency, std::function<void(Engine&, RunId)> made) {
+  if (auto found = residents_.find(run); planted(Bug::retry_anothers_run) && found != residents_.end())
+    tenant = found->second->run.tenant;
   Resident* resident = find_verified(tenant, run);
   if (!resident || resident->run.task) return answer_with<RunAnswer>(reply, no_such("run"));
   // The commit judges each run by itself: a new one would stay, though the end that it stands on were lost.
@@ -187,6 +191,8 @@ std::optional<RunId> Engine::make_retry(Resident& resident, const Actor& by, Rep
   auto again = retry_of(resident.run, ids_.make<RunId>(clock_.now()), by);
   if (!again) return answer_with<RunAnswer>(reply, std::unexpected(again.error())), std::nullopt;
   if (auto problem = provider_problem(*again->workflow, again->provider))
+    return answer_with<RunAnswer>(reply, std::unexpected(std::move(*problem))), std::nullopt;
+  if (auto problem = storage_problem(tenant))
     return answer_with<RunAnswer>(reply, std::unexpected(std::move(*problem))), std::nullopt;
   again->idempotency = idempotency;
   Resident& made = create(*again);

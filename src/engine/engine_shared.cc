@@ -275,7 +275,7 @@ void Engine::expect_back(const Poll& poll) {
 // Whether its start counts in a cap that the store keeps.
 bool Engine::is_paced_by_store(const Run& run) const {
   const Workflow* latest = workflows_.latest(run.tenant, run.workflow->name);
-  return tenants_.at(run.tenant).tenant.caps.max_runs_per_min || (latest && latest->caps.max_runs_per_min);
+  return effective_caps(tenants_.at(run.tenant).tenant).max_runs_per_min || (latest && latest->caps.max_runs_per_min);
 }
 
 // The store takes all of a run's part in a commit or none of it. Two steps of one run, claimed at once where the cap
@@ -284,7 +284,7 @@ bool Engine::claims_enough(const Resident& resident) const {
   if (!shared_ || resident.claimed_at != position_ + 1) return false;
   const Run& run = resident.run;
   const Workflow* latest = workflows_.latest(run.tenant, run.workflow->name);
-  return tenants_.at(run.tenant).tenant.caps.max_concurrency || (latest && latest->caps.max_concurrency);
+  return effective_caps(tenants_.at(run.tenant).tenant).max_concurrency || (latest && latest->caps.max_concurrency);
 }
 
 bool Engine::is_capped(const Scheduler::Ticket& ticket) {
@@ -418,11 +418,14 @@ bool Engine::learn(TenantId id) {
       tenant.workflows, [&](const auto& each) { return workflows_.find(id, each.first, each.second.version); });
   if (!has_workflows) learn_workflows(id);
   if (!is_news) return !has_workflows;
-  limit(id, tenant.weight, tenant.caps);
+  limit(tenant);
   for (const auto& [workspace, weight] : tenant.workspaces) scheduler_.set_workspace_weight(id, workspace, weight);
   policy_cache_.put(tenant);
   if (tenant_changed_) tenant_changed_(tenant);
-  tenants_[id] = {std::move(tenant), head, ++incarnations_, 0};
+  const bool is_suspended = tenant.suspended && !(known != tenants_.end() && known->second.tenant.suspended);
+  const std::int64_t uncounted_bytes = known == tenants_.end() ? 0 : known->second.uncounted_bytes;
+  tenants_[id] = {std::move(tenant), head, ++incarnations_, 0, uncounted_bytes};
+  if (is_suspended) release_leases(id);
   return true;
 }
 

@@ -74,6 +74,7 @@ bool Engine::waits_for_any(TenantId tenant, std::vector<TaskId> from, TaskId wan
 
 std::optional<Refusal> Engine::task_problem(const NewTask& request) {
   const TaskSpec& spec = request.spec;
+  if (auto problem = storage_problem(request.tenant)) return problem;
   auto invalid = [](std::string message) { return Refusal{RefusalCode::invalid, std::move(message)}; };
   for (TaskId id : spec.depends_on)
     if (!find_task(request.tenant, id)) return invalid("it depends on " + id.str() + ", and there is no such task");

@@ -1,6 +1,7 @@
 // Engine, the part for tenants: their configuration, keys and workflows, each a change of the tenant's own stream.
 #include <utility>
 
+#include "core/planted.h"
 #include "crypto/sha256.h"
 #include "engine/answering.h"
 #include "engine/engine.h"
@@ -17,9 +18,28 @@ std::array<Incarnation, 2> Engine::basis_of(const TenantEntry& entry) const {
   return {shared_ && entry.changed_at > durable_ ? entry.incarnation : 0, 0};
 }
 
-// Caps of several servers are kept by the store.
-void Engine::limit(TenantId tenant, int weight, const Caps& caps) {
-  scheduler_.set_limits(tenant, {weight, shared_ ? Caps{} : caps});
+// Caps of several servers are kept by the store. A suspension is kept here too.
+void Engine::limit(const Tenant& tenant) {
+  const bool by_store = shared_ && !tenant.suspended;
+  scheduler_.set_limits(tenant.id, {tenant.weight, by_store ? Caps{} : effective_caps(tenant)});
+}
+
+void Engine::count_stored(TenantEntry& entry, std::size_t bytes) {
+  entry.uncounted_bytes += static_cast<std::int64_t>(bytes);
+  if (entry.uncounted_bytes < storage_count_bytes) return;
+  // Said first: what says it is counted too.
+  append_tenant_event(entry, StorageCounted{std::exchange(entry.uncounted_bytes, 0)}, Actor{"engine"});
+}
+
+std::optional<Refusal> Engine::storage_problem(TenantId tenant) const {
+  auto found = tenants_.find(tenant);
+  if (found == tenants_.end()) return std::nullopt;
+  const auto& [known, head, incarnation, changed_at, uncounted_bytes] = found->second;
+  auto limit = effective_limit(known, Limit::max_stored_bytes);
+  if (!limit || known.stored_bytes + uncounted_bytes < *limit) return std::nullopt;
+  return Refusal{RefusalCode::storage_full, "the tenant's journal has reached max_stored_bytes (" +
+                                                std::to_string(*limit) +
+                                                "): nothing new begins, and what has begun goes on"};
 }
 
 void Engine::append_tenant_event(TenantEntry& entry, TenantPayload payload, const Actor& by) {
@@ -35,12 +55,14 @@ void Engine::append_tenant_event(TenantEntry& entry, TenantPayload payload, cons
   entry.head = chain_next(sha256, entry.head, history.lines);
   history.lines += '\n';
   history.head = entry.head;
+  const std::size_t bytes = history.lines.size();
   entry.changed_at = position_ + 1;
   policy_cache_.put(entry.tenant);
   if (!shared_) append_part(turn_.frame.parts, {history.key, history.first_seq, history.lines});
   turn_.frame.tenants.push_back({entry.tenant, std::move(history), follows, entry.incarnation});
   turn_.news.tenants.push_back(entry.tenant.id);
   ++stats_.events;
+  count_stored(entry, bytes);
 }
 
 const Tenant* Engine::find_tenant(TenantId tenant) const {
@@ -72,6 +94,10 @@ void Engine::create_tenant(std::string name, Actor by, Reply<TenantId> reply) {
 
 namespace {
 
+std::unexpected<Refusal> invalid(std::string problem) {
+  return std::unexpected(Refusal{RefusalCode::invalid, std::move(problem)});
+}
+
 bool is_valid_weight(int weight) { return weight >= 1 && weight <= weight_max; }
 
 std::unexpected<Refusal> wrong_weight() {
@@ -81,33 +107,125 @@ std::unexpected<Refusal> wrong_weight() {
 }  // namespace
 
 template <class Request>
-void Engine::configure(TenantId tenant, const Request& request, const Actor& by, Reply<TenantId>& reply) {
-  TenantEntry& entry = tenants_.at(tenant);
-  append_tenant_event(entry, request, by);
+void Engine::answer_on_tenant(const TenantEntry& entry, Reply<TenantId>& reply, const Request& request,
+                              const Actor& by) {
+  TenantId tenant = entry.tenant.id;
   answer_on<TenantId>(basis_of(entry), reply, tenant, [&] {
     return [=](Engine& engine, Reply<TenantId> again) { engine.request(tenant, request, by, std::move(again)); };
   });
 }
 
-void Engine::set_limits(TenantId tenant, LimitsSet limits, Actor by, Reply<TenantId> reply) {
-  if (!find_entry(tenant)) return answer_with<TenantId>(reply, no_such("tenant"));
-  if (!is_valid_weight(limits.weight)) return answer_with<TenantId>(reply, wrong_weight());
-  limit(tenant, limits.weight, limits.caps);
-  configure(tenant, limits, by, reply);
+template <class Request>
+void Engine::configure(TenantId tenant, const Request& request, const Actor& by, Reply<TenantId>& reply) {
+  TenantEntry& entry = tenants_.at(tenant);
+  append_tenant_event(entry, request, by);
+  answer_on_tenant(entry, reply, request, by);
 }
 
 void Engine::change_limits(TenantId tenant, LimitsChange change, Actor by, Reply<TenantId> reply) {
   if (shared_) learn(tenant);
   TenantEntry* entry = find_entry(tenant);
   if (!entry) return answer_with<TenantId>(reply, no_such("tenant"));
-  LimitsSet limits{entry->tenant.weight, entry->tenant.caps};
+  LimitsSet limits{entry->tenant.weight, entry->tenant.limits};
   change(limits);
   if (!is_valid_weight(limits.weight)) return answer_with<TenantId>(reply, wrong_weight());
-  limit(tenant, limits.weight, limits.caps);
+  // The installation's own tenant has no ceiling but its own word.
+  if (auto problem = ceiling_problem(entry->tenant, limits);
+      problem && entry->tenant.name != installation_tenant && !planted(Bug::raise_own_ceiling))
+    return answer_with<TenantId>(reply, std::unexpected(Refusal{RefusalCode::above_ceiling, std::move(*problem)}));
   append_tenant_event(*entry, limits, by);
+  limit(entry->tenant);
   answer_on<TenantId>(basis_of(*entry), reply, tenant, [&] {
     return [=](Engine& engine, Reply<TenantId> again) { engine.change_limits(tenant, change, by, std::move(again)); };
   });
+}
+
+void Engine::change_ceiling(TenantId tenant, CeilingChange change, Actor by, Reply<TenantId> reply) {
+  if (shared_) learn(tenant);
+  TenantEntry* entry = find_entry(tenant);
+  if (!entry) return answer_with<TenantId>(reply, no_such("tenant"));
+  CeilingSet ceiling{std::nullopt, entry->tenant.ceiling};
+  change(ceiling);
+  if (ceiling.weight && !is_valid_weight(*ceiling.weight)) return answer_with<TenantId>(reply, wrong_weight());
+  append_tenant_event(*entry, ceiling, by);
+  limit(entry->tenant);
+  answer_on<TenantId>(basis_of(*entry), reply, tenant, [&] {
+    return [=](Engine& engine, Reply<TenantId> again) { engine.change_ceiling(tenant, change, by, std::move(again)); };
+  });
+}
+
+// ---- Suspending and freezing
+
+void Engine::suspend_tenant(TenantId tenant, TenantSuspended suspended, Actor by, Reply<TenantId> reply) {
+  TenantEntry* entry = find_entry(tenant);
+  if (!entry) return answer_with<TenantId>(reply, no_such("tenant"));
+  if (shared_) learn(tenant);
+  if (entry->tenant.name == installation_tenant)
+    return answer_with<TenantId>(reply,
+                                 invalid("the tenant default is the installation's own and cannot be suspended"));
+  if (auto problem = reason_problem(suspended.reason))
+    return answer_with<TenantId>(reply, invalid(std::move(*problem)));
+  if (entry->tenant.suspended) return answer_on_tenant(*entry, reply, suspended, by);  // a repeat
+  configure(tenant, suspended, by, reply);
+  limit(entry->tenant);
+  release_leases(tenant);
+}
+
+void Engine::resume_tenant(TenantId tenant, Actor by, Reply<TenantId> reply) {
+  TenantEntry* entry = find_entry(tenant);
+  if (!entry) return answer_with<TenantId>(reply, no_such("tenant"));
+  if (shared_) learn(tenant);
+  if (!entry->tenant.suspended) return answer_on_tenant(*entry, reply, TenantResumed{}, by);
+  configure(tenant, TenantResumed{}, by, reply);
+  limit(entry->tenant);
+  may_be_ready_ = may_be_ready_for_polls_ = true;
+}
+
+// Of the workers in this process, which are told to stop at once. No attempt is counted, and the steps wait. A remote
+// worker is told when it is heard of next, and holds its lease until that ends (pass_time): two would work on the step
+// otherwise.
+void Engine::release_leases(TenantId tenant) {
+  std::vector<Resident*> of_tenant;
+  for (auto& [id, resident] : residents_)
+    if (resident->run.tenant == tenant && resident->holds_leases()) of_tenant.push_back(resident.get());
+  for (Resident* resident : of_tenant)
+    for (StepIndex i = 0; i < resident->run.steps.size(); ++i)
+      if (const Step& step = resident->run.steps[i];
+          step.status == StepStatus::running && find_worker(step.lease_owner))
+        decide_and_apply(*resident, ReleaseStep{i, step.lease_token}, nullptr);
+}
+
+namespace {
+
+std::optional<std::string> freeze_problem(const Tenant& tenant, const EffectsFrozen& freeze) {
+  if (freeze.scope == FreezeScope::everywhere && tenant.name != installation_tenant)
+    return "only the tenant default freezes effects everywhere";
+  if (!freeze.connector.empty() && !is_valid_name(freeze.connector))
+    return "a connector's name is letters, digits, . _ and -";
+  if (tenant.freezes.size() >= freezes_max) return "a tenant has at most " + std::to_string(freezes_max) + " freezes";
+  return reason_problem(freeze.reason);
+}
+
+}  // namespace
+
+void Engine::freeze_effects(TenantId tenant, EffectsFrozen freeze, Actor by, Reply<TenantId> reply) {
+  TenantEntry* entry = find_entry(tenant);
+  if (!entry) return answer_with<TenantId>(reply, no_such("tenant"));
+  if (shared_) learn(tenant);
+  if (entry->tenant.freezes.contains({freeze.scope, freeze.connector}))
+    return answer_on_tenant(*entry, reply, freeze, by);  // a repeat
+  if (auto problem = freeze_problem(entry->tenant, freeze))
+    return answer_with<TenantId>(reply, invalid(std::move(*problem)));
+  configure(tenant, freeze, by, reply);
+}
+
+void Engine::unfreeze_effects(TenantId tenant, EffectsUnfrozen freeze, Actor by, Reply<TenantId> reply) {
+  TenantEntry* entry = find_entry(tenant);
+  if (!entry) return answer_with<TenantId>(reply, no_such("tenant"));
+  if (shared_) learn(tenant);
+  if (!entry->tenant.freezes.contains({freeze.scope, freeze.connector}))
+    return answer_with<TenantId>(reply, no_such("freeze"));
+  configure(tenant, freeze, by, reply);
 }
 
 void Engine::create_key(TenantId tenant, KeyCreated key, Actor by, Reply<TenantId> reply) {
@@ -145,10 +263,6 @@ void Engine::remove_person(TenantId tenant, PersonRemoved person, Actor by, Repl
 }
 
 namespace {
-
-std::unexpected<Refusal> invalid(std::string problem) {
-  return std::unexpected(Refusal{RefusalCode::invalid, std::move(problem)});
-}
 
 // What bears pawl's own names is the engine's.
 std::optional<std::string> reserved_name_problem(const Workflow& workflow, const Actor& by) {
@@ -247,6 +361,8 @@ void Engine::publish_compiled(TenantId tenant, Workflow workflow, const Actor& b
   if (auto problem = reserved_name_problem(workflow, by))
     return answer_with<WorkflowRef>(reply, invalid(std::move(*problem)));
   if (shared_) learn(tenant);
+  if (auto problem = storage_problem(tenant); problem && by.text != "engine")
+    return answer_with<WorkflowRef>(reply, std::unexpected(std::move(*problem)));
   if (auto found = entry->tenant.workflows.find(workflow.name); found != entry->tenant.workflows.end()) {
     if (found->second.digest == workflow.digest)
       return answer_on<WorkflowRef>(basis_of(*entry), reply, WorkflowRef{workflow.name, found->second.version, false},

@@ -30,6 +30,10 @@ class Gatekeeper {
   void propose(Request request, Reply<GateAnswer> reply);
   // The same, and waits. Not from a reply function.
   std::expected<GateAnswer, Refusal> ask(const Request& request);
+  // Why the tenant's effects are denied at this moment, as far as this server knows.
+  std::optional<std::string> frozen(TenantId tenant, std::string_view connector) const {
+    return runtime_.policy_cache().frozen(tenant, connector);
+  }
 
  private:
   void propose(std::shared_ptr<Request> request, Reply<GateAnswer> reply, int attempt);

@@ -70,6 +70,7 @@ struct Engine::Resident {
     turn_offset = lines.size();
     turn_first_seq = run.seq + 1;
   }
+  std::size_t lines_bytes() const { return lines.size(); }
   std::size_t turn_bytes() const { return lines.size() - turn_offset; }
   // The events of this turn. Valid until the next change.
   StreamPart end_turn() {

@@ -22,6 +22,7 @@ Instant Scheduler::Meter::may_start_at(Instant now) {
   while (!starts.empty() && starts.front() + minute <= now) starts.pop_front();
   auto allowed = static_cast<std::size_t>(*caps.max_runs_per_min);
   if (starts.size() < allowed) return now;
+  if (allowed == 0) return end_of_time;  // not until the cap changes
   return starts[starts.size() - allowed] + minute;
 }
 
@@ -55,8 +56,10 @@ void Scheduler::set_limits(TenantId id, const TenantLimits& limits) {
   release(tenant);
   // Those that wait for the clock go by the new pace; a wakeup that still comes finds nothing to do.
   for (auto& [name, tool] : tools_)
-    if (auto queue = tool.tenants.find(id); queue != tool.tenants.end() && !queue->second.ring.empty())
+    if (auto queue = tool.tenants.find(id); queue != tool.tenants.end() && !queue->second.ring.empty()) {
+      queue->second.waits_for_clock = false;
       enter(queue->second);
+    }
 }
 
 void Scheduler::set_workspace_weight(TenantId id, const WorkspaceName& workspace, int weight) {
@@ -255,8 +258,10 @@ std::optional<Scheduler::Ticket> Scheduler::take_from(TenantQueue& queue, Instan
       leave(queue);
       if (!queue.ring.empty()) {  // only runs that may not start yet
         ++tenant.held_back.max_runs_per_min;
-        if (!queue.waits_for_clock) wakeups_.push({start, &queue, nullptr});
-        queue.waits_for_clock = true;
+        if (!queue.waits_for_clock && start != end_of_time) {
+          wakeups_.push({start, &queue, nullptr});
+          queue.waits_for_clock = true;
+        }
       }
       return std::nullopt;
     }
@@ -279,6 +284,11 @@ std::optional<Scheduler::Ticket> Scheduler::take_from(TenantQueue& queue, Instan
 std::optional<Scheduler::Ticket> Scheduler::take_in_turn(ToolQueue& tool, Instant now, const MayTake& may_take) {
   for (std::size_t tries = tool.ring.size(); tries > 0; --tries) {
     TenantQueue& queue = *tool.ring.front();
+    if (may_take && !may_take(queue.tenant->id)) {
+      tool.ring.pop_front();
+      tool.ring.push_back(&queue);
+      continue;
+    }
     auto ticket = take_from(queue, now);
     if (!ticket) continue;
     queue.credit = std::min(queue.credit, queue.tenant->weight) - 1;  // the weight may have shrunk since its turn began

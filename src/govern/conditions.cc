@@ -31,22 +31,22 @@ constexpr int steps_between_looks = 50;
 // functions can do in between stays small.
 constexpr std::size_t functions_between_looks = 20;
 
-struct Limit {
+struct SqliteLimit {
   int id;
   int value;
 };
 constexpr std::array limits{
-    Limit{SQLITE_LIMIT_LENGTH, value_bytes_max},
-    Limit{SQLITE_LIMIT_SQL_LENGTH, 2 << 20},
-    Limit{SQLITE_LIMIT_COLUMN, 100},
-    Limit{SQLITE_LIMIT_EXPR_DEPTH, 500},
-    Limit{SQLITE_LIMIT_COMPOUND_SELECT, 4},
-    Limit{SQLITE_LIMIT_VDBE_OP, 250'000},
-    Limit{SQLITE_LIMIT_FUNCTION_ARG, 20},
-    Limit{SQLITE_LIMIT_ATTACHED, 0},
-    Limit{SQLITE_LIMIT_VARIABLE_NUMBER, from_index},
-    Limit{SQLITE_LIMIT_TRIGGER_DEPTH, 1},
-    Limit{SQLITE_LIMIT_WORKER_THREADS, 0},
+    SqliteLimit{SQLITE_LIMIT_LENGTH, value_bytes_max},
+    SqliteLimit{SQLITE_LIMIT_SQL_LENGTH, 2 << 20},
+    SqliteLimit{SQLITE_LIMIT_COLUMN, 100},
+    SqliteLimit{SQLITE_LIMIT_EXPR_DEPTH, 500},
+    SqliteLimit{SQLITE_LIMIT_COMPOUND_SELECT, 4},
+    SqliteLimit{SQLITE_LIMIT_VDBE_OP, 250'000},
+    SqliteLimit{SQLITE_LIMIT_FUNCTION_ARG, 20},
+    SqliteLimit{SQLITE_LIMIT_ATTACHED, 0},
+    SqliteLimit{SQLITE_LIMIT_VARIABLE_NUMBER, from_index},
+    SqliteLimit{SQLITE_LIMIT_TRIGGER_DEPTH, 1},
+    SqliteLimit{SQLITE_LIMIT_WORKER_THREADS, 0},
 };
 
 struct Setting {
@@ -112,7 +112,7 @@ struct Conditions::Machine {
         sqlite3_open_v2(":memory:", &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY | SQLITE_OPEN_NOMUTEX, nullptr);
     connection.reset(opened);
     if (code != SQLITE_OK) throw std::bad_alloc();
-    for (const Limit& limit : limits) {
+    for (const SqliteLimit& limit : limits) {
       sqlite3_limit(opened, limit.id, limit.value);
       // SQLite takes the lower one of this and what it was built with.
       invariant(sqlite3_limit(opened, limit.id, -1) == limit.value, "SQLite takes a limit");

@@ -10,16 +10,33 @@
 namespace pawl {
 namespace {
 
-constexpr std::uint64_t format_version = 6;
+constexpr std::uint64_t format_version = 7;
 
-void write_cap(ByteWriter& out, const std::optional<int>& cap) {
-  out.u64(cap ? 1 : 0);
-  if (cap) out.i64(*cap);
+void write_limits(ByteWriter& out, const Limits& limits) {
+  for (std::size_t i = 0; i < enum_count<Limit>; ++i) {
+    const auto& value = limits[static_cast<Limit>(i)];
+    out.u64(value ? 1 : 0);
+    if (value) out.i64(*value);
+  }
 }
 
-std::optional<int> read_cap(ByteReader& in) {
-  if (!in.flag()) return std::nullopt;
-  return in.i32();
+void read_limits(ByteReader& in, Limits& limits) {
+  for (std::size_t i = 0; i < enum_count<Limit>; ++i)
+    if (in.flag()) limits[static_cast<Limit>(i)] = in.i64();
+}
+
+void write_restriction(ByteWriter& out, const Restriction& restriction) {
+  out.i64(restriction.since.ms);
+  out.text(restriction.by.text);
+  out.text(restriction.reason);
+}
+
+Restriction read_restriction(ByteReader& in) {
+  Restriction out;
+  out.since.ms = in.i64();
+  out.by.text = in.text();
+  out.reason = in.text();
+  return out;
 }
 
 }  // namespace
@@ -30,9 +47,18 @@ std::string write_tenant(const Tenant& tenant) {
   out.u64(format_version);
   out.text(tenant.name);
   out.i64(tenant.weight);
-  write_cap(out, tenant.caps.max_concurrency);
-  write_cap(out, tenant.caps.max_runs_per_min);
-  write_cap(out, tenant.caps.max_writes_per_run);
+  write_limits(out, tenant.limits);
+  write_limits(out, tenant.ceiling);
+  out.i64(tenant.weight_max.value_or(0));
+  out.i64(tenant.stored_bytes);
+  out.u64(tenant.suspended ? 1 : 0);
+  if (tenant.suspended) write_restriction(out, *tenant.suspended);
+  out.u64(tenant.freezes.size());
+  for (const auto& [what, freeze] : tenant.freezes) {
+    out.u64(static_cast<std::uint64_t>(what.first));
+    out.text(what.second);
+    write_restriction(out, freeze);
+  }
   out.u64(tenant.workspaces.size());
   for (const auto& [workspace, weight] : tenant.workspaces) {
     out.text(workspace.text);
@@ -107,9 +133,16 @@ std::optional<Tenant> read_tenant(TenantId id, std::string_view bytes) {
   tenant.id = id;
   tenant.name = in.text();
   tenant.weight = in.i32();
-  tenant.caps.max_concurrency = read_cap(in);
-  tenant.caps.max_runs_per_min = read_cap(in);
-  tenant.caps.max_writes_per_run = read_cap(in);
+  read_limits(in, tenant.limits);
+  read_limits(in, tenant.ceiling);
+  if (int highest = in.i32(); highest > 0) tenant.weight_max = highest;
+  tenant.stored_bytes = in.i64();
+  if (in.flag()) tenant.suspended = read_restriction(in);
+  for (std::uint64_t left = in.u64(); left > 0 && !in.bad(); --left) {
+    auto scope = static_cast<FreezeScope>(std::min<std::uint64_t>(in.u64(), enum_count<FreezeScope> - 1));
+    std::string connector(in.text());
+    tenant.freezes[{scope, std::move(connector)}] = read_restriction(in);
+  }
   for (std::uint64_t left = in.u64(); left > 0 && !in.bad(); --left) {
     WorkspaceName workspace{std::string(in.text())};
     tenant.workspaces[workspace] = in.i32();

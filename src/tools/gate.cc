@@ -16,10 +16,13 @@ GatePass PolicyGate::pass(const Lease& lease, const Proposal& proposal, const Qu
                              .workspace = lease.workspace,
                              .workflow = lease.workflow,
                              .risk = lease.risk});
-  if (answer)
-    return answer->effect == Effect::allow ? GatePass(Allowed{answer->receipt, answer->is_done,
-                                                              std::move(answer->response), std::move(answer->before)})
-                                           : GatePass(Withheld{});
+  if (answer) {
+    if (answer->effect != Effect::allow) return Withheld{};
+    if (!answer->is_done)
+      if (auto reason = keeper_.frozen(lease.tenant, proposal.action.connector))
+        return Frozen{answer->receipt, std::move(*reason)};
+    return Allowed{answer->receipt, answer->is_done, std::move(answer->response), std::move(answer->before)};
+  }
   const Refusal& refusal = answer.error();
   switch (refusal.code) {
     case RefusalCode::lease_lost:
@@ -30,6 +33,8 @@ GatePass PolicyGate::pass(const Lease& lease, const Proposal& proposal, const Qu
       return failure("EFFECT_IN_PROGRESS", refusal.message);
     case RefusalCode::idempotency_conflict:
       return failure("IDEMPOTENCY_KEY_REUSED", refusal.message);
+    case RefusalCode::effects_frozen:
+      return failure("EFFECTS_FROZEN", refusal.message);
     default:
       return failure("POLICY_DENIED", refusal.message);
   }

@@ -17,12 +17,17 @@ struct Allowed {
   JsonText response;
   JsonText before;  // of one that is called again: Lease::before
 };
+// Effects were frozen after this one was allowed, and before it began: it must not.
+struct Frozen {
+  ReceiptId receipt;
+  std::string reason;
+};
 // The lease is over: the step was denied, or waits for a person. There is nothing to report.
 struct Withheld {};
 // Somebody must look whether an earlier call happened, and propose again.
 struct Doubted {};
 
-using GatePass = std::variant<Allowed, Withheld, Doubted, Failed>;
+using GatePass = std::variant<Allowed, Frozen, Withheld, Doubted, Failed>;
 
 class Gate {
  public:

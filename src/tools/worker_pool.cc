@@ -274,6 +274,12 @@ WorkerPool::Result WorkerPool::execute_write(Tool& tool, Lease&& lease, SecretUs
     pass = gate_.pass(exactly, proposal, question);
   }
   if (auto* failed = std::get_if<Failed>(&pass)) return {std::move(*failed)};
+  if (auto* frozen = std::get_if<Frozen>(&pass)) {
+    ToolResult result = failure("EFFECTS_FROZEN", std::move(frozen->reason));
+    std::get<Failed>(result).is_harmless = true;
+    auto effect = outcome_for(frozen->receipt, result);
+    return {std::move(result), std::move(effect)};
+  }
   auto* allowed = std::get_if<Allowed>(&pass);
   if (!allowed) return {Nothing{}};
   if (allowed->is_done) return {Completed{.output = std::move(allowed->response)}};
@@ -368,7 +374,7 @@ WorkerPool::Messages WorkerPool::run_batch(std::vector<Lease>& batch, Instant no
   for (auto& lease : batch) {
     if (!tool || tool->spec().name != lease.tool) tool = find(lease.tool);
     auto [result, effect] = execute(tool, lease, now, {});
-    if (auto* later = std::get_if<CompleteAt>(&result))
+    if (auto* later = std::get_if<CompleteAt>(&result)) {
       timers.emplace_back(&lease, std::move(*later));
       continue;
     }

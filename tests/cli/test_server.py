@@ -151,6 +151,34 @@ class Commands(ServerCase):
                       self.expect(self.pawl("caps", "--max-concurrency", "none"), 0).stdout)
         self.assertEqual(len(self.request("POST", "/leases", take)["leases"]), 2)
 
+    def test_tenants_are_limited_suspended_and_resumed(self):
+        self.serve()
+        self.expect(self.pawl("tenants", "--create", "acme"), 0)
+        shown = self.expect(self.pawl("tenants", "acme", "--max-connections", "7", "--weight", "3"), 0).stdout
+        self.assertRegex(shown, r"max_connections +7 +-\n")
+        self.assertIn("weight 3", shown)
+        shown = self.expect(self.pawl("tenants", "acme", "--suspend", "--reason", "unpaid"), 0).stdout
+        self.assertRegex(shown, r"suspended since \S+: unpaid")
+        self.assertRegex(self.expect(self.pawl("tenants"), 0).stdout, r"acme +3 +suspended")
+        tenant = json.loads(self.expect(self.pawl("tenants", "acme", "--resume", "--json"), 0).stdout)
+        self.assertEqual((tenant["suspended"], tenant["ceiling"]["max_connections"]), (None, 7))
+        tenant = json.loads(self.expect(self.pawl("tenants", "acme", "--max-connections", "none", "--json"), 0).stdout)
+        self.assertEqual(tenant["ceiling"]["max_connections"], None)
+        for wrong in (["--suspend"], ["--max-connections", "3"], ["acme", "--reason", "x"],
+                      ["acme", "--suspend", "--resume"], ["acme", "--create", "b"], ["acme", "--max-connections", "0"]):
+            self.expect(self.pawl("tenants", *wrong), 2)
+
+    def test_effects_are_frozen_and_unfrozen(self):
+        self.serve()
+        self.assertIn("nothing is frozen", self.expect(self.pawl("freeze", "--list"), 0).stdout)
+        shown = self.expect(self.pawl("freeze", "--connector", "http", "--reason", "incident 42"), 0).stdout
+        self.assertRegex(shown, r"everywhere +- +http +\S+ +key:\S+ +incident 42")
+        self.expect(self.pawl("freeze"), 0)
+        self.assertEqual(len(self.expect(self.pawl("freeze", "--list", "--json"), 0).stdout.splitlines()), 2)
+        self.expect(self.pawl("unfreeze", "--connector", "http"), 0)
+        self.assertIn("nothing is frozen", self.expect(self.pawl("freeze", "--lift"), 0).stdout)
+        self.assertNotEqual(self.pawl("unfreeze").returncode, 0)
+
     def test_wrong_caps_are_refused_and_change_nothing(self):
         self.serve()
         self.expect(self.pawl("caps", "--max-concurrency", "5"), 0)

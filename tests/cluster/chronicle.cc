@@ -124,7 +124,7 @@ void Chronicle::check_caps(const Run& claimed) const {
         return whose + " may have " + std::to_string(*caps.max_concurrency) + " and has " + std::to_string(running);
       });
   };
-  check(tenants_.at(claimed.tenant).caps, of_tenant, claimed.tenant.str());
+  check(effective_caps(tenants_.at(claimed.tenant)), of_tenant, claimed.tenant.str());
   int latest = latest_.at({claimed.tenant, claimed.workflow->name});
   check(workflow(claimed.tenant, claimed.workflow->name, latest)->caps, of_workflow, claimed.workflow->name.text);
 }

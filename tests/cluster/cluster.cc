@@ -234,12 +234,12 @@ void Cluster::publish(Server& server, TenantId tenant, const std::string& name) 
 
 void Cluster::change_limits(Server& server) {
   LimitsSet limits;
-  if (dice_.percent(60)) limits.caps.max_concurrency = dice_.between(1, 3);
-  if (dice_.percent(20)) limits.caps.max_runs_per_min = dice_.between(2, 6);
-  server.asked().set_limits(dice_.one_of(tenants_), limits, Actor{"admin"},
-                            expect<TenantId>(server, "limits", [](const auto& answer) {
-                              demand(answer.has_value(), "limits can be set", "refused");
-                            }));
+  if (dice_.percent(60)) limits.limits[Limit::max_concurrency] = dice_.between(1, 3);
+  if (dice_.percent(20)) limits.limits[Limit::max_runs_per_min] = dice_.between(2, 6);
+  server.asked().change_limits(
+      dice_.one_of(tenants_), [limits](LimitsSet& now) { now = limits; }, Actor{"admin"},
+      expect<TenantId>(server, "limits",
+                       [](const auto& answer) { demand(answer.has_value(), "limits can be set", "refused"); }));
 }
 
 void Cluster::decide(Server& server) {

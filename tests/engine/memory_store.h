@@ -42,7 +42,7 @@ struct MemoryDatabase {
 
   Caps caps_of(TenantId tenant) const {
     auto found = tenants.find(tenant);
-    return found == tenants.end() ? Caps{} : found->second.tenant.caps;
+    return found == tenants.end() ? Caps{} : effective_caps(found->second.tenant);
   }
   int running(TenantId tenant) const {
     int count = 0;
@@ -94,7 +94,12 @@ class MemoryStore final : public SharedStore {
   std::optional<Position> follow(const std::string& follower, Duration) override { return db_.followers[follower]; }
   void followed(const std::string& follower, Position position) override { db_.followers[follower] = position; }
   void for_each_start(Instant, const std::function<void(const StartRow&)>&) override {}
-  std::vector<DueRun> leased_runs() override { return {}; }
+  std::vector<DueRun> leased_runs() override {
+    std::vector<DueRun> out;
+    for (auto& [key, each] : db_.runs)
+      if (each.row.leased) out.push_back({key.tenant, each.row.id, each.row.due_at});
+    return out;
+  }
   std::vector<DueRun> due_runs(Instant until, std::size_t limit, std::optional<DueRun>) override {
     std::vector<DueRun> out;
     for (auto& [key, each] : db_.runs)

@@ -381,7 +381,8 @@ TEST(Shared, a_cancel_on_another_server_reaches_the_worker_here) {
 TEST(Shared, caps_hold_over_all_servers) {
   Cluster cluster(3);
   cluster.publish(one_step);
-  cluster.at(0).engine().set_limits(cluster.tenant, {1, {.max_concurrency = 4}}, Actor{"admin"}, {});
+  cluster.at(0).engine().change_limits(
+      cluster.tenant, [](LimitsSet& limits) { limits.limits = Caps{.max_concurrency = 4}; }, Actor{"admin"}, {});
   cluster.at(0).turn();
   cluster.clock.pass(seconds(2));
   for (std::size_t i = 0; i < 3; ++i) cluster.at(i).offer(100);
@@ -415,9 +416,11 @@ TEST(Shared, caps_that_two_servers_change_at_once_are_both_changed) {
   cluster.at(1).turn();
   Answer<TenantId> first, second;
   cluster.at(0).engine().change_limits(
-      cluster.tenant, [](LimitsSet& limits) { limits.caps.max_concurrency = 4; }, Actor{"admin"}, first.reply());
+      cluster.tenant, [](LimitsSet& limits) { limits.limits[Limit::max_concurrency] = 4; }, Actor{"admin"},
+      first.reply());
   cluster.at(1).engine().change_limits(
-      cluster.tenant, [](LimitsSet& limits) { limits.caps.max_runs_per_min = 7; }, Actor{"admin"}, second.reply());
+      cluster.tenant, [](LimitsSet& limits) { limits.limits[Limit::max_runs_per_min] = 7; }, Actor{"admin"},
+      second.reply());
   for (int round = 0; round < 10; ++round) {
     cluster.at(static_cast<std::size_t>(round) % 2).turn();
     cluster.clock.pass(seconds(2));
@@ -425,7 +428,7 @@ TEST(Shared, caps_that_two_servers_change_at_once_are_both_changed) {
   ASSERT_TRUE(first.accepted());
   ASSERT_TRUE(second.accepted());
   for (std::size_t i = 0; i < 2; ++i) {
-    const Caps& caps = cluster.at(i).engine().find_tenant(cluster.tenant)->caps;
+    const Caps caps = effective_caps(*cluster.at(i).engine().find_tenant(cluster.tenant));
     EXPECT_EQ(caps.max_concurrency, 4) << "at server " << i;
     EXPECT_EQ(caps.max_runs_per_min, 7) << "at server " << i;
   }

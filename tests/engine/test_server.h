@@ -113,7 +113,9 @@ class TestServer {
     return answer.value();
   }
   void limit(Caps caps, int weight = 1) {
-    engine_->set_limits(tenant, {weight, caps}, Actor{"admin"}, {});
+    if (weight != 1)
+      engine_->change_ceiling(tenant, [=](CeilingSet& ceiling) { ceiling.weight = weight; }, Actor{"admin"}, {});
+    engine_->change_limits(tenant, [=](LimitsSet& limits) { limits.limits = caps; }, Actor{"admin"}, {});
     turn();
   }
   Worker& worker(const std::string& name, int slots = 0, std::vector<ToolName> tools = {{"work"}, {"write"}}) {

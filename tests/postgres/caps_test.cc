@@ -11,7 +11,7 @@ class PostgresCaps : public PostgresCase {
     Tenant& tenant = tenants_[id];
     tenant.id = id;
     tenant.name = id.str();
-    tenant.caps = {max_concurrency, max_runs_per_min, {}};
+    tenant.limits = Caps{max_concurrency, max_runs_per_min, {}};
     ++tenant.seq;
     Frame frame;
     frame.tenants = {tenant_fold(tenant, tenant.seq)};

@@ -99,7 +99,7 @@ TEST_F(PostgresRace, random_overlapping_commits_never_wait_for_each_other_in_a_c
     auto store = database_.open();
     Frame frame;
     Tenant capped = tenant_named(acme, "acme", 1);
-    capped.caps.max_concurrency = 1'000'000;
+    capped.limits[Limit::max_concurrency] = 1'000'000;
     frame.tenants = {tenant_fold(capped, 1)};
     for (std::uint64_t n = 0; n < runs; ++n) frame.runs.push_back(first_of(n % 2 ? acme : tenant_id(2), n));
     ASSERT_TRUE(commit(*store, frame).empty());
@@ -162,7 +162,7 @@ TEST_F(PostgresRace, caps_are_never_exceeded) {
     auto store = database_.open();
     Frame frame;
     Tenant tenant = tenant_named(acme, "acme", 1);
-    tenant.caps = {};
+    tenant.limits = {};
     frame.tenants = {tenant_fold(tenant, 1)};
     for (std::uint64_t n = 0; n < servers * runs_each; ++n) frame.runs.push_back(first_of(acme, n));
     ASSERT_TRUE(commit(*store, frame).empty());
@@ -190,7 +190,7 @@ TEST_F(PostgresRace, caps_are_never_exceeded) {
     for (int n = 0; n < repeats(60, 150); ++n) {
       if (n == 20 && number == 0) {  // the cap comes in the middle, when more than that may be running
         Tenant tenant = tenant_named(acme, "acme", 2);
-        tenant.caps = {.max_concurrency = cap};
+        tenant.limits = Caps{.max_concurrency = cap};
         Frame frame;
         frame.tenants = {tenant_fold(tenant, 2)};
         EXPECT_TRUE(commit(store, frame).empty());
@@ -227,7 +227,7 @@ TEST_F(PostgresRace, starts_are_never_more_than_the_pace) {
     auto store = database_.open();
     Frame frame;
     Tenant tenant = tenant_named(acme, "acme", 1);
-    tenant.caps = {.max_runs_per_min = pace};
+    tenant.limits = Caps{.max_runs_per_min = pace};
     frame.tenants = {tenant_fold(tenant, 1)};
     ASSERT_TRUE(commit(*store, frame).empty());
   }

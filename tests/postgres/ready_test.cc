@@ -139,7 +139,7 @@ TEST_F(PostgresReady, a_run_that_has_started_is_not_fresh_any_more) {
 TEST_F(PostgresReady, no_more_than_caps_leave_room_for) {
   Frame frame;
   Tenant tenant = tenant_named(acme, "acme", 1);  // max_concurrency 5
-  tenant.caps.max_runs_per_min = 2;
+  tenant.limits[Limit::max_runs_per_min] = 2;
   frame.tenants = {tenant_fold(tenant, 1)};
   frame.workflows = {{acme, {"slow"}, 1, "d", "s", {.max_concurrency = 1}},
                      {acme, {"paced"}, 1, "d", "s", {.max_runs_per_min = 0}}};

@@ -114,7 +114,8 @@ void Checker::apply_tenant(TenantModel& tenant, const StreamPart& part) {
   for_each_line(part.lines, [&](std::string_view line) {
     auto event = parse_tenant_event(line);
     demand(event.has_value(), "events can be read", [&] { return event.error(); });
-    if (const auto* limits = std::get_if<LimitsSet>(&event->payload)) tenant.limits.set(limits->caps, event->at);
+    tenant.note_limits(event->payload);
+    tenant.limits.set(tenant.in_force(), event->at);
     if (const auto* published = std::get_if<WorkflowPublished>(&event->payload)) {
       demand(published->version == tenant.latest[published->workflow] + 1, "versions grow by one",
              [&] { return published->workflow.text; });
@@ -202,9 +203,8 @@ void Checker::check_writes(const RunModel& run) const {
   // A cap that was lowered does not undo what was written before.
   if (run.writes_in_frame == 0) return;
   auto own = run.workflow->caps.max_writes_per_run;
-  bool holds = own ? run.writes <= *own : std::ranges::any_of(tenant.write_caps, [&](const std::optional<int>& cap) {
-    return !cap || run.writes <= *cap;
-  });
+  bool holds = (!own || run.writes <= *own) &&
+               std::ranges::any_of(tenant.write_caps, [&](const auto& cap) { return !cap || run.writes <= *cap; });
   demand(holds, "max_writes_per_run holds", [&] { return run.id.str(); });
 }
 

@@ -99,6 +99,12 @@ class Checker {
     Hash head;
     Limits limits;
     std::map<WorkflowName, Limits> workflow_limits;
+    pawl::Limits own, ceiling;
+    bool suspended = false;
+    // Scopes and connectors that are frozen, as it was during this commit: any of them.
+    using Frozen = std::set<std::pair<FreezeScope, std::string>>;
+    std::vector<Frozen> frozen = std::vector<Frozen>(1);
+    Caps in_force() const;
     std::map<WorkflowName, int> latest;
     std::map<std::pair<WorkflowName, int>, std::unique_ptr<const Workflow>> workflows;
     std::vector<int> policies{0};  // by version: their numbers
@@ -108,6 +114,8 @@ class Checker {
     std::vector<std::optional<int>> write_caps = std::vector<std::optional<int>>(1);
     void begin_frame();
     void note(const TenantEvent& event);
+    void note_limits(const TenantPayload& payload);
+    bool may_have_been_open(FreezeScope scope, const std::string& connector) const;
   };
   struct Start {
     TenantId tenant;

@@ -13,12 +13,13 @@ void Checker::TenantModel::begin_frame() {
   policies_before = policies.size();
   identities.erase(identities.begin(), identities.end() - 1);
   write_caps.erase(write_caps.begin(), write_caps.end() - 1);
+  frozen.erase(frozen.begin(), frozen.end() - 1);
   limits.is_new = false;
   for (auto& [name, of_workflow] : workflow_limits) of_workflow.is_new = false;
 }
 
 void Checker::TenantModel::note(const TenantEvent& event) {
-  if (const auto* set = std::get_if<LimitsSet>(&event.payload)) write_caps.push_back(set->caps.max_writes_per_run);
+  write_caps.push_back(in_force().max_writes_per_run);
   if (const auto* published = std::get_if<PolicyPublished>(&event.payload)) {
     demand(published->version == static_cast<int>(policies.size()), "versions grow by one", "of a policy");
     policies.push_back(policy_number(published->source));
@@ -38,6 +39,42 @@ void Checker::TenantModel::note(const TenantEvent& event) {
     for (const std::string& account : person->accounts) now.person_of[account] = person->name;
   }
   if (const auto* removed = std::get_if<PersonRemoved>(&event.payload)) forget(change(), removed->name);
+}
+
+void Checker::TenantModel::note_limits(const TenantPayload& payload) {
+  if (const auto* set = std::get_if<LimitsSet>(&payload)) own = set->limits;
+  if (const auto* set = std::get_if<CeilingSet>(&payload)) ceiling = set->limits;
+  if (std::holds_alternative<TenantSuspended>(payload)) suspended = true;
+  if (std::holds_alternative<TenantResumed>(payload)) suspended = false;
+  if (const auto* freeze = std::get_if<EffectsFrozen>(&payload)) {
+    Frozen now = frozen.back();
+    now.insert({freeze->scope, freeze->connector});
+    frozen.push_back(std::move(now));
+  }
+  if (const auto* lifted = std::get_if<EffectsUnfrozen>(&payload)) {
+    Frozen now = frozen.back();
+    now.erase({lifted->scope, lifted->connector});
+    frozen.push_back(std::move(now));
+  }
+}
+
+// The lower of what the tenant and the installation say; nothing at all while it is suspended.
+Caps Checker::TenantModel::in_force() const {
+  auto of = [&](Limit limit) -> std::optional<int> {
+    std::optional<int> out;
+    for (const auto* each : {&own, &ceiling})
+      if (const auto& value = (*each)[limit]; value && (!out || *value < *out)) out = static_cast<int>(*value);
+    return out;
+  };
+  Caps out{of(Limit::max_concurrency), of(Limit::max_runs_per_min), of(Limit::max_writes_per_run)};
+  if (suspended) out.max_concurrency = out.max_runs_per_min = 0;
+  return out;
+}
+
+bool Checker::TenantModel::may_have_been_open(FreezeScope scope, const std::string& connector) const {
+  return std::ranges::any_of(frozen, [&](const Frozen& then) {
+    return !then.contains({scope, ""}) && !then.contains({scope, connector});
+  });
 }
 
 Actor Checker::Identities::person(const Actor& actor) const {
@@ -84,9 +121,16 @@ void Checker::check_grounds(const RunModel& run) const {
     demand(version + 1 >= tenant.policies_before && version < tenant.policies.size(),
            "a verdict is of the policy in force", what);
     Effect meant = meant_by(tenant.policies[version], granted.proposal->action.risk);
+    const std::string& connector = granted.proposal->action.connector;
+    bool may_be_open = tenant.may_have_been_open(FreezeScope::tenant, connector) &&
+                       tenant.may_have_been_open(FreezeScope::installation, connector) &&
+                       std::ranges::all_of(tenants_, [&](const auto& each) {
+                         return each.second.may_have_been_open(FreezeScope::everywhere, connector);
+                       });
+    demand(granted.denied || may_be_open, "no effect while it is frozen", what);
     if (granted.denied) {
-      bool by_policy =
-          granted.policy_reason.rule != "max_writes_per_run" && granted.policy_reason.rule != "approved_digest";
+      const std::string& rule = granted.policy_reason.rule;
+      bool by_policy = rule != "max_writes_per_run" && rule != "approved_digest" && rule != "freeze";
       demand(!by_policy || meant == Effect::deny, "what the policy allows is not denied", what);
     } else {
       demand(meant == (granted.approval ? Effect::needs_approval : Effect::allow),

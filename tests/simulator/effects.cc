@@ -126,19 +126,23 @@ void Simulation::propose(SimWorker& worker, Held& held, std::optional<bool> happ
     return "propose " + proposal->action.operation + " under " + proposal->action.idempotency_key + " for " +
            lease.run.str() + " " + lease.step.text + " token " + std::to_string(lease.token);
   });
-  asked().propose({.tenant = lease.tenant,
-                   .run = lease.run,
-                   .step = lease.step,
-                   .proof = lease.proof(),
-                   .proposal = proposal,
-                   .verdict = verdict,
-                   .can_look = can_look(proposal->action),
-                   .happened = happened},
-                  expect<GateAnswer>([this, &worker, lease, proposal, stale](const auto& answer) {
-                    if (!answer) note([&] { return "the gate: " + answer.error().message; });
-                    demand(!stale || !answer, "a verdict is of the policy in force", "a stale one was taken");
-                    take_gate_answer(worker, lease, proposal, answer);
-                  }));
+  const bool frozen = is_frozen(lease.tenant, proposal->action.connector);
+  asked().propose(
+      {.tenant = lease.tenant,
+       .run = lease.run,
+       .step = lease.step,
+       .proof = lease.proof(),
+       .proposal = proposal,
+       .verdict = verdict,
+       .can_look = can_look(proposal->action),
+       .happened = happened},
+      expect<GateAnswer>([this, &worker, lease, proposal, stale, frozen, lifts = lifts_](const auto& answer) {
+        bool begins = answer && answer->effect == Effect::allow && !answer->is_done;
+        demand(!frozen || !begins || lifts != lifts_, "no effect while it is frozen", lease.run.str());
+        if (!answer) note([&] { return "the gate: " + answer.error().message; });
+        demand(!stale || !answer, "a verdict is of the policy in force", "a stale one was taken");
+        take_gate_answer(worker, lease, proposal, answer);
+      }));
 }
 
 void Simulation::take_gate_answer(SimWorker& worker, const Lease& lease,
@@ -174,6 +178,9 @@ void Simulation::take_gate_answer(SimWorker& worker, const Lease& lease,
       if (can_look(proposal->action)) return look(worker, held);
       held.reported = true;
       return;
+    case RefusalCode::effects_frozen:  // it may have been allowed before, and has not called
+      held.reported = true;
+      return send(held, Failed{"SIMULATED", "token " + std::to_string(lease.token), true, {}, {}}, lease.token);
     case RefusalCode::effect_in_progress:
     case RefusalCode::idempotency_conflict:
       held.effect.reset();  // it gives up, or wants something else

@@ -19,7 +19,10 @@ void Simulation::check_fairness() {
   for (auto& worker : workers_)
     if (worker->registered) remove_worker(*worker);
   for (TenantId tenant : tenants_) {
-    asked().set_limits(tenant, {.weight = tenant == busy ? weight : 1, .caps = {}}, Actor{"admin"}, {});
+    asked().change_ceiling(
+        tenant, [=](CeilingSet& ceiling) { ceiling = {.weight = tenant == busy ? weight : 1, .limits = {}}; },
+        Actor{"admin"}, {});
+    asked().change_limits(tenant, [](LimitsSet& limits) { limits.limits = {}; }, Actor{"admin"}, {});
     asked().publish(tenant, plain, "plain", Actor{"admin"}, {});
   }
   flush();

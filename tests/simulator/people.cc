@@ -152,22 +152,6 @@ void Simulation::report_external() {
       }));
 }
 
-void Simulation::change_limits() {
-  TenantId tenant = dice_.one_of(tenants_);
-  if (dice_.percent(20))
-    return asked().set_workspace(tenant, {WorkspaceName{dice_.one_of({"default", "a", "b"})}, dice_.between(1, 4)},
-                                 Actor{"admin"}, expect<TenantId>([](const auto&) {}));
-  LimitsSet limits;
-  limits.weight = dice_.between(1, 4);
-  if (dice_.percent(50)) limits.caps.max_concurrency = dice_.between(1, 3);
-  if (dice_.percent(40)) limits.caps.max_runs_per_min = dice_.between(1, 5);
-  if (dice_.percent(30)) limits.caps.max_writes_per_run = dice_.between(0, 3);
-  note([&] { return std::string("change limits"); });
-  asked().set_limits(tenant, limits, Actor{"admin"}, expect<TenantId>([](const auto& answer) {
-                       demand(answer.has_value(), "limits can be set", "refused");
-                     }));
-}
-
 void Simulation::publish(TenantId tenant, const std::string& name) {
   auto& sources = published_[tenant];
   bool again = sources.contains(name) && dice_.percent(30);
@@ -214,6 +198,12 @@ void Simulation::meddle() {
     return;
   }
   if (dice_.percent(25)) return asked().inspect(tenant, id, expect<std::shared_ptr<const Run>>(refused));
+  if (dice_.percent(20)) return asked().flush(tenant, id, expect<RunAnswer>(refused));
+  if (const TaskModel* task = any_task(run->tenant); task && dice_.percent(20))
+    return asked().inspect_task(tenant, task->id, expect<std::shared_ptr<const Run>>([](const auto& answer) {
+                                  demand(!answer && answer.error().code == RefusalCode::not_found,
+                                         "no tenant sees another's", "a task");
+                                }));
   asked().command(tenant, id, any_command(), expect<RunAnswer>(refused));
 }
 

@@ -42,6 +42,7 @@ Simulation::Habits Simulation::draw_habits(Dice& dice) {
                 .bad_workers = dice.between(0, 60),
                 .foreign = dice.between(0, 6),
                 .change_limits = dice.between(0, 6),
+                .restrict = dice.percent(50) ? 0 : dice.between(1, 4),
                 .publish = dice.between(0, 2),
                 .external = dice.percent(30) ? 10 : 0,
                 .governed = dice.percent(25) ? 0 : dice.between(30, 100),
@@ -139,7 +140,7 @@ void Simulation::set_up() {
   bool was = std::exchange(faults_, false);
   for (int i = dice_.between(1, 3); i > 0; --i)
     asked().create_tenant(
-        "tenant-" + std::to_string(i), Actor{"admin"},
+        i == 1 ? std::string(installation_tenant) : "tenant-" + std::to_string(i), Actor{"admin"},
         expect<TenantId>([this](const std::expected<TenantId, Refusal>& id) { tenants_.push_back(id.value()); }));
   flush();
   for (TenantId tenant : tenants_) {
@@ -161,6 +162,7 @@ void Simulation::one_step() {
   if (dice_.percent(habits_.foreign)) return meddle();
   if (dice_.percent(habits_.tasks)) return attend_to_tasks();
   if (dice_.percent(habits_.change_limits)) return change_limits();
+  if (dice_.percent(habits_.restrict)) return restrict_tenant();
   if (dice_.percent(habits_.publish)) return publish(dice_.one_of(tenants_), "w" + std::to_string(dice_.between(1, 3)));
   if (dice_.percent(habits_.die_before_commit / 3)) return die(0);
   if (dice_.between(1, 1000) <= habits_.change_policy)
@@ -470,6 +472,7 @@ bool Simulation::serve_everyone() {
 }
 
 void Simulation::settle_down() {
+  lift_restrictions();
   for (int round = 0; round < rounds_to_settle; ++round) {
     bool any = serve_everyone();
     any = serve_tasks() || any;

@@ -57,7 +57,7 @@ class Simulation {
     int pending_max;  // turns taken and not yet committed
     int kill_commit, die_before_commit, die_before_release, kill_recovery, power_loss, bad_disk;
     int long_waits;
-    int bad_workers, foreign, change_limits, publish, external;
+    int bad_workers, foreign, change_limits, restrict, publish, external;
     int governed;       // attempts that go through the gate
     int change_policy;  // per mille, like what changes people
     int tasks;
@@ -105,6 +105,9 @@ class Simulation {
   void answer_question();
   void report_external();
   void change_limits();
+  void restrict_tenant();
+  void lift_restrictions();
+  bool is_frozen(TenantId tenant, const std::string& connector) const;
   void publish(TenantId tenant, const std::string& name);
   void meddle();
   const RunModel* any_run();
@@ -207,6 +210,7 @@ class Simulation {
   int replies_owed_ = 0;  // by the turn that is being filled; on a shared ground by all of them
   int replies_released_ = 0;
   std::uint64_t turn_number_ = 0;
+  std::uint64_t lifts_ = 0;  // freezes that somebody lifted
   int step_ = 0;
   std::uint64_t reports_made_ = 0;
   std::vector<TenantId> tenants_;

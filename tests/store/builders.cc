@@ -110,8 +110,13 @@ Tenant tenant_named(TenantId id, const std::string& name, std::uint64_t seq) {
   tenant.id = id;
   tenant.name = name;
   tenant.weight = 7;
-  tenant.caps.max_concurrency = 5;
-  tenant.caps.max_writes_per_run = 0;
+  tenant.limits[Limit::max_concurrency] = 5;
+  tenant.limits[Limit::max_writes_per_run] = 0;
+  tenant.ceiling[Limit::max_stored_bytes] = std::int64_t{1} << 40;
+  tenant.weight_max = 8;
+  tenant.stored_bytes = 123'456'789;
+  tenant.freezes[{FreezeScope::tenant, ""}] = {{15}, {"person:ada"}, "an incident"};
+  tenant.freezes[{FreezeScope::installation, "shop"}] = {{16}, {"key:2"}, "another"};
   tenant.workspaces[{"default"}] = 1;
   tenant.workspaces[{"slow"}] = 3;
   tenant.workflows[{"triage"}] = {2, "digest of 2"};

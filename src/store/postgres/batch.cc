@@ -191,7 +191,8 @@ void Batch::write(const TenantChain& chain) {
   tenants_.id(tenant.id.bits).u64(first_seq == 0 ? tenant.seq : first_seq - 1).hash(first.follows);
   tenants_.u64(tenant.seq).hash(head_after(last)).text(tenant.name).bytes(write_tenant(tenant));
   write_lines(tenants_, first_seq, lines_of(chain.folds));
-  tenants_.i32(tenant.caps.max_concurrency).i32(tenant.caps.max_runs_per_min);
+  const Caps caps = effective_caps(tenant);
+  tenants_.i32(caps.max_concurrency).i32(caps.max_runs_per_min);
   tenants_.end();
 }
 
