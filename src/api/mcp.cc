@@ -150,6 +150,7 @@ constexpr std::string_view tools_text = R"([
  "inputSchema":{"type":"object","properties":{
   "prompt":{"type":"string","description":"What is to be done, in full: whoever does it knows nothing else."},
   "title":{"type":"string"},
+  "max_budget_usd":{"type":"string","description":"What it may spend, like 0.50. Needed when your own task has a budget, and at most what that has left."},
   "parent_task_id":{"type":"string","description":"For keys that are not a lease's own."}},
   "required":["prompt"],"additionalProperties":false},
  "annotations":{"readOnlyHint":false,"destructiveHint":false,"idempotentHint":false,"openWorldHint":false}},

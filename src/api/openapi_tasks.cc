@@ -62,7 +62,7 @@ RouteDoc request(std::string_view pattern, std::string_view operation, std::stri
           .bodies = std::move(bodies),
           .body_required = false,
           .answers = {{200, "The task.", {{"Task"}}}},
-          .problems = {"NOT_FOUND", "INVALID_TASK_TRANSITION"}};
+          .problems = {"NOT_FOUND", "INVALID_TASK_TRANSITION", "TASK_LIMIT"}};
 }
 
 constexpr std::string_view task_example = R"({
@@ -110,8 +110,8 @@ std::vector<RouteDoc> task_route_docs() {
                     "The one that an earlier request with this key made.",
                     {{"Task"}},
                     {"Location", "Idempotency-Replayed"}}},
-       .problems = {"UNKNOWN_WORKFLOW", "UNKNOWN_TASK", "TASK_CYCLE", "INVALID_TASK_TRANSITION",
-                    "IDEMPOTENCY_KEY_REUSED", "INPUT_TOO_LARGE"}},
+       .problems = {"STORAGE_FULL", "TASK_LIMIT", "UNKNOWN_WORKFLOW", "UNKNOWN_TASK", "TASK_CYCLE",
+                    "INVALID_TASK_TRANSITION", "IDEMPOTENCY_KEY_REUSED", "INPUT_TOO_LARGE"}},
       {.method = get,
        .pattern = "/tasks",
        .operation_id = "list_tasks",

@@ -83,10 +83,20 @@ TaskMoved going_on(const Task& task, TaskTrigger trigger, const Actor& by, JsonT
           .resumes = true};
 }
 
+// A budget is the task's, however often it is tried.
+std::optional<Decision> refuse_spent(const Run& run, Instant now, std::string_view requested, const Actor& by,
+                                     const std::optional<Money>& left) {
+  if (!left || left->micros > 0) return std::nullopt;
+  return refuse_task_request(run, now, requested, RefusalCode::task_limit, by,
+                             "the task has used up its budget of " + print_money(*run.task->spec.max_budget) +
+                                 " USD, its subtasks included; create a new task");
+}
+
 Decision decide_task(const Run& run, const RunTask& command, Instant now, const TaskDraws& draws) {
   TaskDraft draft(run, now);
   if (draft.state() != TaskState::pending && draft.state() != TaskState::failed)
     return refuse_move(run, now, "run", command.by);
+  if (auto refused = refuse_spent(run, now, "run", command.by, command.left)) return std::move(*refused);
   auto trigger = draft.state() == TaskState::pending ? TaskTrigger::queue : TaskTrigger::retry;
   draft.move(beginning(trigger, command.by, draws));
   return std::move(draft).done();
@@ -117,6 +127,7 @@ Decision decide_task(const Run& run, const RejectTask& command, Instant now, con
 Decision decide_task(const Run& run, const ResumeTask& command, Instant now, const TaskDraws& draws) {
   TaskDraft draft(run, now);
   if (draft.state() != TaskState::timed_out) return refuse_move(run, now, "resume", command.by);
+  if (auto refused = refuse_spent(run, now, "resume", command.by, command.left)) return std::move(*refused);
   draft.move(going_on(*run.task, TaskTrigger::resume, command.by, canonical(Json(after_time_out)), draws.run));
   return std::move(draft).done();
 }
@@ -384,7 +395,31 @@ NextTaskAction next_action_of(const Run& run, const FollowTask& around) {
   return may_begin ? NextTaskAction::make_run : NextTaskAction::none;
 }
 
-JsonText carrying_input(const Run& run) {
+Money own_cost(const Task& task, const Run* run) {
+  Money out;
+  for (const TaskExecution& each : task.executions) out = out + each.cost;
+  return run ? out + cost_of(task, *run) : out;
+}
+
+std::optional<Refusal> subtask_problem(const SubtaskRequest& request) {
+  auto refuse = [](std::string message) { return Refusal{RefusalCode::task_limit, std::move(message)}; };
+  auto at_most = [](std::size_t count) { return "at most " + std::to_string(count); };
+  if (request.depth >= task_depth_max)
+    return refuse("a tree of tasks has " + at_most(task_depth_max) + " levels; create a task without a parent");
+  if (request.siblings >= subtasks_max)
+    return refuse("a task has " + at_most(subtasks_max) + " subtasks; put some of them beneath another one");
+  if (request.tree >= task_tree_tasks_max)
+    return refuse("a tree of tasks has " + at_most(task_tree_tasks_max) + " tasks; create a task without a parent");
+  if (!request.left || planted(Bug::overdraw_parent_budget)) return std::nullopt;
+  const std::string left = print_money({std::max<std::int64_t>(0, request.left->micros)}) + " USD left";
+  if (!request.budget)
+    return refuse("its parent has a budget, with " + left + ": give the subtask a max_budget_usd of at most that");
+  if (*request.budget > *request.left)
+    return refuse("it asks for " + print_money(*request.budget) + " USD, and its parent has " + left);
+  return std::nullopt;
+}
+
+JsonText carrying_input(const Run& run, const std::optional<Money>& left) {
   const Task& task = *run.task;
   const TaskSpec& spec = task.spec;
   if (spec.agent == TaskAgent::none) return spec.input;
@@ -401,7 +436,7 @@ JsonText carrying_input(const Run& run) {
              {"session_id", execution.session},
              {"resume", execution.resumes},
              {"answer", value_of(execution.message)},
-             {"max_budget_usd", spec.max_budget ? Json(print_money(*spec.max_budget)) : Json(nullptr)},
+             {"max_budget_usd", left ? Json(print_money(*left)) : Json(nullptr)},
              {"task_id", task_of_stream(run.id).str()}};
   for (std::string_view key : {"folder", "model", "command", "mcp", "sandbox"}) out[key] = setting(key);
   return canonical(out);

@@ -114,7 +114,7 @@ inline constexpr std::array error_codes{
               "see to the task that is named; then run this one again"},
     ErrorCode{"TASK_NOT_STARTED", Category::validation, true, Severity::medium,
               "the run that should carry the task out cannot be made",
-              "publish the workflow that is named; then run the task again"},
+              "publish the workflow that is named, then run the task again; without budget left, create a new one"},
     ErrorCode{"PROVIDER_REFUSED", Category::validation, false, Severity::high,
               "the engine that should carry the run does not take it",
               "read the message; correct the workflow's target"},

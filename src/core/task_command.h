@@ -13,6 +13,7 @@ namespace pawl {
 
 struct RunTask {
   Actor by;
+  std::optional<Money> left = {};  // of its budget, when it has one
 };
 
 struct CancelTask {
@@ -31,6 +32,7 @@ struct RejectTask {
 
 struct ResumeTask {
   Actor by;
+  std::optional<Money> left = {};
 };
 
 struct AnswerTask {
@@ -84,7 +86,21 @@ NextTaskAction next_action_of(const Run& run, const FollowTask& around);
 // Whether the very question that blocks the task is still open in its run.
 bool still_asks(const Task& task, const Run& run);
 
-// The input of the run that carries the latest execution out.
-JsonText carrying_input(const Run& run);
+// The input of the run that carries the latest execution out. `left`: of the task's budget, when it has one.
+JsonText carrying_input(const Run& run, const std::optional<Money>& left);
+
+// What a task's own executions have cost; `run` is that of its latest, when it is known.
+Money own_cost(const Task& task, const Run* run);
+
+// A subtask that somebody wants to make, and the tree around it as it is.
+struct SubtaskRequest {
+  std::optional<Money> budget;  // that it asks for
+  // What is left to the nearest of its ancestors that has a budget; nothing when none has.
+  std::optional<Money> left;
+  std::size_t siblings = 0;
+  std::size_t depth = 1;  // of its parent
+  std::size_t tree = 1;   // tasks in the whole tree
+};
+std::optional<Refusal> subtask_problem(const SubtaskRequest& request);
 
 }  // namespace pawl

@@ -603,10 +603,17 @@ class Engine {
   std::optional<Refusal> decide_and_apply(Resident& resident, const TaskCommand& command);
   std::optional<Refusal> task_problem(const NewTask& request);
   bool waits_for_any(TenantId tenant, std::vector<TaskId> from, TaskId wanted);
+  std::optional<Refusal> subtask_problem_of(TenantId tenant, Resident& parent, const TaskSpec& spec);
+  // What the task may still spend: its budget, less what it has cost and what its subtasks have cost or may still cost.
+  // Nothing when it has no budget.
+  std::optional<Money> budget_left(TenantId tenant, const Run& stream);
+  Money spoken_for(TenantId tenant, const Run& stream);
+  std::size_t count_tree(TenantId tenant, TaskId root);
+  std::optional<Refusal> command_task(Resident& resident, const TaskCommand& command, Resident*& other);
   // Nothing when some of it is not durable.
   std::optional<FollowTask> look_around_task(Resident& resident, Resident*& run);
   std::optional<Relative> relative(TenantId tenant, TaskId task);
-  NewRun carrying_run(const Run& task) const;
+  NewRun carrying_run(const Run& task);
   std::optional<Refusal> answer_task(Resident& resident, AnswerTask command, Resident*& other);
   std::array<Incarnation, 2> basis_of(const Resident& resident, const Resident* other) const;
 

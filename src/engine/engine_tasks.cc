@@ -96,7 +96,62 @@ std::optional<Refusal> Engine::task_problem(const NewTask& request) {
                                                      " and takes no subtasks; create a task without a parent"};
   if (waits_for_any(request.tenant, spec.depends_on, *spec.parent))
     return Refusal{RefusalCode::task_cycle, "it would wait for its parent, which waits for it"};
-  return std::nullopt;
+  return subtask_problem_of(request.tenant, *parent, spec);
+}
+
+// ---- Budgets and trees
+
+// What a task has cost with all beneath it, or may still cost: one that is over costs no more.
+Money Engine::spoken_for(TenantId tenant, const Run& stream) {
+  const Task& task = *stream.task;
+  const bool is_over = task.deleted || is_terminal(task.state);
+  Resident* run = task.latest() && !task.latest()->outcome ? find_verified(tenant, task.latest()->run) : nullptr;
+  Money cost = own_cost(task, run ? &run->run : nullptr);
+  for (TaskId id : task.subtasks)
+    if (Resident* subtask = find_verified(tenant, stream_of(id)); subtask && subtask->run.task)
+      cost = cost + spoken_for(tenant, subtask->run);
+  return is_over || !task.spec.max_budget ? cost : std::max(cost, *task.spec.max_budget);
+}
+
+std::optional<Money> Engine::budget_left(TenantId tenant, const Run& stream) {
+  const Task& task = *stream.task;
+  if (!task.spec.max_budget) return std::nullopt;
+  Resident* run = task.latest() && !task.latest()->outcome ? find_verified(tenant, task.latest()->run) : nullptr;
+  Money left{task.spec.max_budget->micros - own_cost(task, run ? &run->run : nullptr).micros};
+  for (TaskId id : task.subtasks)
+    if (Resident* subtask = find_verified(tenant, stream_of(id)); subtask && subtask->run.task)
+      left.micros -= spoken_for(tenant, subtask->run).micros;
+  return left;
+}
+
+// Stops where there are too many.
+std::size_t Engine::count_tree(TenantId tenant, TaskId root) {
+  std::vector<TaskId> open{root};
+  std::size_t count = 0;
+  while (!open.empty() && count < task_tree_tasks_max) {
+    TaskId id = open.back();
+    open.pop_back();
+    ++count;
+    Resident* resident = find_verified(tenant, stream_of(id));
+    if (resident && resident->run.task) std::ranges::copy(resident->run.task->subtasks, std::back_inserter(open));
+  }
+  return count;
+}
+
+std::optional<Refusal> Engine::subtask_problem_of(TenantId tenant, Resident& parent, const TaskSpec& spec) {
+  SubtaskRequest request{.budget = spec.max_budget, .left = {}, .siblings = parent.run.task->subtasks.size()};
+  Resident* top = &parent;
+  request.left = budget_left(tenant, top->run);
+  // Trees that were made before there was a limit may be deeper.
+  while (request.depth < task_depth_max && top->run.task->spec.parent) {
+    Resident* above = find_verified(tenant, stream_of(*top->run.task->spec.parent));
+    if (!above || !above->run.task) break;
+    top = above;
+    ++request.depth;
+    if (!request.left) request.left = budget_left(tenant, top->run);
+  }
+  request.tree = count_tree(tenant, task_of_stream(top->run.id));
+  return subtask_problem(request);
 }
 
 std::optional<RunId> Engine::create_task(NewTask request, Reply<RunAnswer> reply) {
@@ -166,8 +221,9 @@ std::optional<Refusal> Engine::answer_task(Resident& resident, AnswerTask comman
     if (other) command.subtask = other->run.task->state;
     auto refusal = decide_and_apply(resident, command);
     if (refusal || command.answer != "\"retry\"") return refusal;
-    return command.subtask == TaskState::failed ? decide_and_apply(*other, RunTask{command.by})
-                                                : decide_and_apply(*other, ResumeTask{command.by});
+    const auto left = budget_left(tenant, other->run);
+    return command.subtask == TaskState::failed ? decide_and_apply(*other, RunTask{command.by, left})
+                                                : decide_and_apply(*other, ResumeTask{command.by, left});
   }
   other = find_verified(tenant, task.latest()->run);
   command.run_waits = other && still_asks(task, other->run);
@@ -179,21 +235,39 @@ std::optional<Refusal> Engine::answer_task(Resident& resident, AnswerTask comman
   return decide_and_apply(resident, command);
 }
 
+// `other`: what was decided on beside the task itself.
+std::optional<Refusal> Engine::command_task(Resident& resident, const TaskCommand& command, Resident*& other) {
+  TenantId tenant = resident.run.tenant;
+  if (const auto* answer = std::get_if<AnswerTask>(&command)) return answer_task(resident, *answer, other);
+  if (const auto* add = std::get_if<AddSubtask>(&command); add && deciding_again_) {
+    // Another server has added one meanwhile, and there may be nothing left for this one: then it must not run.
+    Resident* subtask = find_task(tenant, add->subtask);
+    auto problem = subtask ? subtask_problem_of(tenant, resident, subtask->run.task->spec) : std::nullopt;
+    if (problem) {
+      if (decide_and_apply(*subtask, CancelTask{engine_actor, problem->message}))
+        decide_and_apply(*subtask, DeleteTask{engine_actor});
+      return problem;
+    }
+  }
+  if (const auto* run = std::get_if<RunTask>(&command))
+    return decide_and_apply(resident, RunTask{run->by, budget_left(tenant, resident.run)});
+  if (const auto* resume = std::get_if<ResumeTask>(&command))
+    return decide_and_apply(resident, ResumeTask{resume->by, budget_left(tenant, resident.run)});
+  auto refusal = decide_and_apply(resident, command);
+  const auto* cancel = std::get_if<CancelTask>(&command);
+  if (cancel && !refusal && resident.run.task->state == TaskState::running) {
+    // Refused when it has ended at this very moment: then that is what becomes of the task.
+    other = find_verified(tenant, resident.run.task->latest()->run);
+    if (other) decide_and_apply(*other, CancelRun{cancel->by, cancel->reason}, nullptr);
+  }
+  return refusal;
+}
+
 void Engine::command_task(TenantId tenant, TaskId task, const TaskCommand& command, Reply<RunAnswer> reply) {
   Resident* resident = find_task(tenant, task);
   if (!resident) return answer_with<RunAnswer>(reply, no_such("task"));
   Resident* other = nullptr;
-  std::optional<Refusal> refusal;
-  if (const auto* answer = std::get_if<AnswerTask>(&command))
-    refusal = answer_task(*resident, *answer, other);
-  else
-    refusal = decide_and_apply(*resident, command);
-  const auto* cancel = std::get_if<CancelTask>(&command);
-  if (cancel && !refusal && resident->run.task->state == TaskState::running) {
-    // Refused when it has ended at this very moment: then that is what becomes of the task.
-    other = find_verified(tenant, resident->run.task->latest()->run);
-    if (other) decide_and_apply(*other, CancelRun{cancel->by, cancel->reason}, nullptr);
-  }
+  auto refusal = command_task(*resident, command, other);
   answer_on<RunAnswer>(basis_of(*resident, other), reply, answer_or(std::move(refusal), *resident), [&] {
     return
         [=](Engine& engine, Reply<RunAnswer> again) { engine.command_task(tenant, task, command, std::move(again)); };
@@ -248,22 +322,25 @@ std::optional<FollowTask> Engine::look_around_task(Resident& resident, Resident*
     WorkflowName carrier = carrying_workflow(task->spec);
     if (!workflows_.latest(tenant, carrier) && shared_) learn_workflows(tenant);
     if (!workflows_.latest(tenant, carrier)) out.obstacle = "there is no workflow \"" + carrier.text + "\"";
+    if (auto left = budget_left(tenant, resident.run); left && left->micros <= 0)
+      out.obstacle = "its budget of " + print_money(*task->spec.max_budget) + " USD is used up";
   }
   return out;
 }
 
-NewRun Engine::carrying_run(const Run& stream) const {
+NewRun Engine::carrying_run(const Run& stream) {
   const Task& task = *stream.task;
+  const auto left = budget_left(stream.tenant, stream);
   const TaskExecution& execution = *task.latest();
   NewRun out;
   out.tenant = stream.tenant;
   out.workflow = carrying_workflow(task.spec);
   out.workspace = stream.workspace;
-  out.input = carrying_input(stream);
+  out.input = carrying_input(stream, left);
   out.by = stream.created_by;
   out.trigger_type = task_trigger;
   out.trigger_ref = task_of_stream(stream.id).str() + "/" + std::to_string(execution.number);
-  out.budget = task.spec.max_budget;
+  out.budget = left;
   out.timeout = task.spec.timeout;
   out.is_internal = true;
   out.id = execution.run;

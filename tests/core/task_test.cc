@@ -522,7 +522,7 @@ TEST(Task, what_an_agent_is_given_has_every_key_and_tells_of_a_rejection) {
   story.ask(RejectTask{ada, "too long"});
   EXPECT_EQ(story.task().rejection_comment, "too long");
   story.queue();
-  auto input = parse_json(carrying_input(story.run()))->get_object();
+  auto input = parse_json(carrying_input(story.run(), story.run().task->spec.max_budget))->get_object();
   EXPECT_EQ(input.at("prompt"), "Write a poem.\n\nAn earlier result was rejected: too long");
   EXPECT_EQ(input.at("model"), "opus");
   EXPECT_TRUE(input.at("folder").is_null());

@@ -354,6 +354,134 @@ void prepare(TestServer& server) {
   server.turn();
 }
 
+// One server with the workflows that tasks need.
+struct TaskServer : TestServer {
+  TaskServer() {
+    publish(work_once);
+    engine().prepare_tasks(tenant, TaskAgent::none, {});
+    turn();
+  }
+  Answer<RunAnswer> add(std::optional<TaskId> parent, std::optional<Money> budget) {
+    NewTask task = some_task(tenant);
+    task.spec.parent = parent;
+    task.spec.max_budget = budget;
+    Answer<RunAnswer> answer;
+    engine().create_task(task, answer.reply());
+    turn();
+    return answer;
+  }
+  TaskId made(std::optional<TaskId> parent, std::optional<Money> budget) {
+    return task_of_stream(add(parent, budget).value().run);
+  }
+  Answer<RunAnswer> ask(TaskId task, const TaskCommand& command) {
+    Answer<RunAnswer> answer;
+    engine().command_task(tenant, task, command, answer.reply());
+    turn();
+    return answer;
+  }
+  void follow(TaskId task) {
+    engine().follow_task(tenant, task, {});
+    turn();
+  }
+};
+
+TEST(TaskLimits, subtasks_together_get_no_more_than_their_parent_has_left) {
+  TaskServer server;
+  const Money dollar{1'000'000}, half{500'000}, more{500'001};
+  TaskId parent = server.made({}, dollar);
+  EXPECT_TRUE(server.add(parent, Money{100'000'000'000}).refused_as(RefusalCode::task_limit));
+  EXPECT_TRUE(server.add(parent, std::nullopt).refused_as(RefusalCode::task_limit)) << "no budget is no limit";
+  TaskId first = server.made(parent, half);
+  EXPECT_TRUE(server.add(parent, more).refused_as(RefusalCode::task_limit));
+  TaskId second = server.made(parent, half);
+  EXPECT_TRUE(server.add(parent, Money{1}).refused_as(RefusalCode::task_limit));
+  // Further down it is the subtask's own that is shared.
+  EXPECT_TRUE(server.add(first, more).refused_as(RefusalCode::task_limit));
+  EXPECT_TRUE(server.add(first, half).accepted());
+  EXPECT_TRUE(server.add(first, Money{1}).refused_as(RefusalCode::task_limit));
+  // What one that is over has not spent is there again.
+  ASSERT_TRUE(server.ask(second, CancelTask{ada, ""}).accepted());
+  EXPECT_TRUE(server.add(parent, half).accepted());
+  EXPECT_TRUE(server.add({}, std::nullopt).accepted()) << "without a parent nobody else's budget is touched";
+}
+
+TEST(TaskLimits, a_budget_is_the_tasks_however_often_it_is_tried) {
+  TaskServer server;
+  Worker& worker = server.worker("w1", 9, {{"work"}});
+  TaskId task = server.made({}, Money{1'000'000});
+  auto attempt = [&](Money cost) {
+    ASSERT_TRUE(server.ask(task, RunTask{ada}).accepted());
+    server.follow(task);
+    server.turn();
+    Lease lease = worker.take();
+    server.report(lease, Failed{"TOOL_FAILED", "it did not work", false, {}, cost});
+    server.follow(task);
+  };
+  attempt(Money{700'000});
+  auto left = [&] { return server.inspect(server.inspect(stream_of(task)).task->latest()->run).budget; };
+  EXPECT_EQ(left(), Money{1'000'000});
+  EXPECT_TRUE(server.add(task, Money{300'001}).refused_as(RefusalCode::task_transition)) << "it has failed";
+  attempt(Money{300'000});
+  EXPECT_EQ(left(), Money{300'000});
+  EXPECT_TRUE(server.ask(task, RunTask{ada}).refused_as(RefusalCode::task_limit));
+}
+
+TEST(TaskLimits, what_a_parent_has_spent_is_not_there_for_subtasks) {
+  TaskServer server;
+  Worker& worker = server.worker("w1", 9, {{"work"}});
+  TaskId parent = server.made({}, Money{1'000'000});
+  ASSERT_TRUE(server.ask(parent, RunTask{ada}).accepted());
+  server.follow(parent);
+  server.turn();
+  Lease lease = worker.take();
+  server.engine().charge(lease.tenant, lease.run, lease.step, lease.token, Money{400'000}, {});
+  server.turn();
+  EXPECT_TRUE(server.add(parent, Money{600'001}).refused_as(RefusalCode::task_limit));
+  EXPECT_TRUE(server.add(parent, Money{600'000}).accepted());
+}
+
+TEST(TaskLimits, trees_are_neither_too_deep_nor_too_wide_nor_too_large) {
+  TaskServer server;
+  TaskId top = server.made({}, {});
+  TaskId deepest = top;
+  for (std::size_t level = 1; level < task_depth_max; ++level) deepest = server.made(deepest, {});
+  EXPECT_TRUE(server.add(deepest, {}).refused_as(RefusalCode::task_limit)) << "too deep";
+  std::size_t count = task_depth_max;
+  for (; server.add(top, {}).accepted(); ++count) ASSERT_LE(count, task_depth_max + subtasks_max) << "too wide";
+  EXPECT_EQ(count, task_depth_max + subtasks_max - 1);
+  // By hand: the rule itself.
+  EXPECT_FALSE(subtask_problem({.tree = task_tree_tasks_max - 1}));
+  EXPECT_TRUE(subtask_problem({.tree = task_tree_tasks_max}));
+}
+
+TEST(TaskLimits, of_several_servers_that_add_subtasks_at_once_none_overdraws_the_parent) {
+  for (std::uint64_t seed = 1; seed <= race_seeds / 10; ++seed) {
+    SCOPED_TRACE(seed);
+    Square square(2, seed);
+    NewTask top = some_task(square.cluster.tenant);
+    top.spec.max_budget = Money{1'000'000};
+    Answer<RunAnswer> made;
+    square.cluster.at(0).task([&](Engine& engine) { engine.create_task(top, made.reply()); });
+    square.cluster.at(0).turn();
+    TaskId parent = task_of_stream(made.value().run);
+    std::array<Answer<RunAnswer>, 2> answers;
+    for (std::size_t i = 0; i < 2; ++i) {
+      NewTask part = some_task(square.cluster.tenant);
+      part.spec.parent = parent;
+      part.spec.max_budget = Money{600'000};
+      square.cluster.at(i).task([&](Engine& engine) { engine.create_task(part, answers[i].reply()); });
+    }
+    square.settle();
+    Money given;
+    for (const auto& answer : answers) {
+      if (!answer.accepted()) continue;
+      const pawl::Run stream = square.stream(task_of_stream(answer.value().run));
+      if (!is_terminal(stream.task->state) && !stream.task->deleted) given = given + *stream.task->spec.max_budget;
+    }
+    EXPECT_EQ(given, Money{600'000});
+  }
+}
+
 TEST(Tasks, survive_a_crash_before_they_are_in_the_tables) {
   TestServer server;
   prepare(server);

@@ -103,6 +103,15 @@ void TaskModel::apply(std::string_view line) {
 
 void TaskModel::check_whole(const Runs& runs, const Tasks& tasks) const {
   demand(!spec.parent || tasks.contains(*spec.parent), "every parent is there", [&] { return id.str(); });
+  Money given;
+  for (TaskId each : subtasks) {
+    const TaskModel& subtask = tasks.at(each);
+    if (!spec.max_budget || subtask.deleted || is_terminal(subtask.state)) continue;
+    demand(subtask.spec.max_budget.has_value(), "a subtask of a task with a budget has one", each.str());
+    given = given + *subtask.spec.max_budget;
+  }
+  demand(!spec.max_budget || given <= *spec.max_budget, "subtasks together get no more than their parent has",
+         [&] { return id.str(); });
   for (std::size_t i = 0; i < moved_in_frame.size(); ++i) {
     const Moved& moved = moved_in_frame[i];
     auto check = [&](bool holds, const char* rule) {

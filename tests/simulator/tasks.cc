@@ -38,12 +38,14 @@ void Simulation::create_task() {
   request.spec.workflow.text = std::next(known.begin(), static_cast<std::ptrdiff_t>(dice_.below(known.size())))->first;
   request.spec.input = "{\"about\":1}";
   if (dice_.percent(20)) request.spec.timeout = dice_.between(Duration(500), Duration(120'000));
-  if (dice_.percent(10)) request.spec.max_budget = Money{dice_.between(0, 50'000)};
+  if (dice_.percent(25)) request.spec.max_budget = Money{dice_.between(0, 50'000)};
   const TaskModel* other = any_task(request.tenant);
   if (other && dice_.percent(40)) request.spec.depends_on = {other->id};
   other = any_task(request.tenant);
-  if (other && dice_.percent(is_active(other->state) || other->state == TaskState::pending ? 60 : 5))
+  if (other && dice_.percent(is_active(other->state) || other->state == TaskState::pending ? 60 : 5)) {
     request.spec.parent = other->id;
+    if (other->spec.max_budget && dice_.percent(80)) request.spec.max_budget = Money{dice_.between(0, 40'000)};
+  }
   note([&] { return "create " + request.spec.title; });
   asked().create_task(request, expect<RunAnswer>([this, tenant = request.tenant](const auto& answer) {
                         if (!answer) return;
@@ -100,6 +102,9 @@ bool Simulation::serve_tasks() {
     if (task.is_at_rest()) continue;
     std::optional<TaskCommand> command;
     if (task.state == TaskState::pending) command = RunTask{anyone()};
+    // One that has no budget left does not run.
+    if (task.state == TaskState::pending && task.spec.max_budget && dice_.percent(30))
+      command = CancelTask{anyone(), "the end"};
     if (task.state == TaskState::ready) command = AcceptTask{anyone()};
     if (task.has_question) command = AnswerTask{anyone(), task.asked_about ? "\"drop\"" : "\"yes\""};
     if (!command) continue;
