@@ -35,6 +35,7 @@
 #include "notify/webhooks.h"
 #include "providers/carriers.h"
 #include "store/postgres/postgres_store.h"
+#include "store/sqlite/private_files.h"
 
 namespace pawl {
 namespace {
@@ -105,25 +106,30 @@ void make_room_for(const ServeSettings& settings, Log& log) {
         {{"files_max", limit.rlim_cur}, {"needed", needed}});
 }
 
-// For its owner only, as the store makes it that lies in it.
-void make_folder(const fs::path& folder) {
-  std::error_code error;
-  if (folder.has_parent_path()) fs::create_directories(folder.parent_path(), error);
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    throw Stop(exit_store_failure, fmt::format("cannot make the folder {}: {}", folder.string(), std::strerror(errno)));
-}
-
 using HeldFolder = std::unique_ptr<sqlite::FolderLock>;
 
 // With a database elsewhere the folder is still one server's: its address and keys lie there.
 HeldFolder hold_folder(const fs::path& folder) try {
-  make_folder(folder);
+  std::error_code error;
+  if (folder.has_parent_path()) fs::create_directories(folder.parent_path(), error);
+  sqlite::make_folder(folder);
   return std::make_unique<sqlite::FolderLock>(folder);
 } catch (const StoreFailure& failure) {
   throw Stop(is_locked_by_another(folder) ? exit_busy : exit_store_failure, failure.what());
 }
 
+// Who could read these had every key and secret in them.
+void close_to_others(const fs::path& folder, Log& log) try {
+  const auto open_before = sqlite::make_private(folder);
+  if (!open_before.empty())
+    log.warning("other users could use files of the data folder, and cannot any more; if somebody did, renew the keys",
+                {{"first", open_before.front().string()}, {"files", open_before.size()}});
+} catch (const StoreFailure& failure) {
+  throw Stop(exit_store_failure, failure.what());
+}
+
 std::unique_ptr<Store> open_store(const EffectiveSettings& settings, Log& log, HeldFolder& held) {
+  close_to_others(settings.folder, log);
   const std::string& url = settings.values.store;
   if (url.empty()) return open_to_write(settings.folder);
   if (!is_postgres_url(url))

@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "process/descriptor.h"
+#include "process/private_folder.h"
 
 namespace pawl {
 namespace {
@@ -137,8 +138,7 @@ int kill_all(const std::vector<Trace>& traces) {
 
 ProcessLedger::Entry ProcessLedger::enter(const ControlLimits& limits) const {
   std::error_code error;
-  fs::create_directories(folder_, error);
-  fs::permissions(folder_, fs::perms::owner_all, error);
+  make_private_folders(folder_, error);
   auto mark = new_mark();
   auto group = ControlGroup::make("pawl-" + mark, limits);
   auto file = folder_ / mark;

@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "process/private_folder.h"
 #include "tools/agent_outcome.h"
 #include "tools/agent_request.h"
 #include "tools/agent_run.h"
@@ -212,14 +213,14 @@ class Agent final : public Tool {
       return std::unexpected(invalid_arguments(fmt::format("`folder` {} is not there", folder)));
     // Its own, for what is left from an attempt of the same number says nothing of this one.
     const auto ask = sandboxed ? logs / "ask" : logs;
-    fs::create_directories(ask, error);
+    make_private_folders(ask, error);
     fs::remove(logs / question_file, error);
     fs::remove(logs / "ask" / question_file, error);
 
     Environment& environment = wanted.environment;
     if (sandboxed) {
       const auto home = session.folder / "home";
-      fs::create_directories(home, error);
+      make_private_folders(home, error);
       environment.set("HOME", home.string());
       environment.set("TMPDIR", "/tmp");
     }

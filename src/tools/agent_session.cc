@@ -14,6 +14,7 @@
 #include "crypto/hmac.h"
 #include "crypto/sha256.h"
 #include "process/descriptor.h"
+#include "process/private_folder.h"
 
 namespace pawl {
 namespace {
@@ -95,8 +96,7 @@ AgentSession AgentSession::load(const AgentContext& context, const Lease& lease,
 void AgentSession::save(const AgentContext& context, const Lease& lease) const {
   std::error_code ignored;
   const auto place = context.data / "agents" / lease.tenant.str() / folder_name(id);
-  fs::create_directories(place, ignored);
-  fs::permissions(context.data / "agents", fs::perms::owner_all, ignored);
+  make_private_folders(place, ignored);
   write_object(place / "session.json",
                {{"session_id", id}, {"total_usd", print_money(total)}, {"untold_usd", print_money(untold)}});
   write_object(step_file(context, lease),

@@ -6,6 +6,7 @@
 #include <boost/json/object.hpp>
 #include <filesystem>
 
+#include "process/private_folder.h"
 #include "tools/outcome.h"
 
 namespace pawl {
@@ -80,7 +81,7 @@ Failed not_shown(const fs::path& folder) {
 std::expected<std::vector<std::string>, Failed> own_folders(const ProgramTerms& terms,
                                                             const std::vector<std::string>& hidden) {
   std::error_code error;
-  fs::create_directories(terms.workspaces, error);
+  make_private_folders(terms.workspaces, error);
   std::vector<std::string> out{fs::weakly_canonical(terms.workspaces, error).string()};
   for (const auto& each : terms.access.folders) {
     const auto folder = fs::canonical(each, error);

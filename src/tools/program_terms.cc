@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "process/private_folder.h"
 #include "tools/outcome.h"
 
 namespace pawl {
@@ -27,7 +28,7 @@ fs::path ProgramTerms::make_workspace() const {
   // A run that began there goes on there.
   if (!is_confined && fs::is_directory(earlier_workspace(), ignored)) return earlier_workspace();
   const auto folder = workspaces / run.str();
-  fs::create_directories(folder, ignored);
+  make_private_folders(folder, ignored);
   return folder;
 }
 

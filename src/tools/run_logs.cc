@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "core/characters.h"
+#include "process/private_folder.h"
 #include "tools/outcome.h"
 
 namespace pawl {
@@ -180,9 +181,8 @@ fs::path RunLogs::folder(const LogPlace& place) const {
 fs::path RunLogs::begin(const LogPlace& place) const {
   const auto path = folder(place);
   std::error_code error;
-  fs::create_directories(path, error);
+  make_private_folders(path, error);
   if (error) throw std::system_error(error, "cannot make the folder for logs " + path.string());
-  fs::permissions(root_, fs::perms::owner_all, error);
   // An attempt that was given back has its number again.
   fs::remove(path / ended_name, error);
   return path;

@@ -1,5 +1,6 @@
 """pawl serve, and the commands that talk to it."""
 import json
+import os
 import signal
 import subprocess
 import time
@@ -16,6 +17,26 @@ class Serve(ServerCase):
         for name in ("admin.key", "secret", "server.json"):
             self.assertEqual((self.data / name).stat().st_mode & 0o777, 0o600, name)
         self.assertEqual(self.request("GET", "/tenant")["name"], "default")
+
+    def test_nothing_in_the_folder_is_open_to_others_whatever_the_umask_and_whoever_copied_it(self):
+        def open_to_others():
+            inside = [path for path in self.data.rglob("*") if "workspaces" not in path.parts[:-1]]
+            return [str(path) for path in [self.data, *inside] if path.lstat().st_mode & 0o077]
+        self.addCleanup(os.umask, os.umask(0))
+        server = self.serve("--bundles", "all", "--checkpoint-interval", "50ms")
+        run = self.started("workflow: writes\nsteps: [{id: one, tool: shell, with: {argv: ['true']}}]\n",
+                           "writes")
+        self.wait_until(lambda: self.status(run) == "success", "the run")
+        self.wait_until(lambda: any((self.data / "evidence").rglob("*.zip")), "its bundle")
+        self.assertEqual(open_to_others(), [])
+        self.kill(server)
+        for path in [*self.data.rglob("*"), self.data]:
+            if path.name != "signing-key.json" and path.exists():
+                path.chmod(path.stat().st_mode | 0o055)
+        server = self.serve("--bundles", "all", "--checkpoint-interval", "50ms")
+        self.assertEqual(open_to_others(), [])
+        server.send_signal(signal.SIGTERM)
+        self.assertIn("other users could use files of the data folder", server.communicate(timeout=TIMEOUT_S)[1])
 
     def test_a_second_start_keeps_the_key_and_the_runs(self):
         server = self.serve()

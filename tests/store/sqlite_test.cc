@@ -372,6 +372,64 @@ TEST_F(SqliteFolder, what_a_killed_process_committed_is_seen_by_readers_and_by_t
   EXPECT_EQ(describe(store), seen);
 }
 
+// Who may read it
+
+class UsualUmask {
+ public:
+  explicit UsualUmask(::mode_t mask) : before_(::umask(mask)) {}
+  UsualUmask(const UsualUmask&) = delete;
+  UsualUmask& operator=(const UsualUmask&) = delete;
+  ~UsualUmask() { ::umask(before_); }
+
+ private:
+  ::mode_t before_;
+};
+
+unsigned mode_of(const std::filesystem::path& path) {
+  struct ::stat status {};
+  return ::lstat(path.c_str(), &status) == 0 ? status.st_mode & 0777 : 01000;
+}
+
+TEST_F(SqliteFolder, files_are_their_owners_only_whatever_the_umask) {
+  UsualUmask none(0);
+  SqliteStore store(options());
+  commit(store, run_frame(1, 1));
+  EXPECT_EQ(mode_of(folder_.data()), 0700u);
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.data()))
+    EXPECT_EQ(mode_of(entry.path()), 0600u) << entry.path();
+  EXPECT_EQ(mode_of(folder_.data() / "pawl.db-wal"), 0600u);
+}
+
+TEST_F(SqliteFolder, what_others_may_use_is_closed_to_them_when_it_is_opened) {
+  UsualUmask none(0);
+  namespace fs = std::filesystem;
+  {
+    SqliteStore store(options());
+  }
+  const fs::path data = folder_.data(), elsewhere = data.parent_path() / "elsewhere";
+  for (const fs::path& folder : {data / "evidence" / "acme", data / "logs", data / "workspaces" / "run"})
+    fs::create_directories(folder);
+  for (const fs::path& file : {data / "secret", data / "admin.key", data / "server.json", data / "pawl.yaml",
+                               data / "pawl.db-wal", data / "evidence" / "acme" / "run.zip", data / "notes of somebody",
+                               data / "workspaces" / "run" / "program", elsewhere}) {
+    std::ofstream(file).flush();
+    fs::permissions(file, fs::perms(0777));
+  }
+  fs::remove(data / "pawl.db-wal");
+  fs::create_symlink(elsewhere, data / "agents");
+  for (const char* name : {"pawl.db", "lock"}) fs::permissions(data / name, fs::perms(0666));
+  fs::permissions(data, fs::perms(0755));
+  { SqliteStore store(options()); }
+  EXPECT_EQ(mode_of(data), 0700u);
+  for (const char* name : {"pawl.db", "lock"}) EXPECT_EQ(mode_of(data / name), 0600u) << name;
+  for (const char* name : {"secret", "admin.key", "server.json", "pawl.yaml", "evidence", "evidence/acme",
+                           "evidence/acme/run.zip", "logs", "workspaces"})
+    EXPECT_EQ(mode_of(data / name) & 077, 0u) << name;
+  EXPECT_EQ(mode_of(data / "workspaces" / "run" / "program"), 0777u) << "a step made it, in a folder that is closed";
+  EXPECT_EQ(mode_of(data / "notes of somebody"), 0777u) << "not pawl's";
+  EXPECT_EQ(mode_of(elsewhere), 0777u) << "a link is not followed";
+}
+
 // The log
 
 TEST_F(SqliteFolder, the_log_starts_over_although_someone_reads_all_the_time) {

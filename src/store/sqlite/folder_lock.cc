@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string>
 
+#include "store/sqlite/private_files.h"
 #include "store/store.h"
 
 namespace pawl::sqlite {
@@ -32,6 +33,7 @@ std::string holder_of(int file) {
 void make_folder(const std::filesystem::path& folder) {
   if (::mkdir(folder.c_str(), 0700) != 0) {
     if (errno != EEXIST) fail("make the data folder", folder);
+    make_private(folder);
     return;
   }
   // A folder that a power failure can take back would take the journal with it.

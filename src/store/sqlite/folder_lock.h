@@ -7,7 +7,7 @@
 
 namespace pawl::sqlite {
 
-// Makes the folder, for its owner only, when it is missing.
+// Makes the folder when it is missing. Either way it is for its owner only, with all that is in it (private_files.h).
 void make_folder(const std::filesystem::path& folder);
 
 // Which files the folder has is on the disk when this returns.

@@ -1,5 +1,6 @@
 #include "store/sqlite/sqlite_store.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -70,6 +71,9 @@ void make_database(const std::string& path, const SqliteOptions& options) try {
         fmt::format("{0}-wal is there but {0} is not. Put the database back, or remove its log to begin anew.", path));
   std::string making = path + ".new";
   for (const char* part : {"", "-journal", "-wal", "-shm"}) std::filesystem::remove(making + part);
+  // SQLite gives the files that it adds to a database the mode of that one.
+  int file = ::open(making.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file >= 0) ::close(file);
   {
     Connection connection(sqlite::OpenOptions{.path = making, .vfs = {}});
     execute_number(connection, "page_size", options.page_bytes);
