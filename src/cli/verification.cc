@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 
 #include "core/decide.h"
 #include "core/invariants.h"
@@ -68,6 +70,9 @@ VerifyCounts Verification::check() {
     ready_[ready.run].push_back(ready);
   });
 
+  store_.for_each_start({INT64_MIN},
+                        [&](const StartRow& start) { starts_.emplace(start.tenant, start.workflow, start.at); });
+
   std::set<StreamKey> unfolded;
   for (StreamKey key : streams_.unfolded())
     if (!key.is_tenant()) unfolded.insert(key);
@@ -78,6 +83,7 @@ VerifyCounts Verification::check() {
   });
   for (StreamKey key : unfolded) check_run_stream(key);
   check_leftovers();
+  check_bundles();
   for (auto& [tenant, audit] : audits_) {
     audit.end();
     counts_.checkpoints += audit.checkpoints();
@@ -100,7 +106,7 @@ void Verification::read_receipts(TenantId tenant) {
   }
 }
 
-void Verification::check_tenant(const Tenant& tenant) {
+void Verification::check_tenant(const Tenant& tenant) try {
   ++counts_.tenants;
   WholeStream stream = streams_.read(StreamKey::of(tenant.id));
   for (const std::string& problem : stream.problems) report(tenant.id.str(), 0, problem);
@@ -127,6 +133,7 @@ void Verification::check_tenant(const Tenant& tenant) {
       if (sha256(published->source).hex() != published->digest)
         report(tenant.id.str(), line.seq, "a workflow's digest is not that of its source");
     }
+    if (const auto* stored = std::get_if<BundleStored>(&event->payload)) bundles_[stored->run] = *stored;
     if (const auto* published = std::get_if<PolicyPublished>(&event->payload))
       if (sha256(published->source).hex() != published->digest)
         report(tenant.id.str(), line.seq, "a policy's digest is not that of its source");
@@ -135,6 +142,8 @@ void Verification::check_tenant(const Tenant& tenant) {
   }
   this->audit(StreamKey::of(tenant.id), stream);
   if (folded != tenant) report(tenant.id.str(), 0, "the tenant's row is not the fold of its stream");
+} catch (const StoreFailure& failure) {
+  report(tenant.id.str(), 0, failure.what());
 }
 
 void Verification::audit(StreamKey key, const WholeStream& stream) {
@@ -208,6 +217,7 @@ void Verification::fold_and_compare(StreamKey key, const WholeStream& stream, co
       if (row->updated_at != last_at) report(id, line.seq, "the row's updated_at is not the last event's time");
     }
   }
+  check_start(run);
   if (row && row->seq > stream.lines.size())
     report(id, row->seq,
            fmt::format("the row is at an event the journal does not have; it ends at {}", stream.lines.size()));
@@ -240,6 +250,33 @@ void Verification::check_row(const Run& run, const WholeStream& stream, const Ru
   check_approval_rows(run);
   check_receipt_rows(run);
   check_ready_rows(run);
+  check_requests(run);
+}
+
+// What a repeated request finds it by.
+void Verification::check_requests(const Run& run) {
+  for (const std::string& key : request_keys(run)) {
+    ++request_keys_;
+    if (store_.find_request(run.tenant, key) != run.id)
+      report(run.id.str(), run.seq, "a repeated request to create it would not find it by its key");
+  }
+}
+
+// A start that is counted is one that happened.
+void Verification::check_start(const Run& run) {
+  auto counted = starts_.find({run.tenant, run.workflow->name, run.started_at});
+  if (counted != starts_.end()) starts_.erase(counted);
+}
+
+// A bundle that is gone can be made again from the journal; one that is not what was stored deceives.
+void Verification::check_bundles() {
+  for (const auto& [run, stored] : bundles_) {
+    std::ifstream in(stored.where, std::ios::binary);
+    if (stored.where.find("://") != stored.where.npos || !in) continue;
+    ++counts_.bundles;
+    if (sha256(std::string{std::istreambuf_iterator<char>(in), {}}) != stored.sha256)
+      report(run.str(), stored.seq, fmt::format("its stored bundle {} is not what was stored", stored.where));
+  }
 }
 
 void Verification::check_approval_rows(const Run& run) {
@@ -309,6 +346,11 @@ void Verification::check_leftovers() {
     report(run.str(), 0, "there are rows of approvals and no such row of a run");
   for (const auto& [run, rows] : receipts_) report(run.str(), 0, "there are rows of receipts and no such row of a run");
   for (const auto& [run, rows] : ready_) report(run.str(), 0, "there are rows of ready steps and no such row of a run");
+  for (const auto& [tenant, workflow, at] : starts_)
+    report(tenant.str(), 0, fmt::format("a start of {} is counted that the journal does not know", workflow.text));
+  if (auto rows = store_.count_requests(); rows != request_keys_)
+    report("requests", 0,
+           fmt::format("there are {} request keys in the table, and runs were created under {}", rows, request_keys_));
 }
 
 }  // namespace pawl

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "cli/history.h"
@@ -29,6 +30,7 @@ struct VerifyCounts {
   std::uint64_t receipts = 0;
   std::uint64_t ready = 0;
   std::uint64_t checkpoints = 0;
+  std::uint64_t bundles = 0;  // that were stored in files which are there
 };
 
 using Found = std::function<void(const Problem&)>;
@@ -55,6 +57,9 @@ class Verification {
   void check_approval_rows(const Run& run);
   void check_receipt_rows(const Run& run);
   void check_ready_rows(const Run& run);
+  void check_requests(const Run& run);
+  void check_start(const Run& run);
+  void check_bundles();
   void check_leftovers();
   void audit(StreamKey key, const WholeStream& stream);
   void report(std::string subject, std::uint64_t seq, std::string what);
@@ -71,6 +76,9 @@ class Verification {
   std::map<RunId, std::vector<ApprovalRow>> approvals_;
   std::map<RunId, std::vector<ReceiptRow>> receipts_;
   std::map<RunId, std::vector<ReadyStep>> ready_;
+  std::multiset<std::tuple<TenantId, WorkflowName, Instant>> starts_;
+  std::uint64_t request_keys_ = 0;         // that runs were created under
+  std::map<RunId, BundleStored> bundles_;  // the newest of each run
 };
 
 }  // namespace pawl

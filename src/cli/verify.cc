@@ -66,6 +66,7 @@ class Report {
                                                                     {"receipts", counts.receipts},
                                                                     {"ready", counts.ready},
                                                                     {"checkpoints", counts.checkpoints},
+                                                                    {"bundles", counts.bundles},
                                                                     {"problems", problems_}}));
     } else {
       clear_progress();
@@ -180,7 +181,13 @@ ExitCode verify_folder(const VerifyOptions& options, const std::filesystem::path
   } catch (const StoreFailure& failure) {
     report.problem({journal, 0, failure.what()});
   }
-  return report.summary(check_all(*store, journal, options, report), folder.string());
+  VerifyCounts counts = check_all(*store, journal, options, report);
+  try {
+    for (const std::string& problem : store->problems()) report.problem({journal, 0, problem});
+  } catch (const StoreFailure& failure) {
+    report.problem({journal, 0, failure.what()});
+  }
+  return report.summary(counts, folder.string());
 }
 
 ExitCode verify_database(const VerifyOptions& options, Report& report) {

@@ -282,6 +282,8 @@ class Store {
   }
   // The run that was created under this key (core's request_keys()).
   virtual std::optional<RunId> find_request(TenantId tenant, const std::string& request_key) = 0;
+  // How many such keys there are, of all tenants. Reads them all: for verification.
+  virtual std::uint64_t count_requests() = 0;
   // Newest first; without snapshots.
   virtual std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) = 0;
   virtual std::optional<ApprovalRow> find_approval(TenantId tenant, ApprovalId approval) = 0;

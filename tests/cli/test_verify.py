@@ -1,10 +1,17 @@
 """verify is clean after ordinary life and finds whatever is changed behind the engine's back."""
 import contextlib
 import json
+import os
+import random
+import re
+import signal
 import sqlite3
 import unittest
+import urllib.error
+import urllib.request
 
-from pawl_case import GATED, TWO_STEPS, PawlCase
+from pawl_case import GATED, TIMEOUT_S, TWO_STEPS, PawlCase
+from server_case import REMOTE, ServerCase
 
 
 class Verify(PawlCase):
@@ -150,6 +157,148 @@ class Verify(PawlCase):
         before = (self.data / "pawl.db").read_bytes()
         self.verify_clean()
         self.assertEqual((self.data / "pawl.db").read_bytes(), before)
+
+
+# Columns that may hold another value without anybody noticing, and why.
+MEANINGLESS = {
+    ("starts", "position"): "tells starts at the same moment apart",
+    ("starts", "ordinal"): "tells starts at the same moment apart",
+    ("followers", "name"): "nobody asks for a follower of another name; who is missing begins with the oldest frame",
+}
+
+
+class EveryColumn(ServerCase):
+    """No table, and no column of one, can be rewritten unseen: a new one is part of this test by itself."""
+
+    def create(self, workflow, **headers):
+        key = (self.data / "admin.key").read_text().strip()
+        request = urllib.request.Request(self.url() + "/runs", method="POST",
+                                         data=json.dumps({"workflow": workflow}).encode(),
+                                         headers={"Authorization": "Bearer " + key, **headers})
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            return json.load(answer)["id"]
+
+    def fill(self):
+        server = self.serve("--bundles", "all", "--checkpoint-interval", "50ms")
+        self.expect(self.pawl("caps", "--max-runs-per-min", "1000"), 0)
+        waiting = self.started(REMOTE)
+        ready = self.started("workflow: ready\nsteps: [{id: work, tool: double, with: {n: 1}}]\n", "ready")
+        self.started("workflow: writes\nsteps:\n  - {id: own, tool: shell, with: {argv: ['true']}}\n"
+                     "  - {id: shared, tool: shell, with: {argv: ['true']}, idempotency_key: k}\n", "writes")
+        failed = self.started("workflow: fails\nsteps: [{id: one, tool: shell, with: {argv: ['false']}}]\n", "fails")
+        keyed = self.create("writes", **{"Idempotency-Key": "once"})
+        self.wait_until(lambda: self.status(waiting) == "waiting" and self.status(failed) == "failed" and
+                        self.status(keyed) in ("success", "failed", "denied"), "the runs")
+        self.assertEqual(self.status(ready), "created")
+        self.wait_until(lambda: len(list((self.data / "evidence").rglob("*.zip"))) >= 2, "their bundles")
+        server.send_signal(signal.SIGTERM)
+        server.communicate(timeout=TIMEOUT_S)
+        self.assertEqual(server.returncode, 0)
+
+    def database(self):
+        return contextlib.closing(sqlite3.connect(self.data / "pawl.db", isolation_level=None))
+
+    @staticmethod
+    def changed(column, value):
+        if value is None:
+            return 1
+        if isinstance(value, int):
+            return value + (1 if column in ("status", "tier", "phase", "leased") else 1000)
+        if isinstance(value, str):
+            return value + "x"
+        return value[:-1] + bytes([value[-1] ^ 1]) if value else b"x"
+
+    def test_no_column_of_any_table_can_be_rewritten_unseen(self):
+        self.fill()
+        self.verify_clean()
+        before = (self.data / "pawl.db").read_bytes()
+        with self.database() as database:
+            tables = [name for name, in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+            columns = [(table, *row) for table in tables for row in
+                       database.execute(f"SELECT name, pk FROM pragma_table_info('{table}')").fetchall()]
+        self.assertGreaterEqual(len(tables), 10)
+        for table, column, _ in columns:
+            key = [name for other, name, pk in columns if other == table and pk]
+            with self.database() as database:
+                rows = database.execute(f"SELECT {column}, {', '.join(key)} FROM {table} "
+                                        f"ORDER BY {column} IS NULL, {', '.join(key)} DESC LIMIT 2").fetchall()
+            self.assertTrue(rows, f"nothing in {table}: fill it, so that this test can rewrite it")
+            if (table, column) in MEANINGLESS:
+                continue
+            for old, *place in rows:
+                with self.subTest(table=table, column=column, old=old):
+                    with self.database() as database:
+                        database.execute(f"UPDATE {table} SET {column} = ? WHERE " +
+                                         " AND ".join(f"{name} = ?" for name in key), (self.changed(column, old), *place))
+                    self.expect(self.pawl("verify"), 1)
+                    (self.data / "pawl.db").write_bytes(before)
+        self.verify_clean()
+
+    def test_rows_that_nobody_wrote_are_seen(self):
+        self.fill()
+        before = (self.data / "pawl.db").read_bytes()
+        for statement in ("INSERT INTO requests SELECT tenant, 'forged', run FROM requests LIMIT 1",
+                          "DELETE FROM requests", "DELETE FROM approvals", "DELETE FROM tenants", "DELETE FROM history",
+                          "DELETE FROM workflows WHERE name = 'writes'",
+                          "INSERT INTO starts SELECT at + 1, position, ordinal, tenant, workflow FROM starts LIMIT 1"):
+            with self.subTest(statement):
+                with self.database() as database:
+                    self.assertGreater(database.execute(statement).rowcount, 0)
+                self.expect(self.pawl("verify"), 1)
+                (self.data / "pawl.db").write_bytes(before)
+
+    def test_a_stored_bundle_that_was_changed_is_named(self):
+        self.fill()
+        bundle = next((self.data / "evidence").rglob("*.zip"))
+        bundle.write_bytes(bundle.read_bytes()[:-1] + b"x")
+        self.assertIn(f"its stored bundle {bundle} is not what was stored", self.expect(self.pawl("verify"), 1).stdout)
+
+
+class SingleBits(ServerCase):
+    """A bit that flips anywhere in the file either changes nothing that can be read, or is found."""
+    FLIPS = 2000 if os.environ.get("PAWL_TEST_DEEP") else 60
+
+    # Beside those without meaning: how far something is, which no event says.
+    UNKNOWABLE = {*MEANINGLESS, ("followers", "position"), ("frames", "folded_before")}
+
+    def columns(self):
+        with contextlib.closing(sqlite3.connect(self.data / "pawl.db")) as database:
+            tables = [name for name, in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+            return {table: [name for name, in database.execute(f"SELECT name FROM pragma_table_info('{table}')")
+                            if (table, name) not in self.UNKNOWABLE] for table in tables}
+
+    def content(self, columns):
+        """All that can be read in the file, or why it cannot."""
+        try:
+            with contextlib.closing(sqlite3.connect(f"file:{self.data / 'pawl.db'}?immutable=1", uri=True)) as database:
+                return [database.execute("SELECT " + ", ".join(f"CAST({name} AS BLOB)" for name in names) +
+                                         f" FROM {table}").fetchall() for table, names in columns.items()]
+        except sqlite3.DatabaseError as error:
+            return repr(error)
+
+    def test_damage_of_one_bit_is_found_where_it_changes_the_content(self):
+        EveryColumn.fill(self)
+        path = self.data / "pawl.db"
+        before = path.read_bytes()
+        columns = self.columns()
+        content = self.content(columns)
+        seed = random.randrange(2**32)
+        draw = random.Random(seed)
+        changed = 0
+        for _ in range(self.FLIPS):
+            bit = draw.randrange(len(before) * 8)
+            damaged = bytearray(before)
+            damaged[bit // 8] ^= 1 << bit % 8
+            path.write_bytes(damaged)
+            if self.content(columns) == content:
+                continue
+            changed += 1
+            self.assertNotEqual(self.pawl("verify").returncode, 0, f"bit {bit} of {len(before) * 8}, seed {seed}")
+        self.assertGreater(changed, 0, f"seed {seed}")
+        path.write_bytes(before)
+        self.verify_clean()
+
+    create = EveryColumn.create
 
 
 if __name__ == "__main__":

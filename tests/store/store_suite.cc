@@ -194,6 +194,18 @@ TEST_P(StoreSuite, a_run_may_be_folded_twice_in_one_commit) {
   EXPECT_EQ(store_->history(first.history.key).lines, lines_of(first.history.key, 1, 5));
 }
 
+TEST_P(StoreSuite, request_keys_lead_to_their_runs_and_are_counted) {
+  RunFold first = new_run(acme, 1), second = new_run(zeta, 2);
+  first.request_keys = {"a", "b"};
+  second.request_keys = {"a"};
+  commit_run(first);
+  commit_run(second);
+  EXPECT_EQ(store_->find_request(acme, "b"), run_id(1));
+  EXPECT_EQ(store_->find_request(zeta, "a"), run_id(2));
+  EXPECT_EQ(store_->find_request(zeta, "b"), std::nullopt);
+  EXPECT_EQ(store_->count_requests(), 3u);
+}
+
 TEST_P(StoreSuite, a_fold_without_events_changes_the_row_alone) {
   RunFold first = new_run(acme, 1);
   commit_run(first);

@@ -367,6 +367,8 @@ std::vector<RunRow> PostgresStore::load_from(TenantId tenant, RunId run, std::si
   return read_runs(look(tenant, postgres::load_runs, Values().id(tenant.bits).id(run.bits).limit(limit)), true);
 }
 
+std::uint64_t PostgresStore::count_requests() { return wander(postgres::count_requests, {}).u64(0, 0); }
+
 std::optional<RunId> PostgresStore::find_request(TenantId tenant, const std::string& request_key) {
   Rows rows = look(tenant, postgres::find_request, Values().id(tenant.bits).bytes(sha256(request_key).view()));
   return rows.empty() ? std::nullopt : std::optional(RunId{rows.id(0, 0)});

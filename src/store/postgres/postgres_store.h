@@ -83,6 +83,7 @@ class PostgresStore final : public SharedStore {
 
   std::vector<RunRow> load_from(TenantId tenant, RunId run, std::size_t limit) override;
   std::optional<RunId> find_request(TenantId tenant, const std::string& request_key) override;
+  std::uint64_t count_requests() override;
   std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) override;
   std::optional<ApprovalRow> find_approval(TenantId tenant, ApprovalId approval) override;
   std::optional<WorkflowRow> find_workflow(TenantId tenant, const WorkflowName& name, int version) override;

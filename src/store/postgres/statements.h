@@ -134,6 +134,8 @@ inline constexpr const char* run_streams =
 inline constexpr const char* tenant_streams =
     "SELECT tenant, tenant FROM pawl.tenants WHERE tenant > $1 AND seq > 0 ORDER BY tenant LIMIT $2";
 
+inline constexpr const char* count_requests = "SELECT count(*) FROM pawl.requests";
+
 // What does not fit: nothing, when all is well.
 inline constexpr const char* wrong_meters =
     "SELECT m.workflow, m.running, n.leases FROM pawl.meters m CROSS JOIN LATERAL (SELECT coalesce(sum(r.leases), "

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "store/sqlite/ready_steps.h"
 #include "store/tenant_state.h"
@@ -38,6 +39,7 @@ RunRow read_run(TenantId tenant, const Cursor& rows) {
 
 Reader::Reader(Connection& connection, int version)
     : connection_(connection),
+      has_requests_(version >= 2),
       has_receipts_(version >= 4),
       begin_(connection, "BEGIN"),
       end_(connection, "COMMIT"),
@@ -130,6 +132,27 @@ std::optional<RunId> Reader::find_request(TenantId tenant, const std::string& re
   IdBytes tenant_key(tenant.bits);
   auto rows = find_request_.query(tenant_key, std::string_view(request_key));
   return rows.next() ? std::optional(RunId{rows.id(0)}) : std::nullopt;
+}
+
+std::uint64_t Reader::count_requests() {
+  if (!has_requests_) return 0;
+  return static_cast<std::uint64_t>(connection_.number(sqlite::count_requests));
+}
+
+std::vector<std::string> Reader::problems() {
+  std::vector<std::string> found;
+  Statement folded(connection_, sqlite::frames_folded_ahead);
+  for (auto rows = folded.query(); rows.next();)
+    found.push_back(
+        fmt::format("frame {} says that all before {} is folded, which cannot be", rows.text(0), rows.text(1)));
+  if (auto count = connection_.number(sqlite::idle_runs_with_ready); count > 0)
+    found.push_back(fmt::format("{} runs have ready steps and are neither created nor running", count));
+  if (!has_receipts_) return found;  // nor followers
+  Statement ahead(connection_, sqlite::followers_ahead);
+  for (auto rows = ahead.query(); rows.next();)
+    found.push_back(
+        fmt::format("the follower {} is at {}, which is not a position in the journal", rows.text(0), rows.text(1)));
+  return found;
 }
 
 std::vector<RunRow> Reader::list_runs(TenantId tenant, const RunFilter& filter) {
@@ -276,7 +299,12 @@ void Reader::for_each_piece_back(const StreamEnd& end,
   std::uint64_t first_seq = end.seq + 1;
   while (number) {
     auto rows = find_history_.query(*number);
-    if (!rows.next() || rows.u64(1) >= first_seq)
+    // Each piece holds the events from its first one up to the first of the piece that follows. Whether the newest one
+    // holds what its row says, those who fold the stream see.
+    const bool fits =
+        rows.next() && rows.u64(1) < first_seq && rows.is_null(0) == (rows.u64(1) == 1) &&
+        (number == end.newest || std::cmp_equal(std::ranges::count(rows.bytes(2), '\n'), first_seq - rows.u64(1)));
+    if (!fits)
       throw StoreFailure(
           fmt::format("{}: the history of a stream is broken. {}", connection_.path(), advice(SQLITE_CORRUPT)));
     number = rows.is_null(0) ? std::nullopt : std::optional(rows.i64(0));

@@ -29,6 +29,8 @@ class Reader {
   std::vector<Tenant> tenants();
   std::vector<RunRow> load_from(TenantId tenant, RunId run, std::size_t limit);
   std::optional<RunId> find_request(TenantId tenant, const std::string& request_key);
+  std::uint64_t count_requests();
+  std::vector<std::string> problems();
   std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter);
   std::optional<ApprovalRow> find_approval(TenantId tenant, ApprovalId approval);
   std::optional<WorkflowRow> find_workflow(TenantId tenant, const WorkflowName& name, int version);
@@ -76,6 +78,7 @@ class Reader {
                            const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit);
 
   Connection& connection_;
+  const bool has_requests_;
   const bool has_receipts_;
   bool view_open_ = false;
   std::uint64_t view_commits_ = 0;

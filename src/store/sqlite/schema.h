@@ -164,12 +164,19 @@ inline constexpr const char* insert_frame = "INSERT INTO frames(position, folded
 inline constexpr const char* prune_frames = "DELETE FROM frames WHERE position < ?1";
 inline constexpr const char* first_frame = "SELECT position FROM frames ORDER BY position LIMIT 1";
 inline constexpr const char* last_frame = "SELECT position, folded_before FROM frames ORDER BY position DESC LIMIT 1";
+inline constexpr const char* frames_folded_ahead =
+    "SELECT position, folded_before FROM (SELECT position, folded_before, lag(folded_before, 1, 0) OVER (ORDER BY "
+    "position) AS earlier FROM frames) WHERE typeof(folded_before) <> 'integer' OR folded_before > position "
+    "OR folded_before < earlier";
 inline constexpr const char* frame_sizes = "SELECT length(parts) FROM frames ORDER BY position";
 inline constexpr const char* next_frame =
     "SELECT position, parts FROM frames WHERE position >= ?1 ORDER BY position LIMIT 1";
 
 // Followers.
 inline constexpr const char* all_followers = "SELECT name, position FROM followers";
+inline constexpr const char* followers_ahead =
+    "SELECT name, position FROM followers WHERE typeof(position) <> 'integer' OR position < 0 "
+    "OR position > (SELECT coalesce(max(position), 0) FROM frames)";
 inline constexpr const char* put_follower =
     "INSERT INTO followers(name, position) VALUES(?1, ?2) ON CONFLICT(name) DO UPDATE SET position = excluded.position";
 
@@ -235,6 +242,9 @@ inline constexpr const char* due_runs =
     "AND (due_at, tenant, id) > (?2, ?3, ?4) ORDER BY due_at, tenant, id LIMIT ?5";
 
 // Ready steps: of one tenant's runs with one status.
+inline constexpr const char* idle_runs_with_ready =
+    "SELECT count(*) FROM runs WHERE ready IS NOT NULL AND status NOT IN (0, 1)";
+static_assert(static_cast<int>(RunStatus::created) == 0 && static_cast<int>(RunStatus::running) == 1);
 inline constexpr const char* ready_after =
     "SELECT id, workspace, workflow, ready FROM runs INDEXED BY runs_by_status WHERE tenant = ?1 AND status = ?2 "
     "AND status <> 3 AND id > ?3 AND ready IS NOT NULL ORDER BY id LIMIT ?4";
@@ -242,6 +252,7 @@ inline constexpr const char* ready_after =
 // Requests.
 inline constexpr const char* insert_request = "INSERT INTO requests(tenant, name, run) VALUES(?1, ?2, ?3)";
 inline constexpr const char* find_request = "SELECT run FROM requests WHERE tenant = ?1 AND name = ?2";
+inline constexpr const char* count_requests = "SELECT count(*) FROM requests";
 
 // Approvals.
 inline constexpr const char* put_approval =

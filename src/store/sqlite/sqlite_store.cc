@@ -319,6 +319,14 @@ std::optional<RunId> SqliteStore::find_request(TenantId tenant, const std::strin
   return read([&](auto& reader) { return reader.find_request(tenant, request_key); });
 }
 
+std::uint64_t SqliteStore::count_requests() {
+  return read([](auto& reader) { return reader.count_requests(); });
+}
+
+std::vector<std::string> SqliteStore::problems() {
+  return read([](auto& reader) { return reader.problems(); });
+}
+
 std::vector<RunRow> SqliteStore::list_runs(TenantId tenant, const RunFilter& filter) {
   return read([&](auto& reader) { return reader.list_runs(tenant, filter); });
 }

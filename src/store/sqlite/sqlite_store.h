@@ -53,6 +53,9 @@ class SqliteStore final : public Store {
   static std::unique_ptr<SqliteStore> open_view(const std::filesystem::path& folder);
   ~SqliteStore() override;
 
+  // What does not fit in tables that no stream tells of. For one who looks at a store that stands still.
+  std::vector<std::string> problems();
+
   std::vector<Lost> commit(std::span<const Frame> frames) override;
   void tidy() override;
 
@@ -70,6 +73,7 @@ class SqliteStore final : public Store {
 
   std::vector<RunRow> load_from(TenantId tenant, RunId run, std::size_t limit) override;
   std::optional<RunId> find_request(TenantId tenant, const std::string& request_key) override;
+  std::uint64_t count_requests() override;
   std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) override;
   std::optional<ApprovalRow> find_approval(TenantId tenant, ApprovalId approval) override;
   std::optional<WorkflowRow> find_workflow(TenantId tenant, const WorkflowName& name, int version) override;
