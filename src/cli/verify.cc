@@ -15,6 +15,7 @@
 #include "evidence/bundle_check.h"
 #include "store/postgres/postgres_store.h"
 #include "store/sqlite/connection.h"
+#include "store/sqlite/log_check.h"
 
 namespace pawl {
 namespace {
@@ -174,8 +175,11 @@ VerifyCounts check_all(Store& store, const std::string& where, const VerifyOptio
 }
 
 ExitCode verify_folder(const VerifyOptions& options, const std::filesystem::path& folder, Report& report) {
-  auto store = open_to_read(folder);
   std::string journal = journal_in(folder).string();
+  // Before anybody opens the log: what is damaged in it is dropped then.
+  if (!is_locked_by_another(folder))
+    if (auto damage = sqlite::damage_in_log(journal)) report.problem({journal, 0, *damage});
+  auto store = open_to_read(folder);
   try {
     if (auto integrity = integrity_of(folder); integrity != "ok") report.problem({journal, 0, "SQLite: " + integrity});
   } catch (const StoreFailure& failure) {

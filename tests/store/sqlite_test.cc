@@ -7,8 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <map>
 
 #include "store/crash_vfs.h"
 #include "store/sqlite/sqlite_store.h"
@@ -370,6 +373,86 @@ TEST_F(SqliteFolder, what_a_killed_process_committed_is_seen_by_readers_and_by_t
   EXPECT_GT(std::filesystem::file_size(folder_.data() / "pawl.db-wal"), 0u) << "a visitor leaves the log as it is";
   SqliteStore store(options());
   EXPECT_EQ(describe(store), seen);
+}
+
+// Damage in the log
+
+std::string content_of(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void write_content(const std::filesystem::path& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
+}
+
+// What a process that was killed after `commits` commits left.
+class KilledFolder : public SqliteFolder {
+ protected:
+  void leave(Position commits) {
+    pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      SqliteStore store(options());
+      for (Position at = 1; at <= commits; ++at) commit(store, run_frame(at, at));
+      ::kill(::getpid(), SIGKILL);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    for (const char* name : names) left_[name] = content_of(folder_.data() / name);
+  }
+  void put_back() {
+    for (const char* name : names) write_content(folder_.data() / name, left_[name]);
+  }
+  // Empty when it opens.
+  std::string refusal() {
+    try {
+      SqliteStore store(options());
+      return {};
+    } catch (const StoreFailure& failure) {
+      return failure.what();
+    }
+  }
+  void flip(std::size_t bit) {
+    std::string damaged = left_["pawl.db-wal"];
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ 1 << bit % 8);
+    write_content(folder_.data() / "pawl.db-wal", damaged);
+  }
+
+  static constexpr std::array names = {"pawl.db", "pawl.db-wal", "pawl.db-shm"};
+  std::map<std::string, std::string> left_;
+};
+
+TEST_F(KilledFolder, a_single_bit_of_the_log_that_is_wrong_stops_the_start) {
+  leave(5);
+  const std::size_t bits = left_["pawl.db-wal"].size() * 8;
+  ASSERT_GT(bits, 0u);
+  for (std::size_t bit = 0; bit < bits; bit += bits / 97) {
+    put_back();
+    flip(bit);
+    EXPECT_NE(refusal().find("the log is damaged"), std::string::npos) << "bit " << bit << " of " << bits;
+  }
+  put_back();
+  EXPECT_EQ(refusal(), "");
+}
+
+TEST_F(KilledFolder, without_shared_memory_damage_before_the_newest_commit_is_found) {
+  leave(5);
+  const std::size_t early = (32 + 24 + 4000) * 8;
+  put_back();
+  std::filesystem::remove(folder_.data() / "pawl.db-shm");
+  flip(early);
+  EXPECT_NE(refusal().find("frame 1 of the log is damaged"), std::string::npos) << refusal();
+}
+
+TEST_F(KilledFolder, a_commit_that_a_power_failure_cut_off_is_dropped) {
+  leave(5);
+  put_back();
+  std::filesystem::remove(folder_.data() / "pawl.db-shm");
+  const std::string& log = left_["pawl.db-wal"];
+  write_content(folder_.data() / "pawl.db-wal", log.substr(0, log.size() - 100));
+  EXPECT_EQ(refusal(), "");
 }
 
 // Who may read it

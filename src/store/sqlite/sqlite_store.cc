@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "core/planted.h"
+#include "store/sqlite/log_check.h"
 #include "store/sqlite/migrate.h"
 
 namespace pawl {
@@ -102,6 +103,10 @@ SqliteStore::SqliteStore(const SqliteOptions& options)
     // must not take back the name of what holds commits.
     sqlite::sync_folder(options.folder);
   }
+  if (real)
+    if (auto damage = sqlite::damage_in_log(path))
+      throw StoreFailure(fmt::format("{}. Opening it would drop that commit and all later ones without a word. {}",
+                                     *damage, sqlite::advice(SQLITE_CORRUPT)));
   if (!planted(Bug::trust_unsynced_log)) sqlite::rewrite_log({.path = path, .vfs = options.vfs});
   writing_.emplace(sqlite::OpenOptions{.path = path, .vfs = options.vfs});
   // Before the first look: a log without shared memory can only be read by its sole owner.
