@@ -141,7 +141,7 @@ class Cluster:
     def initialise(self):
         data = os.path.join(self.folder, "data")
         self.run(self.binaries + "/initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C",
-                 "-N")
+                 "-N", "--data-checksums")
         lines = [
             "listen_addresses = '127.0.0.1'", f"port = {self.port}", f"unix_socket_directories = '{self.sockets}'",
             f"fsync = {'on' if self.fsync else 'off'}", "max_connections = 200", "shared_buffers = 128MB",

@@ -127,6 +127,11 @@ PostgresStore::PostgresStore(const PostgresOptions& options)
               fmt::format("pawl's role in {} is a superuser or bypasses row security, which takes away the "
                           "second wall between tenants. Give pawl a role of its own.",
                           database_.address.str()));
+        if (connection.call(postgres::has_page_checksums, {}).text(0, 0) != "on")
+          warnings_.push_back(
+              fmt::format("{} keeps no checksums of its pages, so damage to its disk can go unseen for long. "
+                          "Stop it and run pg_checksums --enable.",
+                          database_.address.str()));
         return 0;
       },
       deadline);

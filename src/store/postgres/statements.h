@@ -46,6 +46,7 @@ inline constexpr const char* move_origin =
 inline constexpr const char* clock = "SELECT pawl.now_ms()";
 inline constexpr const char* bypasses_walls =
     "SELECT rolsuper OR rolbypassrls FROM pg_catalog.pg_roles WHERE rolname = current_user";
+inline constexpr const char* has_page_checksums = "SELECT current_setting('data_checksums')";
 
 // Tenants and their workflows.
 inline constexpr const char* all_tenants = "SELECT tenant, seq, head, state FROM pawl.tenants ORDER BY tenant";
