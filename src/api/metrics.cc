@@ -36,6 +36,16 @@ Metrics::Metrics()
                   .Help("Journal frames committed")
                   .Register(registry_)
                   .Add({})),
+      damages_(prometheus::BuildCounter()
+                   .Name("pawl_damage_found_total")
+                   .Help("Things that are stored and are not what the journal says")
+                   .Register(registry_)
+                   .Add({})),
+      verify_passes_(prometheus::BuildCounter()
+                         .Name("pawl_verify_passes_total")
+                         .Help("How often all that is stored was checked in the background")
+                         .Register(registry_)
+                         .Add({})),
       requests_(prometheus::BuildCounter()
                     .Name("pawl_http_requests_total")
                     .Help("Requests answered, by status")
@@ -73,6 +83,9 @@ void Metrics::looked(std::string_view provider, bool succeeded, std::size_t runs
 void Metrics::unknown_state(std::string_view provider, std::string_view state) {
   unknown_states_.Add({{"provider", std::string(provider)}, {"state", std::string(state)}}).Increment();
 }
+
+void Metrics::found_damage() { damages_.Increment(); }
+void Metrics::verified_all() { verify_passes_.Increment(); }
 
 void Metrics::committed(std::chrono::nanoseconds took, std::size_t frames) {
   commit_seconds_.Observe(std::chrono::duration<double>(took).count());

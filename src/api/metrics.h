@@ -30,6 +30,12 @@ class Metrics {
   void looked(std::string_view provider, bool succeeded, std::size_t runs);
   void unknown_state(std::string_view provider, std::string_view state);
 
+  // Something that is stored is not what the journal says.
+  void found_damage();
+  // All that is stored was checked once more.
+  void verified_all();
+  std::uint64_t damages() const { return static_cast<std::uint64_t>(damages_.Value()); }
+
   // All of it, with the engine's own figures as of now.
   std::string text(const EngineStats& stats, Instant now, std::size_t feeds, std::uint64_t log_lines_dropped);
 
@@ -37,6 +43,8 @@ class Metrics {
   prometheus::Registry registry_;
   prometheus::Histogram& commit_seconds_;
   prometheus::Counter& frames_;
+  prometheus::Counter& damages_;
+  prometheus::Counter& verify_passes_;
   prometheus::Family<prometheus::Counter>& requests_;
   prometheus::Family<prometheus::Counter>& deliveries_;
   prometheus::Family<prometheus::Counter>& looks_;

@@ -13,7 +13,12 @@ void readyz(CallPtr call) {
         {.status = 503, .code = "STOPPING", .detail = "This server is stopping.", .headers = {{"Retry-After", "1"}}});
   if (call->api.is_store_away()) return call->answer(store_away());
   call->api.runtime().post([call](Engine& engine) {
-    engine.when_durable([call] { call->answer(200, boost::json::object{{"status", "ready"}}); });
+    engine.when_durable([call] {
+      boost::json::object out{{"status", "ready"}};
+      // It goes on with everything else; what is damaged is not served.
+      if (auto damages = call->api.metrics().damages(); damages > 0) out["damage"] = damages;
+      call->answer(200, out);
+    });
   });
 }
 

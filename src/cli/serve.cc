@@ -19,10 +19,13 @@
 #include <thread>
 
 #include "api/api.h"
+#include "cli/background_check.h"
 #include "cli/commands.h"
+#include "cli/guarded_store.h"
 #include "cli/service_manager.h"
 #include "cli/session.h"
 #include "cli/settings.h"
+#include "cli/startup_check.h"
 #include "cli/stop_signals.h"
 #include "cli/terminal.h"
 #include "crypto/certificate.h"
@@ -128,10 +131,16 @@ void close_to_others(const fs::path& folder, Log& log) try {
   throw Stop(exit_store_failure, failure.what());
 }
 
-std::unique_ptr<Store> open_store(const EffectiveSettings& settings, Log& log, HeldFolder& held) {
+std::unique_ptr<Store> open_store(const EffectiveSettings& settings, Log& log, HeldFolder& held,
+                                  GuardedStore::OnDamage on_damage) {
   close_to_others(settings.folder, log);
   const std::string& url = settings.values.store;
-  if (url.empty()) return open_to_write(settings.folder);
+  if (url.empty()) {
+    auto store = open_to_write(settings.folder);
+    check_at_start(*store, settings.folder.string(),
+                   fmt::format("{} verify {}", this_program(), location_of(settings.folder).flags));
+    return std::make_unique<GuardedStore>(std::move(store), std::move(on_damage));
+  }
   if (!is_postgres_url(url))
     throw Stop(exit_usage,
                fmt::format("store: {} is not the address of a database; write postgres://user@host/database",
@@ -141,6 +150,7 @@ std::unique_ptr<Store> open_store(const EffectiveSettings& settings, Log& log, H
     auto store = std::make_unique<PostgresStore>(
         PostgresOptions{.url = url, .report = [&log](const std::string& what) { log.warning(what, {}); }});
     for (const std::string& warning : store->warnings()) log.warning(warning, {});
+    check_at_start(*store, without_password(url), "pawl verify --store URL");
     return store;
   } catch (const StoreFailure& failure) {
     throw Stop(exit_store_failure, failure.what());
@@ -167,7 +177,10 @@ class Service {
   Service(const EffectiveSettings& settings, SecretVariables secrets, Log& log)
       : log_(log),
         toolbox_(toolbox_with(notify_context_, settings, std::move(secrets))),
-        store_(open_store(settings, log, held_folder_)),
+        store_(open_store(settings, log, held_folder_,
+                          [this](RunId run, const std::string& what) {
+                            say_damage({run.str(), 0, what});
+                          })),
         clock_(*store_),
         keys_(installation_secret(settings.folder)),
         feed_(*store_, keys_.derive_secret("feed positions")),
@@ -252,6 +265,7 @@ class Service {
     };
     toolbox_.agents->charge = charge_through(runtime_);
     if (settings.values.workers) start_workers();
+    background_check_.emplace(background_check_options(settings));
     boost::json::object found_by{{"url", url_}, {"pid", ::getpid()}};
     // Its certificate is for other names than this address, as a rule; who can read the folder knows it by its key.
     if (!settings.values.tls_cert.empty()) found_by["public_key"] = public_key_pin(settings.values.tls_cert);
@@ -262,6 +276,7 @@ class Service {
   // Whoever follows the journal and waits for the engine then waits no more; what is not done is done after the next
   // start.
   void halt() {
+    background_check_.reset();
     keeping_.stop();
     carriers_.stop();
     runtime_.stop();
@@ -514,6 +529,35 @@ class Service {
     });
   }
 
+  void say_damage(const Problem& problem) {
+    metrics_.found_damage();
+    log_.error("what is stored is not what the journal says; it is not served any more. pawl verify names everything",
+               {{"subject", problem.subject}, {"seq", problem.seq}, {"what", problem.what}});
+  }
+
+  BackgroundCheckOptions background_check_options(const EffectiveSettings& settings) {
+    BackgroundCheckOptions out{.bytes_per_second = settings.values.verify_rate,
+                               .interval = settings.values.verify_interval};
+    if (settings.values.store.empty())
+      out.open_view = [folder = settings.folder] { return SqliteStore::open_view(folder); };
+    else
+      out.open_view = [url = settings.values.store] { return PostgresStore::open_view(url); };
+    // Each thing is said once.
+    out.on_tenant_damage = [this](const Problem& problem) {
+      if (damaged_.insert(problem.subject + problem.what).second) say_damage(problem);
+    };
+    out.on_run_damage = [this](RunId run, const Problem& problem) {
+      if (auto* guarded = dynamic_cast<GuardedStore*>(store_.get())) return guarded->hide(run, problem.what);
+      if (damaged_.insert(problem.subject).second) say_damage(problem);
+    };
+    out.on_pass = [this] { metrics_.verified_all(); };
+    out.on_failure = [this](const std::string& reason) {
+      metrics_.found_damage();
+      log_.error("what is stored cannot be read", {{"reason", reason}});
+    };
+    return out;
+  }
+
   void start_workers() {
     std::vector<ToolName> names;
     for (const auto& tool : toolbox_.tools) names.push_back(tool->spec().name);
@@ -553,7 +597,9 @@ class Service {
   std::optional<api::Api> api_;
   std::optional<http::Server> server_;
   std::string url_;
+  std::set<std::string> damaged_;  // by the background check
   std::jthread log_sweeper_;
+  std::optional<BackgroundCheck> background_check_;
 };
 
 // Waits for a signal, and tells the service manager every now and then that the service comes round.

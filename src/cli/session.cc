@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "cli/files.h"
+#include "cli/startup_check.h"
 #include "cli/terminal.h"
 #include "tools/prices.h"
 
@@ -108,6 +109,7 @@ void refuse_settings_of_runs(const ProgressFlags& flags) {
 
 std::unique_ptr<SqliteStore> open_folded(const std::filesystem::path& folder, const Toolbox& toolbox) {
   auto store = open_to_write(folder);
+  check_at_start(*store, folder.string(), fmt::format("{} verify {}", this_program(), location_of(folder).flags));
   if (!has_unfolded_runs(*store)) return store;
   // An engine that is given no time and no workers recovers, writes what the tables lack, and moves nothing.
   SystemClock clock;

@@ -70,6 +70,8 @@ struct ServeSettings {
   Duration write_timeout = std::chrono::seconds(30);
   std::string signing_key;  // empty: in the data folder
   Duration checkpoint_interval = std::chrono::minutes(1);
+  Duration verify_interval = std::chrono::hours(24);
+  std::size_t verify_rate = std::size_t{1} << 20;
   BundlesWanted bundles = BundlesWanted::governed;
   std::string artifacts;  // empty: in the data folder
   std::string artifacts_endpoint;

@@ -224,9 +224,9 @@ void Verification::fold_and_compare(StreamKey key, const WholeStream& stream, co
   if (!row && stream.folded_seq > 0) report(id, 0, "its events are folded and it has no row");
 }
 
-void Verification::check_row(const Run& run, const WholeStream& stream, const RunRow& row) {
+void compare_row(const Run& run, const WholeStream& stream, const RunRow& row, const Found& found) {
   auto expect = [&](bool holds, std::string_view what) {
-    if (!holds) report(run.id.str(), row.seq, fmt::format("the row is not the fold of the journal: {}", what));
+    if (!holds) found({run.id.str(), row.seq, fmt::format("the row is not the fold of the journal: {}", what)});
   };
   expect(row.seq == stream.folded_seq, "seq differs from the history's");
   expect(row.head == stream.lines[row.seq - 1].hash, "the head is not the chain's hash");
@@ -247,6 +247,61 @@ void Verification::check_row(const Run& run, const WholeStream& stream, const Ru
     expect(same_fold(*snapshot, run), "the snapshot");
   else
     expect(!is_this_format, "the snapshot cannot be read");
+}
+
+void check_run_alone(const WholeStream& stream, const RunRow& row, const PublishedWorkflows& workflows,
+                     const Found& found) {
+  const std::string id = row.id.str();
+  for (const std::string& problem : stream.problems) found({id, 0, problem});
+  if (!stream.problems.empty()) return;
+  auto created = creation_of(stream);
+  if (!created) return found({id, 0, created.error()});
+  const Workflow* workflow = workflows.find(row.tenant, created->workflow, created->version);
+  if (!workflow || workflow->digest != created->workflow_digest)
+    return found({id, 1, "its workflow is not the one it was created with"});
+  if (row.seq == 0 || row.seq > stream.lines.size())
+    return found({id, row.seq, "the row is at an event that is not there"});
+  Run run;
+  run.tenant = row.tenant;
+  run.id = row.id;
+  run.workflow = workflow;
+  for (const StreamLine& line : stream.lines) {
+    if (line.seq > row.seq) break;
+    auto event = fold_line(run, line, found);
+    if (!event) return;
+    if (line.seq == row.seq && row.updated_at != event->at)
+      found({id, line.seq, "the row's updated_at is not the last event's time"});
+  }
+  compare_row(run, stream, row, found);
+}
+
+void check_tenant_alone(const WholeStream& stream, const Tenant& tenant, const Found& found) {
+  const std::string id = tenant.id.str();
+  for (const std::string& problem : stream.problems) found({id, 0, problem});
+  if (!stream.problems.empty()) return;
+  Tenant folded;
+  folded.id = tenant.id;
+  std::vector<KnownKey> keys;
+  std::optional<CheckpointMade> last;
+  for (const StreamLine& line : stream.lines) {
+    auto event = parse_tenant_event(line.text);
+    if (!event) return found({id, line.seq, event.error()});
+    if (auto evolved = evolve_checked(folded, *event); !evolved) return found({id, line.seq, evolved.error()});
+    if (const auto* made = std::get_if<CheckpointMade>(&event->payload)) last = *made;
+    if (const auto* set = std::get_if<SigningKeySet>(&event->payload))
+      if (auto key = PublicKey::parse(set->public_key); key && key->id() == set->key)
+        keys.push_back({*key, set->previous, Signature::parse(set->signature), {}});
+  }
+  if (folded != tenant) found({id, 0, "the tenant's row is not the fold of its stream"});
+  if (!last) return;
+  SignedCheckpoint checkpoint{tenant.id, last->checkpoint, Signature::parse(last->signature).value_or(Signature{})};
+  if (checkpoint.hash() != last->hash) found({id, 0, "the last checkpoint's hash is not that of what it says"});
+  if (auto checked = check_signature(checkpoint, keys); !checked)
+    found({id, 0, fmt::format("the last checkpoint: {}", checked.error())});
+}
+
+void Verification::check_row(const Run& run, const WholeStream& stream, const RunRow& row) {
+  compare_row(run, stream, row, found_);
   check_approval_rows(run);
   check_receipt_rows(run);
   check_ready_rows(run);

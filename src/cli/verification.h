@@ -39,6 +39,16 @@ using Progress = std::function<void(const VerifyCounts&)>;
 // Folds the line into `run` and tells what is wrong with it; nothing when the stream cannot go on after it.
 std::optional<RunEvent> fold_line(Run& run, const StreamLine& line, const Found& found);
 
+// What of the row is not the fold of its stream: `run` is folded up to the row's event. The rows of other tables are
+// not looked at.
+void compare_row(const Run& run, const WholeStream& stream, const RunRow& row, const Found& found);
+
+// One run on its own: its chain, its fold, its row.
+void check_run_alone(const WholeStream& stream, const RunRow& row, const PublishedWorkflows& workflows,
+                     const Found& found);
+// One tenant on its own: its chain, its fold, its row, and the signature of its last checkpoint.
+void check_tenant_alone(const WholeStream& stream, const Tenant& tenant, const Found& found);
+
 class Verification {
  public:
   Verification(Store& store, Found found, Progress progress);

@@ -229,7 +229,8 @@ class EveryColumn(ServerCase):
                 with self.subTest(table=table, column=column, old=old):
                     with self.database() as database:
                         database.execute(f"UPDATE {table} SET {column} = ? WHERE " +
-                                         " AND ".join(f"{name} = ?" for name in key), (self.changed(column, old), *place))
+                                         " AND ".join(f"{name} = ?" for name in key),
+                                         (self.changed(column, old), *place))
                     self.expect(self.pawl("verify"), 1)
                     (self.data / "pawl.db").write_bytes(before)
         self.verify_clean()
@@ -285,8 +286,9 @@ class SingleBits(ServerCase):
         seed = random.randrange(2**32)
         draw = random.Random(seed)
         changed = 0
+        used = [at for at, byte in enumerate(before) if byte]  # most of a young file is zeros that nobody reads
         for _ in range(self.FLIPS):
-            bit = draw.randrange(len(before) * 8)
+            bit = draw.choice(used) * 8 + draw.randrange(8)
             damaged = bytearray(before)
             damaged[bit // 8] ^= 1 << bit % 8
             path.write_bytes(damaged)
@@ -299,6 +301,107 @@ class SingleBits(ServerCase):
         self.verify_clean()
 
     create = EveryColumn.create
+
+
+class DamagedFolders(ServerCase):
+    """A server refuses a folder that is damaged or forged, and finds by itself what is damaged later."""
+
+    def database(self):
+        return contextlib.closing(sqlite3.connect(self.data / "pawl.db", isolation_level=None))
+
+    def left_by_a_server(self):
+        server = self.serve()
+        run = self.started("workflow: two\nsteps: [{id: one, tool: noop}, {id: two, tool: noop}]\n", "two")
+        self.wait_until(lambda: self.status(run) == "success", "the run")
+        server.send_signal(signal.SIGTERM)
+        server.communicate(timeout=TIMEOUT_S)
+        return run
+
+    def forged(self, table, column, old, new):
+        """The statement that changes the newest row with these bytes in this column."""
+        with self.database() as database:
+            rows = database.execute(f"SELECT rowid, {column} FROM {table} ORDER BY rowid DESC").fetchall()
+        place, value = next(row for row in rows if old in row[1])
+        return f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (value.replace(old, new), place)
+
+    def test_a_forged_or_damaged_folder_is_refused_with_what_is_wrong_and_what_to_do(self):
+        run = self.left_by_a_server()
+        before = (self.data / "pawl.db").read_bytes()
+        with self.database() as database:
+            state, = database.execute("SELECT state FROM tenants").fetchone()
+        for what, *statement in (
+                (run, *self.forged("frames", "parts", b"run.succeeded", b"run.forged   ")),
+                (run, *self.forged("history", "lines", b"run.succeeded", b"run.forged   ")),
+                ("row is not the fold", "UPDATE tenants SET state = ?", (state.replace(b"default", b"defaulT", 1),)),
+                ("recomputed hash", "UPDATE tenants SET head = zeroblob(32)"),
+                ("has no frame", "DELETE FROM frames WHERE position = (SELECT max(position) - 1 FROM frames)"),
+                ("added bad", "CREATE TRIGGER bad AFTER INSERT ON runs BEGIN UPDATE runs SET status = 3; END")):
+            with self.subTest(what, statement=statement[0]):
+                with self.database() as database:
+                    self.assertNotEqual(database.execute(*statement).rowcount, 0)
+                for command in (("serve", "--listen", "127.0.0.1:0"), ("run", self.workflow(TWO_STEPS))):
+                    refused = self.expect(self.pawl(*command), 74)
+                    self.assertIn(what, refused.stderr)
+                    self.assertIn("estore ", refused.stderr)
+                    self.assertIn("backup", refused.stderr)
+                (self.data / "pawl.db").write_bytes(before)
+        self.verify_clean()
+
+    def passes(self):
+        key = (self.data / "admin.key").read_text().strip()
+        request = urllib.request.Request(self.url() + "/metrics", headers={"Authorization": "Bearer " + key})
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            return int(float(re.search(r"^pawl_verify_passes_total (\S+)$", answer.read().decode(), re.M)[1]))
+
+    def refused(self, path):
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            self.request("GET", path)
+        return refused.exception.code
+
+    def forget_frames(self):
+        """Then nothing but its history tells of a run."""
+        with self.database() as database:
+            last, = database.execute("SELECT max(position) FROM frames").fetchone()
+            database.execute("DELETE FROM frames WHERE position < ?", (last,))
+            database.execute("UPDATE frames SET parts = X''")
+
+    def test_a_run_whose_stream_is_damaged_is_not_served(self):
+        run = self.left_by_a_server()
+        self.forget_frames()
+        statement = self.forged("history", "lines", b"run.succeeded", b"run.forged   ")
+        with self.database() as database:
+            database.execute(*statement)
+        server = self.serve()
+        self.assertEqual(self.refused("/runs/" + run), 404)
+        self.assertEqual(self.request("GET", "/runs")["items"], [])
+        self.assertEqual(self.request("GET", "/readyz"), {"status": "ready", "damage": 1})
+        server.send_signal(signal.SIGTERM)
+        self.assertIn(run, server.communicate(timeout=TIMEOUT_S)[1])
+
+    def test_what_is_damaged_is_found_in_the_background(self):
+        run = self.left_by_a_server()
+        self.forget_frames()
+        with self.database() as database:
+            database.execute("UPDATE runs SET error_code = 'FORGED'")
+        server = self.serve("--verify-interval", "50ms")
+        self.wait_until(lambda: self.request("GET", "/readyz").get("damage") == 1, "the background check")
+        self.assertEqual(self.request("GET", "/runs")["items"], [])
+        server.send_signal(signal.SIGTERM)
+        log = server.communicate(timeout=TIMEOUT_S)[1]
+        self.assertIn(run, log)
+        self.assertIn("error_code", log)
+
+    def test_a_sound_folder_is_checked_in_the_background_and_nothing_is_said(self):
+        run = self.left_by_a_server()
+        server = self.serve("--verify-interval", "10ms")
+        more = self.started("workflow: two\nsteps: [{id: one, tool: noop}, {id: two, tool: noop}]\n", "two")
+        self.wait_until(lambda: self.status(more) == "success", "the run")
+        self.assertEqual(self.status(run), "success")
+        begun = self.passes()
+        self.wait_until(lambda: self.passes() > begun + 1, "a pass that began after the run")
+        self.assertEqual(self.request("GET", "/readyz"), {"status": "ready"})
+        server.send_signal(signal.SIGTERM)
+        self.assertNotIn("not what the journal says", server.communicate(timeout=TIMEOUT_S)[1])
 
 
 if __name__ == "__main__":

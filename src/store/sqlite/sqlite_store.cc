@@ -32,6 +32,10 @@ int checked_version(Connection& connection) {
     throw StoreFailure(
         fmt::format("{} was written by a newer pawl (schema {}, this one knows {}). Upgrade pawl to open it.",
                     connection.path(), version, sqlite::schema_version));
+  // A trigger would change what is written, and a view what is read.
+  if (auto name = connection.text("SELECT name FROM sqlite_schema WHERE type NOT IN ('table', 'index')"); !name.empty())
+    throw StoreFailure(fmt::format("{}: another program added {} to the database. {}", connection.path(), name,
+                                   sqlite::advice(SQLITE_CORRUPT)));
   return version;
 }
 
