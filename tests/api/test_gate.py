@@ -264,10 +264,10 @@ rules:
 
     def test_a_policy_raises_it_for_the_rules_that_follow(self):
         self.ok(self.admin.request("PUT", "/policy", self.POLICY), 201)
-        self.start(REMOTE)
+        run = self.start(REMOTE)["id"]
         asked = self.propose(self.lease_one(), target="shelf/17", risk="low")
         self.assertEqual((asked["decision"], asked["rule"], asked["risk"]), ("needs_approval", "two", "high"))
-        shown = next(a for a in self.ok(self.admin.get("/approvals")).json["items"] if a["id"] == asked["approval_id"])
+        shown, = self.get_run(run)["approvals"]
         self.assertEqual((shown["tier"], shown["action"]["risk"]), ("high", "high"))
         for target, risk in (("shelf/2", "med"), ("shelf/3", "low")):
             self.start(REMOTE)

@@ -203,7 +203,8 @@ class Answers(OpenApiCase):
         self.call("list_receipts", query="?status=succeeded&limit=1", expect=200)
         self.call("get_receipt", id=receipt, expect=200)
         self.call("settle_receipt", self.example("Settlement"), id=receipt, expect=409)
-        self.call("ask", self.example("Question"), id=lease["lease_id"], expect=200)
+        question = {**self.example("Question"), "token": lease["token"]}
+        self.call("ask", question, id=lease["lease_id"], expect=200)
         self.call("ask", self.example("Question"), id=lease["lease_id"], expect=409)
 
         self.start()
