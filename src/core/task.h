@@ -31,9 +31,9 @@ inline constexpr std::size_t task_title_chars_max = 200;
 inline constexpr std::size_t task_prompt_bytes_max = 256 << 10;
 inline constexpr std::size_t task_text_bytes_max = 64 << 10;  // a comment, an answer
 inline constexpr std::size_t task_dependencies_max = 1000;
-inline constexpr std::size_t subtasks_max = 100;  // of one task
-inline constexpr std::size_t task_depth_max = 5;  // levels of a tree of tasks; one without a parent is the first
-inline constexpr std::size_t task_tree_tasks_max = 1000;  // of a whole tree
+inline constexpr std::size_t subtasks_max = 1000;  // of one task
+inline constexpr std::size_t task_depth_max = 5;   // levels of a tree of tasks; one without a parent is the first
+inline constexpr std::size_t task_tree_tasks_max = 10'000;  // of a whole tree
 inline constexpr std::size_t task_tags_max = 50;
 inline constexpr std::size_t task_tag_chars_max = 64;
 

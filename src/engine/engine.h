@@ -608,7 +608,7 @@ class Engine {
   // Nothing when it has no budget.
   std::optional<Money> budget_left(TenantId tenant, const Run& stream);
   Money spoken_for(TenantId tenant, const Run& stream);
-  std::size_t count_tree(TenantId tenant, TaskId root);
+  std::size_t& count_tree(TenantId tenant, TaskId root);
   std::optional<Refusal> command_task(Resident& resident, const TaskCommand& command, Resident*& other);
   // Nothing when some of it is not durable.
   std::optional<FollowTask> look_around_task(Resident& resident, Resident*& run);
@@ -751,6 +751,8 @@ class Engine {
   // Tasks that were seen to be completed, which is for ever: a parent of many need not fetch them all for each that
   // ends.
   std::unordered_set<TaskId> completed_tasks_;
+  // Tasks in the tree of each task without a parent, as far as this server was asked for more of them.
+  std::unordered_map<TaskId, std::size_t> tree_sizes_;
 
   // With several servers.
   Incarnation incarnations_ = 0;

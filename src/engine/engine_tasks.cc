@@ -23,6 +23,7 @@ const Actor engine_actor{"engine"};
 // A graph that is larger than this is not walked through in the middle of a request.
 constexpr std::size_t tasks_walked_max = 10'000;
 constexpr std::size_t completed_tasks_max = 100'000;
+constexpr std::size_t tree_sizes_max = 10'000;
 
 // A UUID version 4: what agents name their sessions by.
 std::string make_session(Random& random) {
@@ -124,10 +125,13 @@ std::optional<Money> Engine::budget_left(TenantId tenant, const Run& stream) {
   return left;
 }
 
-// Stops where there are too many.
-std::size_t Engine::count_tree(TenantId tenant, TaskId root) {
+// Counted once, and then kept: a large tree is not walked through for each task that is added. Stops where there are
+// too many.
+std::size_t& Engine::count_tree(TenantId tenant, TaskId root) {
+  if (tree_sizes_.size() >= tree_sizes_max) tree_sizes_.clear();
+  std::size_t& count = tree_sizes_[root];
+  if (count > 0) return count;
   std::vector<TaskId> open{root};
-  std::size_t count = 0;
   while (!open.empty() && count < task_tree_tasks_max) {
     TaskId id = open.back();
     open.pop_back();
@@ -150,8 +154,11 @@ std::optional<Refusal> Engine::subtask_problem_of(TenantId tenant, Resident& par
     ++request.depth;
     if (!request.left) request.left = budget_left(tenant, top->run);
   }
-  request.tree = count_tree(tenant, task_of_stream(top->run.id));
-  return subtask_problem(request);
+  std::size_t& tree = count_tree(tenant, task_of_stream(top->run.id));
+  request.tree = tree;
+  auto problem = subtask_problem(request);
+  if (!problem) ++tree;
+  return problem;
 }
 
 std::optional<RunId> Engine::create_task(NewTask request, Reply<RunAnswer> reply) {
