@@ -328,7 +328,8 @@ void Engine::pass_time(Resident& resident) {
   // A worker of a suspended tenant could not make itself heard: that its lease ended is not its fault.
   if (tenants_.at(run.tenant).tenant.suspended)
     for (StepIndex i = 0; i < run.steps.size(); ++i)
-      if (resident.lease_marks[i] != LeaseMark::reclaim_queued && is_reclaimable(run, i, now))
+      if (run.steps[i].status == StepStatus::running && run.steps[i].lease_expires_at <= now &&
+          resident.lease_marks[i] != LeaseMark::reclaim_queued)
         decide_and_apply(resident, ReleaseStep{i, run.steps[i].lease_token}, nullptr);
   decide_and_apply(resident, TimePasses{}, nullptr);
   for (StepIndex i = 0; i < run.steps.size(); ++i) {
