@@ -31,16 +31,17 @@ class Ceilings(LimitsCase):
     def test_a_tenants_admin_can_lower_a_limit_and_never_raise_it(self):
         for name in LIMITS:
             with self.subTest(limit=name):
-                self.assertEqual(self.set_ceiling(**{name: 10})["ceiling"][name], 10)
+                self.assertEqual(self.set_ceiling(**{name: 10_000})["ceiling"][name], 10_000)
                 for method in ("PUT", "PATCH"):
-                    refused = self.refused(self.acme.request(method, "/tenant/caps", {name: 11}), 403, "ABOVE_CEILING")
-                    self.assertIn(f"{name} cannot be 11", refused.json["detail"])
-                tenant = self.ok(self.acme.request("PATCH", "/tenant/caps", {name: 3})).json
-                self.assertEqual((tenant["caps"][name], tenant["limits"][name]), (3, 3))
+                    raised = self.acme.request(method, "/tenant/caps", {name: 10_001})
+                    refused = self.refused(raised, 403, "ABOVE_CEILING")
+                    self.assertIn(f"{name} cannot be 10001", refused.json["detail"])
+                tenant = self.ok(self.acme.request("PATCH", "/tenant/caps", {name: 3_000})).json
+                self.assertEqual((tenant["caps"][name], tenant["limits"][name]), (3_000, 3_000))
                 tenant = self.ok(self.acme.request("PATCH", "/tenant/caps", {name: None})).json
-                self.assertEqual((tenant["caps"][name], tenant["limits"][name]), (None, 10))
+                self.assertEqual((tenant["caps"][name], tenant["limits"][name]), (None, 10_000))
         self.restart(kill=True)
-        self.assertEqual(self.ok(self.acme.get("/tenant")).json["limits"], {name: 10 for name in LIMITS})
+        self.assertEqual(self.ok(self.acme.get("/tenant")).json["limits"], {name: 10_000 for name in LIMITS})
 
     def test_the_weight_is_the_installations_to_raise(self):
         self.refused(self.acme.request("PATCH", "/tenant/caps", {"weight": 2}), 403, "ABOVE_CEILING")
