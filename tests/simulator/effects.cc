@@ -81,6 +81,11 @@ bool Simulation::pursue_effect(SimWorker& worker, Held& held) {
       return true;
     case Pending::Stage::allowed:
       if (!held.is_live(clock_.now())) return true;
+      if (faults_ && dice_.percent(10)) {  // it asks once more before it calls
+        held.effect->stage = Pending::Stage::asked;
+        propose(worker, held);
+        return true;
+      }
       call_target(held);
       if (dice_.percent(50)) return true;
       [[fallthrough]];
