@@ -105,6 +105,10 @@ const Receipt* find_effect(const Run& run, std::string_view key) {
   return nullptr;
 }
 
+LeaseProof proof_of(const Step& step) {
+  return step.lease_holder ? LeaseProof::remote(*step.lease_holder) : LeaseProof::local(step.lease_token);
+}
+
 bool is_held_by(const Step& step, const LeaseProof& proof) {
   if (step.status != StepStatus::running) return false;
   if (proof.bearer() != LeaseProof::Bearer::remote)

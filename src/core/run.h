@@ -154,6 +154,8 @@ const Receipt* find_receipt(const Run& run, ReceiptId receipt);
 // The receipt that keeps this idempotency key from another effect of this run.
 const Receipt* find_effect(const Run& run, std::string_view key);
 
+// What the holder of the step's lease would show.
+LeaseProof proof_of(const Step& step);
 // Whether the proof is that of the step's live lease. A stale one and a foreign one are the same to this.
 bool is_held_by(const Step& step, const LeaseProof& proof);
 // Whoever reports with this proof, as the journal names them.

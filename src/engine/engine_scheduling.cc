@@ -330,7 +330,7 @@ void Engine::pass_time(Resident& resident) {
     for (StepIndex i = 0; i < run.steps.size(); ++i)
       if (run.steps[i].status == StepStatus::running && run.steps[i].lease_expires_at <= now &&
           resident.lease_marks[i] != LeaseMark::reclaim_queued)
-        decide_and_apply(resident, ReleaseStep{i, run.steps[i].lease_token}, nullptr);
+        decide_and_apply(resident, ReleaseStep{i, proof_of(run.steps[i])}, nullptr);
   decide_and_apply(resident, TimePasses{}, nullptr);
   for (StepIndex i = 0; i < run.steps.size(); ++i) {
     if (resident.lease_marks[i] == LeaseMark::reclaim_queued || !is_reclaimable(run, i, now)) continue;

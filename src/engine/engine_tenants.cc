@@ -192,7 +192,7 @@ void Engine::release_leases(TenantId tenant) {
     for (StepIndex i = 0; i < resident->run.steps.size(); ++i)
       if (const Step& step = resident->run.steps[i];
           step.status == StepStatus::running && find_worker(step.lease_owner))
-        decide_and_apply(*resident, ReleaseStep{i, step.lease_token}, nullptr);
+        decide_and_apply(*resident, ReleaseStep{i, proof_of(step)}, nullptr);
 }
 
 namespace {

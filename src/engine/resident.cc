@@ -95,7 +95,7 @@ std::size_t Engine::Resident::bytes() const {
   for (const Approval& approval : run.approvals) out += sizeof approval + bytes_of(approval.proposal);
   for (const Receipt& receipt : run.receipts)
     out += sizeof receipt + bytes_of(receipt.proposal) + receipt.response.capacity() +
-           (receipt.undo ? bytes_of(*receipt.undo) : 0);
+           (receipt.undo ? bytes_of(receipt.undo->action) : 0);
   if (run.foreign) out += sizeof(Foreign) + run.foreign->output.capacity();
   if (run.task) out += bytes_of(*run.task);
   return out;

@@ -77,7 +77,7 @@ struct TwoTenants : TestServer {
         {.tenant = tenant,
          .run = lease.run,
          .step = lease.step,
-         .token = lease.token,
+         .proof = lease.proof(),
          .proposal = std::make_shared<const Proposal>(Proposal{.action = action, .digest = digest_of(sha256, action)}),
          .verdict = verdict},
         answer.reply());
@@ -417,7 +417,7 @@ TEST(Freeze, of_one_server_holds_on_the_others_from_the_next_proposal_on) {
         {.tenant = cluster.tenant,
          .run = lease.run,
          .step = lease.step,
-         .token = lease.token,
+         .proof = lease.proof(),
          .proposal = std::make_shared<const Proposal>(Proposal{.action = action, .digest = digest_of(sha256, action)}),
          .verdict = {.effect = Effect::allow}},
         answer.reply());

@@ -119,6 +119,7 @@ class MemoryStore final : public SharedStore {
     auto found = db_.requests.find({tenant, key});
     return found == db_.requests.end() ? std::nullopt : std::optional(found->second);
   }
+  std::uint64_t count_requests() override { return db_.requests.size(); }
   std::vector<RunRow> list_runs(TenantId, const RunFilter&) override { return {}; }
   std::optional<ApprovalRow> find_approval(TenantId tenant, ApprovalId approval) override {
     auto found = db_.approvals.find({tenant, approval});

@@ -434,7 +434,7 @@ TEST(TaskLimits, what_a_parent_has_spent_is_not_there_for_subtasks) {
   server.follow(parent);
   server.turn();
   Lease lease = worker.take();
-  server.engine().charge(lease.tenant, lease.run, lease.step, lease.token, Money{400'000}, {});
+  server.engine().charge(lease.tenant, lease.run, lease.step, lease.proof(), Money{400'000}, {});
   server.turn();
   EXPECT_TRUE(server.add(parent, Money{600'001}).refused_as(RefusalCode::task_limit));
   EXPECT_TRUE(server.add(parent, Money{600'000}).accepted());
