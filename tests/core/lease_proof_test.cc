@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-const KeyId ada{{1, 11}};
+const KeyId ada_key{{1, 11}};
 const KeyId eve{{2, 22}};
 
 Hash digest_of_token(std::string_view token) { return toy_sha256(token, {}); }
@@ -26,7 +26,7 @@ History claimed(const RunBuilder& builder, std::optional<RemoteHolder> holder) {
   return h;
 }
 History claimed_by_ada(const RunBuilder& builder = one_step) {
-  return claimed(builder, RemoteHolder{ada, digest_of_token("secret")});
+  return claimed(builder, RemoteHolder{ada_key, digest_of_token("secret")});
 }
 
 // Everything that can be said of a lease, by this proof.
@@ -62,12 +62,12 @@ std::string text_of(const RunEvent& event) {
 TEST(LeaseProof, a_foreign_or_stale_one_changes_nothing_and_is_answered_alike) {
   auto h = claimed_by_ada();
   h.act(ProposeAction{.step = 0,
-                      .proof = shown(ada, "secret"),
+                      .proof = shown(ada_key, "secret"),
                       .proposal = std::make_shared<const Proposal>(a_proposal()),
                       .verdict = allowed});
   ASSERT_EQ(h.run().receipts.size(), 1u);
   expect_all_lost(h, shown(eve, "secret"), "another key with the right token");
-  expect_all_lost(h, shown(ada, "guess"), "the right key with another token");
+  expect_all_lost(h, shown(ada_key, "guess"), "the right key with another token");
   expect_all_lost(h, LeaseProof::local(1), "the number of the claim");
   expect_all_lost(h, LeaseProof::program(1), "the number of the claim, as an agent's");
   h.wait(31s);
@@ -76,13 +76,13 @@ TEST(LeaseProof, a_foreign_or_stale_one_changes_nothing_and_is_answered_alike) {
                   .writes = true,
                   .writes_max = {},
                   .input_error = {},
-                  .holder = RemoteHolder{ada, digest_of_token("another")}});
-  expect_all_lost(h, shown(ada, "secret"), "the token of the attempt before");
+                  .holder = RemoteHolder{ada_key, digest_of_token("another")}});
+  expect_all_lost(h, shown(ada_key, "secret"), "the token of the attempt before");
 }
 
 TEST(LeaseProof, of_a_remote_worker_does_not_fit_a_lease_in_this_process) {
   auto h = claimed(one_step, std::nullopt);
-  expect_all_lost(h, shown(ada, "secret"), "a token on an in-process lease");
+  expect_all_lost(h, shown(ada_key, "secret"), "a token on an in-process lease");
   expect_all_lost(h, LeaseProof::remote({KeyId{}, Hash{}}), "nothing at all");
 }
 
@@ -94,7 +94,7 @@ TEST(LeaseProof, of_a_claim_from_before_tokens_had_digests_is_lost_to_remote_wor
   h.start();
   h.append({claim->payload});
   EXPECT_EQ(h.step("a").status, StepStatus::running);
-  expect_all_lost(h, shown(ada, "1"), "the number as it used to be shown");
+  expect_all_lost(h, shown(ada_key, "1"), "the number as it used to be shown");
 }
 
 TEST(LeaseProof, a_program_asks_proposes_and_records_and_ends_nothing) {
@@ -147,8 +147,8 @@ TEST(Reporter, is_named_by_every_event_that_follows_from_a_report) {
     LeaseProof proof;
     std::string by;
   };
-  const RemoteHolder of_ada{ada, digest_of_token("secret")};
-  for (const Row& row : {Row{of_ada, LeaseProof::remote(of_ada), actor_of(ada).text},
+  const RemoteHolder of_ada{ada_key, digest_of_token("secret")};
+  for (const Row& row : {Row{of_ada, LeaseProof::remote(of_ada), actor_of(ada_key).text},
                          Row{std::nullopt, LeaseProof::local(1), "worker:w"},
                          Row{std::nullopt, LeaseProof::program(1), "lease:" + first_run_id.str() + ":a"}})
     for (std::size_t i = 0; i < all_reports(row.proof, {}).size(); ++i) {
@@ -168,12 +168,12 @@ TEST(Reporter, of_a_denial_an_approval_and_a_look_is_named_too) {
   for (const Verdict& verdict : {denied, ask_first}) {
     auto h = claimed_by_ada();
     h.act(ProposeAction{.step = 0,
-                        .proof = shown(ada, "secret"),
+                        .proof = shown(ada_key, "secret"),
                         .proposal = std::make_shared<const Proposal>(a_proposal()),
                         .verdict = verdict});
     int named = 0;
     for (const RunEvent& event : h.last().events)
-      named += text_of(event).contains(R"("by":")" + actor_of(ada).text + "\"");
+      named += text_of(event).contains(R"("by":")" + actor_of(ada_key).text + "\"");
     EXPECT_EQ(named, 2) << "action.denied and step.failed_terminal, or step.gated and approval.requested";
   }
 }
@@ -182,7 +182,7 @@ TEST(Claim, is_journaled_with_the_digest_of_its_token_and_its_key_and_never_the_
   auto h = claimed_by_ada();
   const StepClaimed* claim = h.last().find<StepClaimed>();
   ASSERT_TRUE(claim);
-  EXPECT_EQ(claim->holder, (RemoteHolder{ada, digest_of_token("secret")}));
+  EXPECT_EQ(claim->holder, (RemoteHolder{ada_key, digest_of_token("secret")}));
   for (const RunEvent& event : h.last().events) {
     const std::string text = text_of(event);
     EXPECT_FALSE(text.contains("secret")) << text;
@@ -205,7 +205,7 @@ TEST(Risk, is_at_least_what_the_workflow_and_the_policy_say) {
         Verdict verdict = allowed;
         verdict.risk = of_policy;
         h.act(ProposeAction{.step = 0,
-                            .proof = shown(ada, "secret"),
+                            .proof = shown(ada_key, "secret"),
                             .proposal = std::make_shared<const Proposal>(a_proposal(action)),
                             .verdict = verdict});
         EXPECT_EQ(h.last().refused(), stated < std::max(of_step, of_policy));
@@ -292,7 +292,7 @@ TEST(Undo, that_a_worker_or_an_agent_gave_never_reaches_a_tool_of_this_server) {
   EXPECT_EQ(refused.error().code, RefusalCode::not_reversible);
   EXPECT_TRUE(refused.error().message.contains("an agent said how")) << refused.error().message;
   // A worker that was leased a tool of the server's name, on a server that has no such tool by then.
-  auto workers = undoable("shell", shown(ada, "secret"));
+  auto workers = undoable("shell", shown(ada_key, "secret"));
   EXPECT_EQ(workers.receipt().undo->source, UndoSource::worker);
   EXPECT_FALSE(plan(workers));
   // Recorded by an older pawl.
@@ -309,7 +309,7 @@ TEST(Undo, that_a_tool_of_this_server_gave_is_its_template) {
 }
 
 TEST(Undo, that_a_worker_gave_is_data_whatever_it_looks_like) {
-  auto h = undoable("warehouse.return", shown(ada, "secret"));
+  auto h = undoable("warehouse.return", shown(ada_key, "secret"));
   const StepDefinition step = undo_step_of(h);
   EXPECT_EQ(step.tool.text, "warehouse.return") << "the tool that the worker was leased for, whatever it names";
   EXPECT_FALSE(step.names_secrets);
@@ -328,7 +328,7 @@ TEST(Undo, keeps_the_limits_of_its_step_and_is_as_risky_as_the_riskiest_word_on_
     for (Tier of_effect : {Tier::low, Tier::high})
       for (Tier of_undo : {Tier::low, Tier::med}) {
         const StepDefinition step =
-            undo_step_of(undoable("warehouse.return", shown(ada, "secret"), of_step, of_effect, of_undo));
+            undo_step_of(undoable("warehouse.return", shown(ada_key, "secret"), of_step, of_effect, of_undo));
         EXPECT_EQ(step.risk, std::max({of_step, of_effect, of_undo}));
         EXPECT_EQ(step.timeout, 42s);
         EXPECT_EQ(step.lease, 17s);

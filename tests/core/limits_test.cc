@@ -6,11 +6,11 @@
 namespace pawl::tests {
 namespace {
 
-struct Story {
+struct TenantStory {
   Tenant tenant;
   std::int64_t at = 1000;
 
-  Story() { append(TenantCreated{"acme"}); }
+  TenantStory() { append(TenantCreated{"acme"}); }
   // Written, read again, and folded; false when it does not follow.
   bool append(TenantPayload payload) {
     std::string line;
@@ -37,7 +37,7 @@ TEST(TenantLimits, of_older_events_are_read) {
 }
 
 TEST(TenantLimits, in_force_are_the_lower_of_the_tenants_and_the_installations) {
-  Story story;
+  TenantStory story;
   for (std::size_t i = 0; i < enum_count<Limit>; ++i) {
     const auto limit = static_cast<Limit>(i);
     for (auto [own, ceiling, wanted] :
@@ -54,7 +54,7 @@ TEST(TenantLimits, in_force_are_the_lower_of_the_tenants_and_the_installations) 
 }
 
 TEST(TenantLimits, a_suspended_tenant_may_run_nothing) {
-  Story story;
+  TenantStory story;
   EXPECT_FALSE(story.append(TenantResumed{}));
   EXPECT_TRUE(story.append(TenantSuspended{"unpaid"}));
   EXPECT_FALSE(story.append(TenantSuspended{"again"}));
@@ -73,7 +73,7 @@ TEST(TenantLimits, that_make_no_sense_are_not_read) {
 }
 
 TEST(Freezes, are_lifted_by_whoever_made_them) {
-  Story story;
+  TenantStory story;
   EXPECT_TRUE(story.append(EffectsFrozen{FreezeScope::tenant, "", "one"}));
   EXPECT_FALSE(story.append(EffectsFrozen{FreezeScope::tenant, "", "again"}));
   EXPECT_TRUE(story.append(EffectsFrozen{FreezeScope::installation, "shop", "two"}));
