@@ -96,7 +96,7 @@ Conversation converse(std::string_view input, std::size_t piece) {
     Socket socket(loop.context);
     socket.assign(tcp::v4(), peer.other_end());
     ++server.open;
-    asio::co_spawn(loop.context, serve_connection(server, loop, std::move(socket), false), asio::detached);
+    asio::co_spawn(loop.context, serve_connection(server, loop, std::move(socket)), asio::detached);
     const auto go_on = [&] {
       while (loop.context.poll() > 0) {
       }

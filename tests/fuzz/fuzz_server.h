@@ -156,7 +156,7 @@ class FuzzServer {
     api::Feed feed;
     api::Metrics metrics;
     Log log{{.format = LogFormat::text, .level = LogLevel::error}};
-    notify::NotifyContext notify_context{.find_secret = [](const std::string&, const std::string&) {
+    notify::NotifyContext notify_context{.find_secret = [](const Tenant&, const std::optional<OwnSecret>&) {
       return std::expected<std::string, std::string>(std::unexpected("there are no secrets here"));
     }};
     RunLogs logs{"/nowhere"};
