@@ -71,6 +71,12 @@ struct ReleaseStep {
   LeaseProof proof;
 };
 
+// The engine takes the lease away, for a reason that is not the worker's.
+struct WithdrawLease {
+  StepIndex step = 0;
+  ReleaseCause cause = ReleaseCause::suspended;
+};
+
 struct AskQuestion {
   StepIndex step = 0;
   LeaseProof proof;
@@ -89,8 +95,9 @@ struct ResolveApproval {
   Actor by;  // the person, where the tenant knows whose key or account spoke
   std::string reason;
   Actor via = {};
-  bool is_person = true;   // somebody the tenant knows, not merely a key
-  bool has_asked = false;  // the same person as the one who asked for the run, by whatever identity
+  bool is_person = true;                 // somebody the tenant knows, not merely a key
+  bool has_asked = false;                // the same person as the one who asked for the run, by whatever identity
+  std::vector<std::string> groups = {};  // of that person
 };
 
 // A worker wants to have an effect outside.
@@ -159,6 +166,8 @@ struct ObserveRun {
   std::string id;
   std::string state;
   SubState sub_state = SubState::running;
+  // Only that it goes on is known: what it does just now, and why it is tried again, stay as they were.
+  bool is_partial = false;
   int retries = 0;
   Instant next_retry_at;
   std::string last_failure;
@@ -182,8 +191,8 @@ struct RecordTold {
 };
 
 using RunCommand =
-    std::variant<StartRun, ClaimStep, CompleteStep, FailStep, ChargeStep, ReleaseStep, AskQuestion, AnswerQuestion,
-                 ResolveApproval, ProposeAction, RecordOutcome, SettleReceipt, ReverseReceipt, CancelRun, TimePasses,
-                 ReportRun, ObserveRun, RequestApproval, RecordTold>;
+    std::variant<StartRun, ClaimStep, CompleteStep, FailStep, ChargeStep, ReleaseStep, WithdrawLease, AskQuestion,
+                 AnswerQuestion, ResolveApproval, ProposeAction, RecordOutcome, SettleReceipt, ReverseReceipt,
+                 CancelRun, TimePasses, ReportRun, ObserveRun, RequestApproval, RecordTold>;
 
 }  // namespace pawl

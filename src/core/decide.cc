@@ -68,12 +68,14 @@ Decision decide_command(const Run& run, const ClaimStep& command, Instant now, D
   if (draft.status() == RunStatus::created) {
     start(draft);
     settle(draft);
+    if (is_terminal(draft.status())) return std::move(draft).done();  // a timer's time cannot be evaluated
   }
   auto trigger = again ? StepTrigger::reclaim : StepTrigger::claim;
   bool over_cap =
       command.writes && writes_of(run, index) == 0 && command.writes_max && run.writes >= *command.writes_max;
   draft.move_step(index, trigger,
-                  StepClaimed{definition.id, trigger, command.worker, step.lease_token + 1, now + definition.lease,
+                  StepClaimed{definition.id, trigger, command.worker, step.lease_token + 1,
+                              now + lease_term(definition, command.worker, command.holder.has_value()),
                               command.writes && !over_cap, command.holder});
   // What cannot even begin ends here; the claim stands in the journal, so the attempt is accounted for.
   std::optional<Diagnostic> stillborn;
@@ -122,9 +124,10 @@ Decision decide_command(const Run& run, const ChargeStep& command, Instant now, 
   if (auto problem = lease_problem(run, command.step, command.proof, ReportOf::holder)) return {{}, problem};
   if (command.cost.micros < 0) return refuse(RefusalCode::invalid, "a cost cannot be less than nothing");
   Draft draft(run, now, reporter_of(run, command.step, command.proof));
-  if (over_budget(run, command.cost))
+  if (over_budget(run, command.cost)) {
+    draft.end_tool_call(command.step, "BUDGET_EXCEEDED", "it was ended because the run's budget is used up");
     fail_for_good(draft, command.step, budget_diagnostic(run, command.cost, now), command.cost);
-  else if (command.cost.micros > 0)
+  } else if (command.cost.micros > 0)
     draft.emit(StepCharged{run.definition(command.step).id, command.cost, draft.by()});
   return std::move(draft).done();
 }
@@ -134,7 +137,19 @@ Decision decide_command(const Run& run, const ReleaseStep& command, Instant now,
   if (auto problem = lease_problem(run, command.step, command.proof, ReportOf::holder))
     if (!running || !planted(Bug::release_by_stale_token)) return {{}, problem};
   Draft draft(run, now, reporter_of(run, command.step, command.proof));
-  draft.move_step(command.step, StepTrigger::release, draft.by());
+  draft.move_step(command.step, StepTrigger::release,
+                  StepReleased{run.definition(command.step).id, ReleaseCause::worker, draft.by()});
+  return std::move(draft).done();
+}
+
+void release(Draft& draft, StepIndex index, ReleaseCause cause) {
+  draft.move_step(index, StepTrigger::release, StepReleased{draft.run().definition(index).id, cause});
+}
+
+Decision decide_command(const Run& run, const WithdrawLease& command, Instant now, Draws) {
+  if (command.step >= run.steps.size() || run.steps[command.step].status != StepStatus::running) return {};
+  Draft draft(run, now);
+  release(draft, command.step, command.cause);
   return std::move(draft).done();
 }
 
@@ -142,6 +157,7 @@ Decision decide_command(const Run& run, const AskQuestion& command, Instant now,
   if (auto problem = lease_problem(run, command.step, command.proof, ReportOf::program_too)) return {{}, problem};
   Draft draft(run, now, reporter_of(run, command.step, command.proof));
   const StepId& id = run.definition(command.step).id;
+  if (command.proof.is_program()) draft.end_tool_call(command.step, "AGENT_INTERRUPTED", "it waits for an answer");
   draft.move_step(command.step, StepTrigger::ask, StepAsked{id, command.question, {}, draft.by()});
   // An answer that came before the question is not lost: it answers now. One that answered an earlier question of
   // this step stands beside that question, and must not answer this one too.
@@ -205,11 +221,37 @@ void pass_deadline(Draft& draft) {
   end_badly(draft, RunTrigger::time_out, std::make_shared<const Diagnostic>(std::move(diagnostic)));
 }
 
+bool is_due(const Step& wait, Instant now) {
+  return wait.due_at <= now || (planted(Bug::fire_timer_early) && wait.started_at < now);
+}
+
+JsonText output_of_wait(const StepDefinition& definition, const Step& step) {
+  if (definition.tool == sleep_tool)
+    return R"({"slept_ms":)" + std::to_string((step.due_at - step.started_at).count()) + "}";
+  return R"({"due_at":")" + print_time(step.due_at) + R"("})";
+}
+
+// The server that executed the step is gone. That is no failure of the step, unless it happens again and again.
+void lose_server(Draft& draft, StepIndex index) {
+  const int losses = draft.run().steps[index].server_losses + 1;
+  if (losses < server_losses_max) return release(draft, index, ReleaseCause::server_lost);
+  fail_for_good(draft, index,
+                diagnose("SERVER_LOST", "the server died " + std::to_string(losses) + " times while it ran this step",
+                         draft.now()),
+                {});
+}
+
 void pass_time_over_step(Draft& draft, StepIndex index, Draws draws) {
   const Step& step = draft.run().steps[index];
   const StepDefinition& definition = draft.run().definition(index);
   if (step.status == StepStatus::failed_retryable && step.next_eligible_at <= draft.now()) {
     draft.move_step(index, StepTrigger::due);
+  } else if (step.status == StepStatus::waiting_event && is_due(step, draft.now())) {
+    draft.move_step(index, StepTrigger::arrive, StepArrived{definition.id, output_of_wait(definition, step)});
+    settle(draft);
+  } else if (step.status == StepStatus::running && step.lease_expires_at <= draft.now() && is_in_process(step) &&
+             !planted(Bug::count_lost_servers)) {
+    lose_server(draft, index);
   } else if (step.status == StepStatus::running && step.started_at + definition.timeout <= draft.now()) {
     fail_attempt(
         draft, index,
@@ -235,8 +277,11 @@ Decision decide_command(const Run& run, const TimePasses&, Instant now, Draws dr
   }
   for (const auto& approval : run.approvals) {
     if (is_terminal(draft.status())) break;
-    if (draft.is_open(approval.id) && approval.expires_at <= now)
+    if (!draft.is_open(approval.id)) continue;
+    if (approval.expires_at <= now)
       deny_approval(draft, approval, ApprovalTrigger::expire, {}, {});
+    else
+      remind_of_approval(draft, approval);
   }
   for (StepIndex i = 0; i < draft.size() && !is_terminal(draft.status()); ++i) pass_time_over_step(draft, i, draws);
   return std::move(draft).done();
@@ -244,12 +289,15 @@ Decision decide_command(const Run& run, const TimePasses&, Instant now, Draws dr
 
 // Contract v1's rule for implementations: an undefined transition is rejected, audited, and fails the run.
 Decision decide_command(const Run& run, const ReportRun& command, Instant now, Draws) {
+  auto not_external = [&](std::string message) {
+    return refuse_audited(run, now, to_string(command.trigger), RefusalCode::not_external, command.by,
+                          std::move(message));
+  };
   if (run.provider == Provider::native)
-    return refuse(RefusalCode::not_external, "this run is executed by pawl itself; nobody else may report its status");
+    return not_external("this run is executed by pawl itself; nobody else may report its status");
   if (is_foreign(run.provider))
-    return refuse(RefusalCode::not_external, "pawl looks at this run itself, at " +
-                                                 std::string(to_string(run.provider)) +
-                                                 "; nobody else may report its status");
+    return not_external("pawl looks at this run itself, at " + std::string(to_string(run.provider)) +
+                        "; nobody else may report its status");
   Draft draft(run, now);
   bool needs_diagnostic = command.trigger == RunTrigger::fail || command.trigger == RunTrigger::deny ||
                           command.trigger == RunTrigger::time_out;

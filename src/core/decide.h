@@ -30,6 +30,7 @@ enum class RefusalCode {
   not_found,             // no such run, workflow or tenant here
   idempotency_conflict,  // that idempotency key belongs to another request, or another action
   not_a_person,          // two_person: a key that is nobody's cannot decide
+  not_an_approver,       // the approval names who may decide it
   unknown_receipt,
   outcome_missing,     // a call was allowed whose outcome is not recorded
   effect_in_progress,  // somebody else is having the same effect at this moment
@@ -47,22 +48,36 @@ enum class RefusalCode {
 };
 
 template <>
-inline constexpr std::array enum_names<RefusalCode>{
-    std::string_view("LEASE_LOST"),         std::string_view("NOT_CLAIMABLE"),
-    std::string_view("NOTHING_WAITING"),    std::string_view("ALREADY_RESOLVED"),
-    std::string_view("AMBIGUOUS_APPROVAL"), std::string_view("UNKNOWN_APPROVAL"),
-    std::string_view("SELF_APPROVAL"),      std::string_view("RUN_ENDED"),
-    std::string_view("RUN_NOT_ENDED"),      std::string_view("INVALID_STATE_TRANSITION"),
-    std::string_view("NOT_EXTERNAL"),       std::string_view("PROVIDER_NOT_CONFIGURED"),
-    std::string_view("NOT_FOUND"),          std::string_view("IDEMPOTENCY_KEY_REUSED"),
-    std::string_view("NOT_A_PERSON"),       std::string_view("UNKNOWN_RECEIPT"),
-    std::string_view("OUTCOME_MISSING"),    std::string_view("EFFECT_IN_PROGRESS"),
-    std::string_view("EFFECT_IN_DOUBT"),    std::string_view("POLICY_CHANGED"),
-    std::string_view("NOT_REVERSIBLE"),     std::string_view("INVALID_TASK_TRANSITION"),
-    std::string_view("TASK_ACTIVE"),        std::string_view("TASK_CYCLE"),
-    std::string_view("EFFECTS_FROZEN"),     std::string_view("ABOVE_CEILING"),
-    std::string_view("STORAGE_FULL"),       std::string_view("TASK_LIMIT"),
-    std::string_view("INVALID_REQUEST")};
+inline constexpr std::array enum_names<RefusalCode>{std::string_view("LEASE_LOST"),
+                                                    std::string_view("NOT_CLAIMABLE"),
+                                                    std::string_view("NOTHING_WAITING"),
+                                                    std::string_view("ALREADY_RESOLVED"),
+                                                    std::string_view("AMBIGUOUS_APPROVAL"),
+                                                    std::string_view("UNKNOWN_APPROVAL"),
+                                                    std::string_view("SELF_APPROVAL"),
+                                                    std::string_view("RUN_ENDED"),
+                                                    std::string_view("RUN_NOT_ENDED"),
+                                                    std::string_view("INVALID_STATE_TRANSITION"),
+                                                    std::string_view("NOT_EXTERNAL"),
+                                                    std::string_view("PROVIDER_NOT_CONFIGURED"),
+                                                    std::string_view("NOT_FOUND"),
+                                                    std::string_view("IDEMPOTENCY_KEY_REUSED"),
+                                                    std::string_view("NOT_A_PERSON"),
+                                                    std::string_view("NOT_AN_APPROVER"),
+                                                    std::string_view("UNKNOWN_RECEIPT"),
+                                                    std::string_view("OUTCOME_MISSING"),
+                                                    std::string_view("EFFECT_IN_PROGRESS"),
+                                                    std::string_view("EFFECT_IN_DOUBT"),
+                                                    std::string_view("POLICY_CHANGED"),
+                                                    std::string_view("NOT_REVERSIBLE"),
+                                                    std::string_view("INVALID_TASK_TRANSITION"),
+                                                    std::string_view("TASK_ACTIVE"),
+                                                    std::string_view("TASK_CYCLE"),
+                                                    std::string_view("EFFECTS_FROZEN"),
+                                                    std::string_view("ABOVE_CEILING"),
+                                                    std::string_view("STORAGE_FULL"),
+                                                    std::string_view("TASK_LIMIT"),
+                                                    std::string_view("INVALID_REQUEST")};
 
 struct Refusal {
   RefusalCode code;
@@ -85,6 +100,9 @@ struct Draws {
 
 Decision decide(const CreateRun& command, Instant now);
 Decision decide(const Run& run, const RunCommand& command, Instant now, Draws draws);
+
+// The record of a request that did not fit.
+TransitionRefused refused_transition(const Run& run, std::string_view requested, RefusalCode code, const Actor& by);
 
 // Whether a run can be retried as a new one, and the command that does it.
 std::expected<CreateRun, Refusal> retry_of(const Run& run, RunId new_id, Actor by);

@@ -54,6 +54,7 @@ void deny(Draft& draft, const ProposeAction& command, std::string_view code, Pol
       ActionDenied{draft.run().definition(command.step).id, command.proposal, std::move(policy_reason), draft.by()});
   Diagnostic diagnostic = diagnose(code, std::move(message), draft.now());
   diagnostic.retryable = false;
+  if (command.proof.is_program()) draft.end_tool_call(command.step, code, "it was ended because its action was denied");
   fail_for_good(draft, command.step, std::move(diagnostic), {});
 }
 
@@ -147,6 +148,8 @@ Decision judge(Draft draft, const ProposeAction& command, const Receipt* doubted
         allow(approval->id);
         break;
       }
+      if (command.proof.is_program())
+        draft.end_tool_call(command.step, "AGENT_INTERRUPTED", "its action waits for an approval");
       draft.move_step(command.step, StepTrigger::gate, draft.by());
       draft.request_approval(run.definition(command.step), command.verdict.terms, command.proposal,
                              policy_reason_of(command.verdict));
@@ -293,14 +296,17 @@ void settle_doubt(Draft& draft, const Receipt& receipt, bool happened, const Act
 
 Decision decide_command(const Run& run, const SettleReceipt& command, Instant now, Draws) {
   const Receipt* receipt = find_receipt(run, command.receipt);
-  if (!receipt) return refuse(RefusalCode::unknown_receipt, "this run has no such receipt");
+  auto refusal = [&](RefusalCode code, std::string message) {
+    return refuse_audited(run, now, "resolve " + command.receipt.str(), code, command.by, std::move(message));
+  };
+  if (!receipt) return refusal(RefusalCode::unknown_receipt, "this run has no such receipt");
   auto wanted = command.happened ? ReceiptStatus::succeeded : ReceiptStatus::failed;
   if (receipt->status == wanted && receipt->resolved_by == command.by && !receipt->is_reported) return {};  // a repeat
   if (receipt->status != ReceiptStatus::in_doubt)
-    return refuse(RefusalCode::already_resolved,
-                  "the receipt is " + std::string(to_string(receipt->status)) + "; only one in doubt can be settled");
+    return refusal(RefusalCode::already_resolved,
+                   "the receipt is " + std::string(to_string(receipt->status)) + "; only one in doubt can be resolved");
   if (has_open_call(run, *receipt))
-    return refuse(RefusalCode::effect_in_progress, "it is being called again at this moment");
+    return refusal(RefusalCode::effect_in_progress, "it is being called again at this moment");
   Draft draft(run, now);
   settle_doubt(draft, *receipt, command.happened, command.by);
   bool answered = false;

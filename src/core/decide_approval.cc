@@ -26,8 +26,8 @@ std::expected<const Approval*, Refusal> meant_approval(const Run& run, const Res
 }  // namespace
 
 void deny_approval(Draft& draft, const Approval& approval, ApprovalTrigger trigger, const Actor& by,
-                   const std::string& reason, const Actor& via) {
-  draft.resolve(approval.id, trigger, by, reason, via);
+                   const std::string& reason, const Actor& via, std::string as) {
+  draft.resolve(approval.id, trigger, by, reason, via, std::move(as));
   // Elsewhere it is up to the workflow what a refusal means.
   if (draft.run().foreign) return settle_foreign(draft, draft.run().foreign->sub_state);
   bool expired = trigger == ApprovalTrigger::expire;
@@ -43,12 +43,12 @@ void deny_approval(Draft& draft, const Approval& approval, ApprovalTrigger trigg
 
 namespace {
 
-void approve(Draft& draft, const Approval& approval, const ResolveApproval& command) {
+void approve(Draft& draft, const Approval& approval, const ResolveApproval& command, const std::string& as) {
   if (static_cast<int>(approval.votes.size()) + 1 < approval.terms.quorum) {
-    draft.emit(ApprovalVoted{approval.id, command.by, command.via});
+    draft.emit(ApprovalVoted{approval.id, command.by, command.via, as});
     return;
   }
-  draft.resolve(approval.id, ApprovalTrigger::approve, command.by, command.reason, command.via);
+  draft.resolve(approval.id, ApprovalTrigger::approve, command.by, command.reason, command.via, as);
   if (draft.run().foreign) return settle_foreign(draft, draft.run().foreign->sub_state);
   draft.move_step(approval.step, approval.proposal ? StepTrigger::approve_action : StepTrigger::approve_gate);
   settle(draft);
@@ -66,7 +66,26 @@ std::optional<Refusal> two_person_problem(const Run& run, const ResolveApproval&
   return std::nullopt;
 }
 
+std::string not_an_approver(const Approval& approval, const Actor& by) {
+  std::string names;
+  for (const std::string& name : approvers_now(approval)) (names += names.empty() ? "" : ", ") += name;
+  return by.text + " may not decide this; it is for " + names;
+}
+
+void remind(Draft& draft, const Approval& approval, bool escalates) {
+  draft.emit(
+      ApprovalReminded{approval.id, escalates, escalates ? approval.terms.escalate_to : approvers_now(approval)});
+}
+
 }  // namespace
+
+void remind_of_approval(Draft& draft, const Approval& approval) {
+  const ApprovalTerms& terms = approval.terms;
+  if (terms.escalate && !approval.escalated && approval.requested_at + *terms.escalate <= draft.now())
+    remind(draft, approval, true);
+  if (terms.remind && !approval.reminded && approval.requested_at + *terms.remind <= draft.now())
+    remind(draft, approval, false);
+}
 
 Decision decide_command(const Run& run, const ResolveApproval& command, Instant now, Draws) {
   std::string_view requested = command.approve ? "approve" : "reject";
@@ -83,18 +102,21 @@ Decision decide_command(const Run& run, const ResolveApproval& command, Instant 
   // An expired one never executes, even when its timer has not fired yet.
   Draft draft(run, now);
   if (approval.expires_at <= now && !planted(Bug::approve_after_expiry)) {
+    draft.emit(refused_transition(run, requested, RefusalCode::already_resolved, command.by));
     deny_approval(draft, approval, ApprovalTrigger::expire, {}, {});
     return std::move(draft).refused(RefusalCode::already_resolved, "the approval has expired");
   }
   if (approval.terms.two_person)
     if (auto problem = two_person_problem(run, command)) return refusal(problem->code, problem->message);
+  const auto as = entitlement(approval, command.by, command.groups);
+  if (!as) return refusal(RefusalCode::not_an_approver, not_an_approver(approval, command.by));
   if (!command.approve) {
-    deny_approval(draft, approval, ApprovalTrigger::reject, command.by, command.reason, command.via);
+    deny_approval(draft, approval, ApprovalTrigger::reject, command.by, command.reason, command.via, *as);
     return std::move(draft).done();
   }
   bool voted = std::any_of(approval.votes.begin(), approval.votes.end(),
                            [&](const Vote& vote) { return vote.by == command.by; });
-  if (!voted || planted(Bug::count_one_person_twice)) approve(draft, approval, command);
+  if (!voted || planted(Bug::count_one_person_twice)) approve(draft, approval, command, *as);
   return std::move(draft).done();
 }
 

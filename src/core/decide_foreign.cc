@@ -23,6 +23,11 @@ RunObserved merged(const Foreign& known, const ObserveRun& seen) {
                   .next_retry_at = seen.next_retry_at,
                   .last_failure = std::string(first_characters(seen.last_failure, failure_chars_max)),
                   .output = seen.output.empty() ? known.output : seen.output};
+  if (seen.is_partial) {
+    out.sub_state = known.sub_state;
+    out.next_retry_at = known.next_retry_at;
+    out.last_failure = known.last_failure;
+  }
   return out;
 }
 
@@ -80,7 +85,7 @@ Decision decide_command(const Run& run, const ObserveRun& seen, Instant now, Dra
   RunObserved observed = merged(*run.foreign, seen);
   if (is_news(*run.foreign, observed)) draft.emit(observed);
   if (!seen.ends) {
-    settle_foreign(draft, seen.sub_state);
+    settle_foreign(draft, observed.sub_state);
     return std::move(draft).done();
   }
   cancel_unfinished(draft);

@@ -92,18 +92,23 @@ std::optional<Decision> refuse_spent(const Run& run, Instant now, std::string_vi
                                  " USD, its subtasks included; create a new task");
 }
 
+bool can_run_again(TaskState state) { return state == TaskState::failed || state == TaskState::timed_out; }
+
 Decision decide_task(const Run& run, const RunTask& command, Instant now, const TaskDraws& draws) {
   TaskDraft draft(run, now);
-  if (draft.state() != TaskState::pending && draft.state() != TaskState::failed)
+  if (draft.state() != TaskState::pending && !can_run_again(draft.state()))
     return refuse_move(run, now, "run", command.by);
   if (auto refused = refuse_spent(run, now, "run", command.by, command.left)) return std::move(*refused);
-  auto trigger = draft.state() == TaskState::pending ? TaskTrigger::queue : TaskTrigger::retry;
+  auto trigger = draft.state() == TaskState::pending  ? TaskTrigger::queue
+                 : draft.state() == TaskState::failed ? TaskTrigger::retry
+                                                      : TaskTrigger::resume;
   draft.move(beginning(trigger, command.by, draws));
   return std::move(draft).done();
 }
 
 Decision decide_task(const Run& run, const CancelTask& command, Instant now, const TaskDraws&) {
   TaskDraft draft(run, now);
+  if (draft.state() == TaskState::blocked) draft.move(TaskTrigger::answer, command.by);
   if (!next(task_table, draft.state(), TaskTrigger::cancel)) return refuse_move(run, now, "cancel", command.by);
   // Whoever executes it may be done at this very moment. What becomes of the run is what becomes of the task.
   if (draft.state() != TaskState::running) draft.move(TaskTrigger::cancel, command.by, command.reason);
@@ -131,8 +136,6 @@ Decision decide_task(const Run& run, const ResumeTask& command, Instant now, con
   draft.move(going_on(*run.task, TaskTrigger::resume, command.by, canonical(Json(after_time_out)), draws.run));
   return std::move(draft).done();
 }
-
-bool can_run_again(TaskState state) { return state == TaskState::failed || state == TaskState::timed_out; }
 
 // The answer to what pawl asks when a subtask has failed: retry, drop or cancel.
 Decision decide_subtask(const Run& run, const AnswerTask& command, Instant now) {
@@ -176,7 +179,27 @@ Decision decide_task(const Run& run, const DeleteTask& command, Instant now, con
   if (is_active(draft.state()))
     return refuse_task_request(run, now, "delete", RefusalCode::task_active, command.by,
                                "the task is " + std::string(to_string(draft.state())) + "; cancel it first");
+  if (command.active_subtask)
+    return refuse_task_request(run, now, "delete", RefusalCode::task_active, command.by,
+                               "the subtask " + command.active_subtask->str() +
+                                   " is QUEUED or RUNNING; cancel it first, or the task with all its subtasks");
   draft.emit(TaskDeleted{command.by});
+  return std::move(draft).done();
+}
+
+Decision decide_task(const Run& run, const ChangeTask& command, Instant now, const TaskDraws&) {
+  TaskDraft draft(run, now);
+  const TaskSpec& spec = run.task->spec;
+  if (is_active(draft.state()) || is_terminal(draft.state())) return refuse_move(run, now, "change", command.by);
+  auto changed = changed_spec(spec, command.changes);
+  if (!changed)
+    return refuse_task_request(run, now, "change", RefusalCode::invalid, command.by, std::move(changed.error()));
+  const bool changes_budget = changed->max_budget != spec.max_budget;
+  if (changes_budget && command.budget_max && (!changed->max_budget || *changed->max_budget > *command.budget_max))
+    return refuse_task_request(run, now, "change", RefusalCode::task_limit, command.by,
+                               "its parent has a budget: a max_budget_usd of at most " +
+                                   print_money({std::max<std::int64_t>(0, command.budget_max->micros)}) + " is left");
+  if (*changed != spec) draft.emit(TaskChanged{canonical(value_of(command.changes)), command.by});
   return std::move(draft).done();
 }
 
@@ -285,6 +308,7 @@ void follow_end(TaskDraft& draft, const FollowTask& around) {
     moved.trigger = TaskTrigger::complete;
   else if (!task.subtasks.empty())
     moved.trigger = TaskTrigger::await_subtasks;
+  moved.result = task_result_of(run);
   draft.move(std::move(moved));
   if (draft.state() == TaskState::blocked) follow_subtasks(draft, around);
 }
@@ -438,7 +462,9 @@ JsonText carrying_input(const Run& run, const std::optional<Money>& left) {
              {"answer", value_of(execution.message)},
              {"max_budget_usd", left ? Json(print_money(*left)) : Json(nullptr)},
              {"task_id", task_of_stream(run.id).str()}};
-  for (std::string_view key : {"folder", "model", "command", "mcp", "sandbox"}) out[key] = setting(key);
+  for (std::string_view key :
+       {"folder", "model", "command", "mcp", "sandbox", "permission_mode", "allowed_tools", "disallowed_tools"})
+    out[key] = setting(key);
   return canonical(out);
 }
 

@@ -1,5 +1,7 @@
 #include "core/draft.h"
 
+#include "core/expression.h"
+
 namespace pawl {
 
 Refusal lease_lost_refusal() {
@@ -11,10 +13,12 @@ Decision refuse(RefusalCode code, std::string message) { return {{}, Refusal{cod
 Decision refuse_audited(const Run& run, Instant now, std::string_view requested, RefusalCode code, const Actor& by,
                         std::string message) {
   Decision out = refuse(code, std::move(message));
-  if (!is_terminal(run.status))
-    out.events.push_back({now, TransitionRefused{std::string(requested), std::string(to_string(run.status)),
-                                                 std::string(to_string(code)), by}});
+  if (!is_terminal(run.status)) out.events.push_back({now, refused_transition(run, requested, code, by)});
   return out;
+}
+
+TransitionRefused refused_transition(const Run& run, std::string_view requested, RefusalCode code, const Actor& by) {
+  return {std::string(requested), std::string(to_string(run.status)), std::string(to_string(code)), by};
 }
 
 namespace {
@@ -32,19 +36,34 @@ void open_gate(Draft& draft, StepIndex index) {
   draft.request_approval(definition, definition.approval);
 }
 
+void open_wait(Draft& draft, StepIndex index) {
+  const StepDefinition& definition = draft.run().definition(index);
+  // The time may be an expression over what this very decision completes.
+  auto due = is_template(definition.wait->text) ? render_due(draft.outcome(), index, draft.now())
+                                                : render_due(draft.run(), index, draft.now());
+  if (due) return draft.move_step(index, StepTrigger::open_wait, StepWaitOpened{definition.id, *due});
+  Diagnostic problem = diagnose("EXPRESSION_FAILED", due.error(), draft.now());
+  problem.retryable = false;
+  fail_for_good(draft, index, std::move(problem), {});
+}
+
+// What can go on once everything that it needs is done. Gates and timers begin with the run, not before it.
+void unblock(Draft& draft, StepIndex index) {
+  const StepDefinition& definition = draft.run().definition(index);
+  const bool is_gate = definition.is_gate() && !planted(Bug::gate_as_work);
+  if (!is_gate && !definition.is_wait()) return draft.move_step(index, StepTrigger::unblock);
+  if (draft.status() == RunStatus::created) return;
+  is_gate ? open_gate(draft, index) : open_wait(draft, index);
+}
+
 }  // namespace
 
 void settle(Draft& draft) {
   bool all_succeeded = true;
   bool any_active = false;
   for (StepIndex i = 0; i < draft.size(); ++i) {
-    if (draft.step(i) == StepStatus::pending && needs_met(draft, i)) {
-      // A gate waits for the run's start: what has not begun cannot be waiting for a person.
-      if (!draft.run().definition(i).is_gate() || planted(Bug::gate_as_work))
-        draft.move_step(i, StepTrigger::unblock);
-      else if (draft.status() != RunStatus::created)
-        open_gate(draft, i);
-    }
+    if (draft.step(i) == StepStatus::pending && needs_met(draft, i)) unblock(draft, i);
+    if (is_terminal(draft.status())) return;
     StepStatus status = draft.step(i);
     all_succeeded = all_succeeded && status == StepStatus::succeeded;
     any_active = any_active || is_active(status);

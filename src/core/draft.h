@@ -77,17 +77,25 @@ class Draft {
     requested.callback = std::move(callback);
     requested.by = std::move(by);
   }
-  void resolve(ApprovalId approval, ApprovalTrigger trigger, Actor by = {}, std::string reason = {}, Actor via = {}) {
+  void resolve(ApprovalId approval, ApprovalTrigger trigger, Actor by = {}, std::string reason = {}, Actor via = {},
+               std::string as = {}) {
     invariant(is_open(approval), "decide resolved an approval twice");
     std::erase(open_, approval);
     // One that is canceled ends with its run, and nobody waits for it there any more.
     bool is_awaited = is_foreign(run_.provider) && trigger != ApprovalTrigger::cancel;
     emit(ApprovalMoved{approval, trigger, std::move(by), std::move(reason), std::move(via),
-                       is_awaited ? std::optional(run_.provider) : std::nullopt});
+                       is_awaited ? std::optional(run_.provider) : std::nullopt, std::move(as)});
   }
   bool is_open(ApprovalId approval) const { return std::find(open_.begin(), open_.end(), approval) != open_.end(); }
   // Those that this very decision asked for are among them.
   std::vector<ApprovalId> open_approvals() const { return open_; }
+
+  // The run with the events drafted so far. A copy: for what cannot be decided by statuses alone.
+  Run outcome() const {
+    Run run = run_;
+    for (const RunEvent& event : events_) evolve(run, event);
+    return run;
+  }
 
   // Names what the next event creates.
   IdBits next_id() const { return derive_id(run_.id.bits, run_.seq + events_.size()); }
@@ -95,6 +103,23 @@ class Draft {
   Decision done() && { return {std::move(events_), std::nullopt}; }
   Decision refused(RefusalCode code, std::string message) && {
     return {std::move(events_), Refusal{code, std::move(message)}};
+  }
+
+  // A program that the step's tool runs, an agent, has to stop here. That is known of the tool's call and leaves no
+  // doubt: it did not get done, and is made again when the step goes on. What the program itself was allowed is another
+  // matter.
+  void end_tool_call(StepIndex index, std::string_view code, std::string_view message) {
+    for (const Receipt& receipt : run_.receipts) {
+      const bool is_open = receipt.status == ReceiptStatus::intended && receipt.step == index &&
+                           receipt.token == run_.steps[index].lease_token;
+      if (!is_open || receipt.by_program || !receipt.proposal->idempotent) continue;
+      doubted_.push_back(receipt.id);
+      emit(ReceiptMoved{.receipt = receipt.id,
+                        .trigger = ReceiptTrigger::fail,
+                        .by = by_,
+                        .error_code = std::string(code),
+                        .message = std::string(message)});
+    }
   }
 
  private:
@@ -116,7 +141,7 @@ class Draft {
   std::vector<StepStatus> steps_;
   std::vector<RunEvent> events_;
   std::vector<ApprovalId> open_;
-  std::vector<ReceiptId> doubted_;  // by this very decision
+  std::vector<ReceiptId> doubted_;  // by this very decision, or known not to be
 };
 
 Decision refuse(RefusalCode code, std::string message);
@@ -143,7 +168,9 @@ void settle_foreign(Draft& draft, SubState seen);
 
 // An approval that nobody gave in time, or that somebody refused.
 void deny_approval(Draft& draft, const Approval& approval, ApprovalTrigger trigger, const Actor& by,
-                   const std::string& reason, const Actor& via = {});
+                   const std::string& reason, const Actor& via = {}, std::string as = {});
+// Tells those who were asked, or others too, when it is time for that.
+void remind_of_approval(Draft& draft, const Approval& approval);
 
 // What only the holder of a lease may say, and what a program that it runs may say too.
 enum class ReportOf { holder, program_too };

@@ -43,6 +43,15 @@ struct RunCreated {
   std::optional<Duration> timeout;
 };
 
+enum class ReleaseCause {
+  worker,       // stopped in an orderly way and gave it back
+  server_lost,  // the server that executed the step died
+  suspended     // nothing of this tenant is executed for the time being
+};
+template <>
+inline constexpr std::array enum_names<ReleaseCause>{std::string_view("worker"), std::string_view("server_lost"),
+                                                     std::string_view("suspended")};
+
 struct RunMoved {
   RunTrigger trigger;
   Actor by;                                      // who canceled or reported; empty for the engine itself
@@ -62,11 +71,28 @@ struct RunObserved {
   JsonText output;
 };
 
-// unblock, open_gate, release, gate, due, approve_action, approve_gate, cancel: moves that carry nothing else.
+// unblock, open_gate, gate, due, approve_action, approve_gate, cancel: moves that carry nothing else.
 struct StepMoved {
   StepId step;
   StepTrigger trigger;
   Actor by = {};  // whose report this follows from
+};
+
+// The engine's timer begins, and ends.
+struct StepWaitOpened {
+  StepId step;
+  Instant due_at;
+};
+struct StepArrived {
+  StepId step;
+  JsonText output;
+};
+
+// The lease ends, the attempt is not counted, and the step is ready again.
+struct StepReleased {
+  StepId step;
+  ReleaseCause cause = ReleaseCause::worker;
+  Actor by = {};  // the worker that gave it back
 };
 
 struct StepClaimed {
@@ -132,6 +158,7 @@ struct ApprovalVoted {
   ApprovalId approval;
   Actor by;
   Actor via = {};
+  std::string as = {};
 };
 
 struct ApprovalMoved {
@@ -141,6 +168,14 @@ struct ApprovalMoved {
   std::string reason;
   Actor via = {};
   std::optional<Provider> tells = {};  // where somebody waits for it
+  std::string as = {};
+};
+
+// Nobody has decided for a while: those who were asked are told again, or others may decide as well.
+struct ApprovalReminded {
+  ApprovalId approval;
+  bool escalates = false;
+  Approvers to = {};  // who is told; empty: everybody who may approve
 };
 
 // The answer has arrived there, or cannot.
@@ -213,6 +248,13 @@ struct TaskMoved {
   // The end of an execution.
   Money cost = {};
   std::shared_ptr<const Diagnostic> diagnostic = {};  // fail, time_out, exceed_budget: always
+  JsonText result = {};                               // finish, await_subtasks, complete: see task_result_of()
+};
+
+// What was asked for is another: the new values of some keys of its specification, null for one that is gone.
+struct TaskChanged {
+  JsonText changes;
+  Actor by;
 };
 
 // The task has a question for a person; or, with an empty one, has it no longer.
@@ -243,10 +285,11 @@ struct TransitionRefused {
   bool of_task = false;
 };
 
-using RunPayload = std::variant<RunCreated, RunMoved, StepMoved, StepClaimed, StepCompleted, StepFailed, StepCharged,
-                                StepAsked, StepAnswered, ApprovalRequested, ApprovalVoted, ApprovalMoved,
-                                ReceiptIntended, ReceiptRepeated, ReceiptMoved, ActionDenied, ActionFound, TaskMoved,
-                                TaskAsked, TaskSubtask, TaskDeleted, TransitionRefused, RunObserved, ApprovalTold>;
+using RunPayload =
+    std::variant<RunCreated, RunMoved, StepMoved, StepWaitOpened, StepArrived, StepReleased, StepClaimed, StepCompleted,
+                 StepFailed, StepCharged, StepAsked, StepAnswered, ApprovalRequested, ApprovalVoted, ApprovalMoved,
+                 ReceiptIntended, ReceiptRepeated, ReceiptMoved, ActionDenied, ActionFound, TaskMoved, TaskAsked,
+                 TaskSubtask, TaskChanged, TaskDeleted, TransitionRefused, RunObserved, ApprovalTold, ApprovalReminded>;
 
 struct RunEvent {
   Instant at;

@@ -16,6 +16,8 @@ inline constexpr std::array run_event_names{std::string_view("run.started"),   s
 
 inline constexpr std::array step_event_names{std::string_view("step.unblocked"),
                                              std::string_view("step.gate_opened"),
+                                             std::string_view("step.wait_opened"),
+                                             std::string_view("step.arrived"),
                                              std::string_view("step.claimed"),
                                              std::string_view("step.reclaimed"),
                                              std::string_view("step.released"),

@@ -30,6 +30,16 @@ class ObjectReader {
     return std::string(value->get_string());
   }
   std::string text_or_empty(std::string_view key) const { return has(key) ? text(key) : std::string(); }
+  std::vector<std::string> texts(std::string_view key) const {
+    std::vector<std::string> out;
+    if (!has(key)) return out;
+    if (!at(key).is_array()) throw BadEvent{"\"" + std::string(key) + "\" must be a list"};
+    for (const Json& each : at(key).get_array()) {
+      if (!each.is_string()) throw BadEvent{"\"" + std::string(key) + "\" must hold texts"};
+      out.emplace_back(each.get_string());
+    }
+    return out;
+  }
   std::int64_t number(std::string_view key) const {
     const Json* value = object_->if_contains(key);
     if (!value || !value->is_int64()) throw BadEvent{"\"" + std::string(key) + "\" must be a whole number"};
@@ -208,9 +218,14 @@ RunPayload read_step(const ObjectReader& in, StepTrigger trigger) {
       return StepAsked{step, in.text("question"), in.optional_id<ReceiptId>("doubt"), in.actor()};
     case StepTrigger::answer:
       return StepAnswered{step, in.text("answer"), in.actor(), in.flag("early")};
+    case StepTrigger::open_wait:
+      return StepWaitOpened{step, in.instant("due_at")};
+    case StepTrigger::arrive:
+      return StepArrived{step, in.text("output")};
+    case StepTrigger::release:
+      return StepReleased{step, in.has("cause") ? in.word<ReleaseCause>("cause") : ReleaseCause::worker, in.actor()};
     case StepTrigger::unblock:
     case StepTrigger::open_gate:
-    case StepTrigger::release:
     case StepTrigger::gate:
     case StepTrigger::due:
     case StepTrigger::approve_action:
@@ -230,6 +245,7 @@ RunPayload read_task(const ObjectReader& in, TaskTrigger trigger) {
   if (in.has("token")) out.token = static_cast<std::uint64_t>(in.number("token"));
   out.cost = in.money("cost_usd");
   out.diagnostic = in.diagnostic("diagnostic");
+  out.result = in.text_or_empty("result");
   return out;
 }
 
@@ -257,7 +273,8 @@ RunPayload read_payload(const ObjectReader& in) {
                          in.actor(),
                          in.text_or_empty("reason"),
                          Actor{in.text_or_empty("via")},
-                         in.optional_word<Provider>("tells")};
+                         in.optional_word<Provider>("tells"),
+                         in.text_or_empty("as")};
   if (auto trigger = trigger_named<ReceiptTrigger>(receipt_event_names, type)) return read_receipt(in, *trigger);
   if (auto trigger = trigger_named<TaskTrigger>(task_event_names, type)) return read_task(in, *trigger);
   if (type == "run.observed") return read_observed(in);
@@ -269,6 +286,7 @@ RunPayload read_payload(const ObjectReader& in) {
     return TaskAsked{{}, in.optional_id<TaskId>("about"), in.actor(), in.text_or_empty("answer")};
   if (type == "task.subtask_added" || type == "task.subtask_dropped")
     return TaskSubtask{in.id<TaskId>("subtask"), type == "task.subtask_dropped", in.actor()};
+  if (type == "task.changed") return TaskChanged{in.text("changes"), in.actor()};
   if (type == "task.deleted") return TaskDeleted{in.actor()};
   if (type == "step.charged") return StepCharged{in.step(), in.money("cost_usd"), in.actor()};
   if (type == "approval.requested") {
@@ -279,6 +297,10 @@ RunPayload read_payload(const ObjectReader& in) {
     terms.prompt = in.text_or_empty("prompt");
     Instant expires_at = in.instant("expires_at");
     terms.expires = expires_at - in.instant("at");
+    terms.approvers = in.texts("approvers");
+    terms.escalate_to = in.texts("escalate_to");
+    if (in.has("remind_at")) terms.remind = in.instant("remind_at") - in.instant("at");
+    if (in.has("escalate_at")) terms.escalate = in.instant("escalate_at") - in.instant("at");
     ApprovalRequested out{in.id<ApprovalId>("approval"), in.step(), std::move(terms), expires_at};
     if (in.has("action")) {
       out.proposal = read_proposal(in);
@@ -292,7 +314,10 @@ RunPayload read_payload(const ObjectReader& in) {
     return out;
   }
   if (type == "approval.voted")
-    return ApprovalVoted{in.id<ApprovalId>("approval"), Actor{in.text("by")}, Actor{in.text_or_empty("via")}};
+    return ApprovalVoted{in.id<ApprovalId>("approval"), Actor{in.text("by")}, Actor{in.text_or_empty("via")},
+                         in.text_or_empty("as")};
+  if (type == "approval.reminded" || type == "approval.escalated")
+    return ApprovalReminded{in.id<ApprovalId>("approval"), type == "approval.escalated", in.texts("to")};
   if (type == "receipt.intended")
     return ReceiptIntended{in.id<ReceiptId>("receipt"),
                            in.step(),

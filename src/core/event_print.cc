@@ -109,6 +109,15 @@ class ObjectWriter {
     out_.put(value);
   }
 
+  void texts_unless_empty(const Key& key, const std::vector<std::string>& values) {
+    if (values.empty()) return;
+    open(key);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      out_.put(i == 0 ? '[' : ',');
+      out_.put_string(values[i]);
+    }
+    out_.put(']');
+  }
   void text_unless_empty(const Key& key, std::string_view value) {
     if (!value.empty()) text(key, value);
   }
@@ -217,6 +226,28 @@ class EventWriter {
     end();
   }
 
+  void operator()(const StepWaitOpened& event) {
+    object_.number("at", at_.ms);
+    object_.number("due_at", event.due_at.ms);
+    object_.word("step", event.step.text);
+    end();
+  }
+
+  void operator()(const StepArrived& event) {
+    object_.number("at", at_.ms);
+    object_.json("output", event.output);
+    object_.word("step", event.step.text);
+    end();
+  }
+
+  void operator()(const StepReleased& event) {
+    object_.number("at", at_.ms);
+    object_.text_unless_empty("by", event.by.text);
+    if (event.cause != ReleaseCause::worker) object_.word("cause", to_string(event.cause));
+    object_.word("step", event.step.text);
+    end();
+  }
+
   void operator()(const StepClaimed& event) {
     object_.number("at", at_.ms);
     if (event.holder) object_.word("by", actor_of(event.holder->key).text);
@@ -279,21 +310,24 @@ class EventWriter {
   void operator()(const ApprovalRequested& event) {
     if (event.proposal) action(event.proposal->action);
     object_.word("approval", event.approval.str());
+    object_.texts_unless_empty("approvers", event.terms.approvers);
     object_.number("at", at_.ms);
     if (event.proposal) before(*event.proposal);
     object_.text_unless_empty("by", event.by.text);
     if (event.callback) object_.callback("callback", *event.callback);
+    if (event.proposal) object_.word("digest", event.proposal->digest.hex());
+    if (event.terms.escalate) object_.number("escalate_at", (at_ + *event.terms.escalate).ms);
+    object_.texts_unless_empty("escalate_to", event.terms.escalate_to);
+    object_.number("expires_at", event.expires_at.ms);
     if (event.proposal) {
-      object_.word("digest", event.proposal->digest.hex());
-      object_.number("expires_at", event.expires_at.ms);
       object_.flag("idempotent", event.proposal->idempotent);
       object_.number("policy_version", event.policy_reason.policy_version);
-    } else {
-      object_.number("expires_at", event.expires_at.ms);
     }
     object_.text_unless_empty("prompt", event.terms.prompt);
     object_.number("quorum", event.terms.quorum);
-    if (event.proposal) policy_reason_after_quorum(*event.proposal, event.policy_reason);
+    if (event.proposal) object_.text_unless_empty("reason", event.policy_reason.reason);
+    if (event.terms.remind) object_.number("remind_at", (at_ + *event.terms.remind).ms);
+    if (event.proposal) rule_after_reason(*event.proposal, event.policy_reason);
     object_.word("step", event.step.text);
     object_.word("tier", to_string(event.terms.tier));
     if (event.terms.two_person) object_.flag("two_person", true);
@@ -302,13 +336,22 @@ class EventWriter {
 
   void operator()(const ApprovalVoted& event) {
     object_.word("approval", event.approval.str());
+    object_.text_unless_empty("as", event.as);
     object_.number("at", at_.ms);
     object_.text("by", event.by.text);
     end_via(event.via);
   }
 
+  void operator()(const ApprovalReminded& event) {
+    object_.word("approval", event.approval.str());
+    object_.number("at", at_.ms);
+    object_.texts_unless_empty("to", event.to);
+    end();
+  }
+
   void operator()(const ApprovalMoved& event) {
     object_.word("approval", event.approval.str());
+    object_.text_unless_empty("as", event.as);
     object_.number("at", at_.ms);
     object_.text_unless_empty("by", event.by.text);
     object_.text_unless_empty("reason", event.reason);
@@ -381,6 +424,7 @@ class EventWriter {
     object_.money_unless_zero("cost_usd", event.cost);
     if (event.diagnostic) object_.diagnostic("diagnostic", *event.diagnostic);
     object_.text_unless_empty("message", event.message);
+    if (!event.result.empty()) object_.json("result", event.result);
     if (event.resumes) object_.flag("resumes", true);
     if (event.run) object_.word("run", event.run->str());
     object_.text_unless_empty("session", event.session);
@@ -402,6 +446,13 @@ class EventWriter {
     object_.number("at", at_.ms);
     object_.text_unless_empty("by", event.by.text);
     object_.word("subtask", event.subtask.str());
+    end();
+  }
+
+  void operator()(const TaskChanged& event) {
+    object_.number("at", at_.ms);
+    object_.text_unless_empty("by", event.by.text);
+    object_.json("changes", event.changes);
     end();
   }
 
@@ -437,8 +488,7 @@ class EventWriter {
   void before(const Proposal& proposal) {
     if (!proposal.before.empty()) object_.json("before", proposal.before);
   }
-  void policy_reason_after_quorum(const Proposal& proposal, const PolicyReason& policy_reason) {
-    object_.text_unless_empty("reason", policy_reason.reason);
+  void rule_after_reason(const Proposal& proposal, const PolicyReason& policy_reason) {
     if (proposal.reverses) object_.word("reverses", proposal.reverses->str());
     object_.text_unless_empty("rule", policy_reason.rule);
     if (proposal.sandboxed) object_.flag("sandboxed", *proposal.sandboxed);
@@ -476,6 +526,9 @@ struct TypeOf {
   std::string_view operator()(const RunMoved& event) const { return event_name(event.trigger); }
   std::string_view operator()(const StepMoved& event) const { return event_name(event.trigger); }
   std::string_view operator()(const StepClaimed& event) const { return event_name(event.trigger); }
+  std::string_view operator()(const StepWaitOpened&) const { return event_name(StepTrigger::open_wait); }
+  std::string_view operator()(const StepArrived&) const { return event_name(StepTrigger::arrive); }
+  std::string_view operator()(const StepReleased&) const { return event_name(StepTrigger::release); }
   std::string_view operator()(const StepCompleted&) const { return event_name(StepTrigger::complete); }
   std::string_view operator()(const StepFailed& event) const { return event_name(event.trigger); }
   std::string_view operator()(const StepCharged&) const { return "step.charged"; }
@@ -496,9 +549,13 @@ struct TypeOf {
   std::string_view operator()(const TaskSubtask& event) const {
     return event.dropped ? "task.subtask_dropped" : "task.subtask_added";
   }
+  std::string_view operator()(const TaskChanged&) const { return "task.changed"; }
   std::string_view operator()(const TaskDeleted&) const { return "task.deleted"; }
   std::string_view operator()(const RunObserved&) const { return "run.observed"; }
   std::string_view operator()(const ApprovalTold&) const { return "approval.told"; }
+  std::string_view operator()(const ApprovalReminded& event) const {
+    return event.escalates ? "approval.escalated" : "approval.reminded";
+  }
   std::string_view operator()(const TransitionRefused& event) const {
     return event.of_task ? "task.refused" : "transition.refused";
   }

@@ -51,15 +51,17 @@ class RunFold {
     switch (event.trigger) {
       case StepTrigger::unblock:
       case StepTrigger::open_gate:
-      case StepTrigger::release:
       case StepTrigger::gate:
       case StepTrigger::due:
       case StepTrigger::approve_action:
       case StepTrigger::approve_gate:
       case StepTrigger::cancel:
         break;
+      case StepTrigger::open_wait:
+      case StepTrigger::arrive:
       case StepTrigger::claim:
       case StepTrigger::reclaim:
+      case StepTrigger::release:
       case StepTrigger::complete:
       case StepTrigger::ask:
       case StepTrigger::fail_retryable:
@@ -74,10 +76,37 @@ class RunFold {
         if (step.next_eligible_at > at_) return invalid_event("a retry before its time");
         step.next_eligible_at = {};
       }
-      if (event.trigger == StepTrigger::gate || event.trigger == StepTrigger::release) suspend(step);
+      if (event.trigger == StepTrigger::gate) suspend(step);
+      if (event.trigger == StepTrigger::cancel) step.due_at = {};
       // A gate has no worker and hence no output of its own.
       if (event.trigger == StepTrigger::approve_gate) step.output = "null";
       return {};
+    });
+  }
+
+  Checked operator()(const StepWaitOpened& event) {
+    return move(event.step, StepTrigger::open_wait, [&](Step& step, const StepDefinition&) -> Checked {
+      if (event.due_at.ms == 0) return invalid_event("a timer without a time");
+      step.due_at = event.due_at;
+      step.started_at = at_;
+      return {};
+    });
+  }
+
+  Checked operator()(const StepArrived& event) {
+    return move(event.step, StepTrigger::arrive, [&](Step& step, const StepDefinition&) -> Checked {
+      if (step.due_at > at_) return invalid_event("a timer fired before its time");
+      step.due_at = {};
+      step.output = event.output;
+      return {};
+    });
+  }
+
+  Checked operator()(const StepReleased& event) {
+    return move(event.step, StepTrigger::release, [&](Step& step, const StepDefinition&) {
+      suspend(step);
+      if (event.cause == ReleaseCause::server_lost) step.server_losses += 1;
+      return Checked{};
     });
   }
 
@@ -86,6 +115,7 @@ class RunFold {
       return invalid_event("a claim cannot " + std::string(to_string(event.trigger)));
     return move(event.step, event.trigger, [&](Step& step, const StepDefinition& definition) -> Checked {
       if (definition.is_gate()) return invalid_event("a worker claimed an approval");
+      if (definition.tool == wait_tool && definition.is_wait()) return invalid_event("a worker claimed a timer");
       if (event.token <= step.lease_token) return invalid_event("a lease token did not grow");
       if (step.attempts >= definition.retry.max_attempts) return invalid_event("more attempts than allowed");
       for (StepIndex need : definition.needs)
@@ -195,7 +225,16 @@ class RunFold {
     Approval* approval = find(event.approval);
     if (!approval || approval->status != ApprovalStatus::requested)
       return invalid_event("a vote on an approval that is not open");
-    return vote(*approval, event.by, event.via);
+    return vote(*approval, event.by, event.via, event.as);
+  }
+
+  Checked operator()(const ApprovalReminded& event) {
+    Approval* approval = find(event.approval);
+    if (!approval || approval->status != ApprovalStatus::requested)
+      return invalid_event("a reminder of an approval that is not open");
+    bool& told = event.escalates ? approval->escalated : approval->reminded;
+    if (std::exchange(told, true)) return invalid_event("a second reminder of one approval");
+    return {};
   }
 
   Checked operator()(const ApprovalMoved& event) {
@@ -209,7 +248,7 @@ class RunFold {
       if (approval->expires_at <= at_) return invalid_event("an expired approval was approved");
       if (static_cast<int>(approval->votes.size()) + 1 < approval->terms.quorum)
         return invalid_event("approved without its quorum");
-      if (auto voted = vote(*approval, event.by, event.via); !voted) return voted;
+      if (auto voted = vote(*approval, event.by, event.via, event.as); !voted) return voted;
     }
     approval->status = *to;
     approval->resolved_at = at_;
@@ -288,6 +327,7 @@ class RunFold {
   Checked operator()(const TaskMoved& event) { return evolve_task(run_, event, at_); }
   Checked operator()(const TaskAsked& event) { return evolve_task(run_, event, at_); }
   Checked operator()(const TaskSubtask& event) { return evolve_task(run_, event, at_); }
+  Checked operator()(const TaskChanged& event) { return evolve_task(run_, event, at_); }
   Checked operator()(const TaskDeleted& event) { return evolve_task(run_, event, at_); }
   Checked operator()(const TransitionRefused&) { return {}; }
 
@@ -374,8 +414,8 @@ class RunFold {
 
   Receipt* receipt_of(ReceiptId id) { return const_cast<Receipt*>(find_receipt(run_, id)); }
 
-  // Waiting for a person is no failure, nor is a worker that stops: the attempt goes on, under a new lease, and that
-  // claim counts it again. Otherwise a question in the last attempt could never be answered.
+  // Waiting for a person is no failure, nor is a worker or a server that stops: the attempt goes on, under a new lease,
+  // and that claim counts it again. Otherwise a question in the last attempt could never be answered.
   static void suspend(Step& step) { step.attempts -= 1; }
 
   void charge(Step& step, Money cost) {
@@ -393,11 +433,12 @@ class RunFold {
     return it == run_.approvals.end() ? nullptr : &*it;
   }
 
-  Checked vote(Approval& approval, const Actor& by, const Actor& via) {
+  Checked vote(Approval& approval, const Actor& by, const Actor& via, const std::string& as) {
     for (const Vote& earlier : approval.votes)
       if (earlier.by == by) return invalid_event("one person voted twice");
     if (approval.terms.two_person && by == run_.created_by) return invalid_event("the one who asked approved it");
-    approval.votes.push_back({by, via, at_});
+    if (!is_entitled(approval, by, as)) return invalid_event("somebody approved whom the approval does not name");
+    approval.votes.push_back({by, via, at_, as});
     return {};
   }
 

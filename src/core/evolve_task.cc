@@ -53,6 +53,7 @@ void end_execution(Run& run, Task& task, const TaskMoved& event, TaskState outco
   execution.ended_at = at;
   execution.outcome = outcome;
   execution.cost = event.cost;
+  execution.result = event.result;
   run.cost = run.cost + event.cost;
 }
 
@@ -70,7 +71,9 @@ Checked check_move(const Task& task, const TaskMoved& event, TaskState to) {
   bool executes = begins_execution(event.trigger) && event.trigger != TaskTrigger::answer;
   if (executes && (!event.run || event.session.empty()))
     return invalid_event("a task was queued without a run and a session");
-  if (event.trigger == TaskTrigger::answer && task.question.empty()) return invalid_event("an answer to no question");
+  // Without a run it is the beginning of a cancel, which needs no question.
+  if (event.trigger == TaskTrigger::answer && event.run && task.question.empty())
+    return invalid_event("an answer to no question");
   return {};
 }
 
@@ -78,8 +81,8 @@ Checked check_move(const Task& task, const TaskMoved& event, TaskState to) {
 
 bool concerns_task(const RunPayload& payload) {
   return std::holds_alternative<TaskMoved>(payload) || std::holds_alternative<TaskAsked>(payload) ||
-         std::holds_alternative<TaskSubtask>(payload) || std::holds_alternative<TaskDeleted>(payload) ||
-         std::holds_alternative<TransitionRefused>(payload);
+         std::holds_alternative<TaskSubtask>(payload) || std::holds_alternative<TaskChanged>(payload) ||
+         std::holds_alternative<TaskDeleted>(payload) || std::holds_alternative<TransitionRefused>(payload);
 }
 
 Checked begin_task(Run& run, Instant at) {
@@ -108,7 +111,7 @@ Checked evolve_task(Run& run, const TaskMoved& event, Instant at) {
     task->asked_by = event.step;
     task->asked_under = event.token;
   }
-  if (event.trigger == TaskTrigger::answer) task->answer = event.message;
+  if (event.trigger == TaskTrigger::answer && !event.message.empty()) task->answer = event.message;
   if (event.trigger == TaskTrigger::reject) task->rejection_comment = event.message;
   if (begins_execution(event.trigger)) close_question(*task);
   if (begins_execution(event.trigger) && event.run) begin_execution(*task, event, at);
@@ -138,6 +141,17 @@ Checked evolve_task(Run& run, const TaskSubtask& event, Instant at) {
   if (event.dropped != is_known)
     return invalid_event(is_known ? "a subtask was added twice" : "no such subtask to drop");
   (event.dropped ? task->dropped : task->subtasks).push_back(event.subtask);
+  return put(run, std::move(*task));
+}
+
+Checked evolve_task(Run& run, const TaskChanged& event, Instant at) {
+  auto task = changing(run, at);
+  if (!task) return invalid_event(task.error());
+  if (is_active(task->state) || is_terminal(task->state))
+    return invalid_event("a task was changed that is " + std::string(to_string(task->state)));
+  auto spec = changed_spec(task->spec, event.changes);
+  if (!spec) return invalid_event("a task was changed to what cannot be read: " + spec.error());
+  task->spec = std::move(*spec);
   return put(run, std::move(*task));
 }
 

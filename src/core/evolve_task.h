@@ -19,6 +19,7 @@ std::expected<void, std::string> begin_task(Run& run, Instant at);
 std::expected<void, std::string> evolve_task(Run& run, const TaskMoved& event, Instant at);
 std::expected<void, std::string> evolve_task(Run& run, const TaskAsked& event, Instant at);
 std::expected<void, std::string> evolve_task(Run& run, const TaskSubtask& event, Instant at);
+std::expected<void, std::string> evolve_task(Run& run, const TaskChanged& event, Instant at);
 std::expected<void, std::string> evolve_task(Run& run, const TaskDeleted& event, Instant at);
 
 }  // namespace pawl

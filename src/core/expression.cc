@@ -100,6 +100,8 @@ class PathReader {
     } else if (word == "secrets") {
       out.root = Expression::Root::secret;
       return read_secret(out);
+    } else if (word == "response") {
+      out.root = Expression::Root::response;
     } else {
       return fail(from, "an expression starts with `input`, `steps.<id>.output`, `run` or `secrets.<NAME>`");
     }
@@ -197,7 +199,9 @@ std::optional<ExpressionError> scan(std::string_view text, OnLiteral on_literal,
 // The path as its author wrote it, up to and including its first `segments` parts.
 std::string print_path(const Expression& expression, std::size_t segments) {
   if (expression.root == Expression::Root::secret) return "secrets." + expression.secret;
-  std::string out = expression.root == Expression::Root::input ? "input" : "run";
+  std::string out = expression.root == Expression::Root::input      ? "input"
+                    : expression.root == Expression::Root::response ? "response"
+                                                                    : "run";
   if (expression.root == Expression::Root::step_output) out = "steps." + expression.step + ".output";
   for (std::size_t i = 0; i < segments; ++i) {
     const auto* key = std::get_if<std::string>(&expression.path[i]);
@@ -274,9 +278,9 @@ class Renderer {
   using Text = std::expected<std::string, std::string>;
   using Value = std::expected<Json, std::string>;
 
-  enum class Secrets { are_replaced, stay };
-  explicit Renderer(const ExpressionScope& scope, Secrets secrets = Secrets::are_replaced)
-      : scope_(scope), keeps_secrets_(secrets == Secrets::stay) {}
+  // Which expressions stay as they stand. Where secrets do, what comes out is a template.
+  enum class Keeps { response, secrets, both };
+  explicit Renderer(const ExpressionScope& scope, Keeps keeps = Keeps::response) : scope_(scope), keeps_(keeps) {}
 
   Value value(const Json& with, std::size_t depth) {
     if (const auto* text = with.if_string()) return string(*text, depth);
@@ -310,11 +314,13 @@ class Renderer {
       const auto* expression = std::get_if<Expression>(&piece);
       if (!expression) {
         out += std::get<std::string>(piece);
+      } else if (keeps(*expression) && !makes_template()) {
+        out += print_expression(*expression);
       } else if (keeps(*expression)) {
         // Dollars directly before it would be read together with its own.
         before_secret += template_of(out);
         before_secret.append(out.size() - (out.find_last_not_of('$') + 1), '$');
-        before_secret += reference(*expression);
+        before_secret += print_expression(*expression);
         out.clear();
         continue;
       } else {
@@ -327,14 +333,15 @@ class Renderer {
       }
       if (!spend(out.size() - before)) return std::unexpected(too_large());
     }
-    return keeps_secrets_ ? before_secret + template_of(out) : out;
+    return makes_template() ? before_secret + template_of(out) : out;
   }
 
  private:
+  bool makes_template() const { return keeps_ != Keeps::response; }
   bool keeps(const Expression& expression) const {
-    return keeps_secrets_ && expression.root == Expression::Root::secret;
+    if (expression.root == Expression::Root::secret) return makes_template();
+    return expression.root == Expression::Root::response && keeps_ != Keeps::secrets;
   }
-  static std::string reference(const Expression& expression) { return "${{ secrets." + expression.secret + " }}"; }
 
   Value string(std::string_view text_with, std::size_t depth) {
     if (!is_template(text_with)) return Json(text_with);
@@ -346,7 +353,7 @@ class Renderer {
       return Json(*rendered);
     }
     const auto& expression = std::get<Expression>(pieces->front());
-    if (keeps(expression)) return Json(reference(expression));
+    if (keeps(expression)) return Json(print_expression(expression));
     const auto found = resolve(expression, scope_);
     if (!found) return std::unexpected(found.error());
     const Weight weight = weigh(**found);
@@ -355,7 +362,7 @@ class Renderer {
       return std::unexpected("`${{ " + print_path(expression, expression.path.size()) +
                              " }}` makes the input deeper than " + std::to_string(json_depth_max));
     if (!spend(weight.bytes)) return std::unexpected(too_large());
-    return keeps_secrets_ ? template_of_value(**found) : **found;
+    return makes_template() ? template_of_value(**found) : **found;
   }
 
   bool spend(std::size_t bytes) {
@@ -368,9 +375,34 @@ class Renderer {
   }
 
   const ExpressionScope& scope_;
-  const bool keeps_secrets_;
+  const Keeps keeps_;
   std::size_t bytes_left_ = rendered_bytes_max;
 };
+
+// What a call answered, and nothing else.
+class ResponseScope final : public ExpressionScope {
+ public:
+  explicit ResponseScope(const Json& response) : response_(response) {}
+  const Json* root(const Expression& expression) const override {
+    return expression.root == Expression::Root::response ? &response_ : nullptr;
+  }
+
+ private:
+  const Json& response_;
+};
+
+template <class Wanted>
+bool names_any(const Json& value, Wanted wanted) {
+  const auto inside = [&](const Json& child) { return names_any(child, wanted); };
+  if (const auto* text = value.if_string()) {
+    const auto found = find_expressions(*text);
+    return found && std::ranges::any_of(*found, wanted, [](const auto& placed) { return placed.expression.root; });
+  }
+  if (const auto* array = value.if_array()) return std::ranges::any_of(*array, inside);
+  if (const auto* object = value.if_object())
+    return std::ranges::any_of(*object, [&](const auto& member) { return inside(member.value()); });
+  return false;
+}
 
 }  // namespace
 
@@ -459,21 +491,33 @@ bool is_secret_name(std::string_view name) {
   return std::ranges::all_of(name, [](char c) { return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; });
 }
 
-bool names_secret(const Json& value) {
-  if (const auto* text = value.if_string()) {
-    const auto found = find_expressions(*text);
-    return found && std::ranges::any_of(*found, [](const PlacedExpression& placed) {
-             return placed.expression.root == Expression::Root::secret;
-           });
-  }
-  if (const auto* array = value.if_array()) return std::ranges::any_of(*array, names_secret);
-  if (const auto* object = value.if_object())
-    return std::ranges::any_of(*object, [](const auto& member) { return names_secret(member.value()); });
-  return false;
+bool names_response(const Json& value) {
+  return names_any(value, [](Expression::Root root) { return root == Expression::Root::response; });
+}
+bool keeps_expressions(const Json& value) {
+  return names_any(value, [](Expression::Root root) {
+    return root == Expression::Root::secret || root == Expression::Root::response;
+  });
+}
+
+std::string print_expression(const Expression& expression) {
+  return "${{ " + print_path(expression, expression.path.size()) + " }}";
 }
 
 std::expected<Json, std::string> render_around_secrets(const Json& with, const ExpressionScope& scope) {
-  return Renderer(scope, Renderer::Secrets::stay).value(with, 0);
+  return Renderer(scope, Renderer::Keeps::both).value(with, 0);
+}
+
+std::expected<Json, std::string> render_response(const Json& with, const Json& response) {
+  const ResponseScope scope(response);
+  return Renderer(scope, Renderer::Keeps::secrets).value(with, 0);
+}
+
+std::expected<Json, std::string> find_in_response(const Expression& expression, const Json& response) {
+  const ResponseScope scope(response);
+  const auto found = resolve(expression, scope);
+  if (!found) return std::unexpected(found.error());
+  return **found;
 }
 
 std::expected<Json, std::string> render(const Json& with, const ExpressionScope& scope) {

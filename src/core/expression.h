@@ -1,7 +1,7 @@
 // ${{ }}: a path into what a run knows.
 //
 //   expression := root segment*
-//   root       := "input" | "steps" "." step-id "." "output" | "run" | "secrets" "." NAME
+//   root       := "input" | "steps" "." step-id "." "output" | "run" | "secrets" "." NAME | "response"
 //   segment    := "." name | "[" integer "]" | "[" json-string "]"
 //
 // Directly before `{{`, two dollars mean one: `$${{` is the text `${{`, and `$$${{ input.price }}` is a dollar sign and
@@ -13,6 +13,9 @@
 // `secrets` is another matter: no run knows a secret, so what is rendered for a step keeps such an expression as it
 // stands. It is then still a template, in which text that only looks like an expression is escaped: whatever came out
 // of an input or an output says itself and can never name a secret. Whoever carries the step out fills the values in.
+//
+// `response` is what a call answered. Only the undo of this call can name it (ToolKey::response), and the tool replaces
+// it once the call was made. Until then such an expression stays as it stands, like one that names a secret.
 #pragma once
 
 #include <expected>
@@ -26,7 +29,7 @@
 namespace pawl {
 
 struct Expression {
-  enum class Root { input, step_output, run, secret } root = Root::input;
+  enum class Root { input, step_output, run, secret, response } root = Root::input;
   std::string step;  // for step_output
   std::vector<std::variant<std::string, std::size_t>> path;
   std::string secret = {};  // its name
@@ -65,8 +68,11 @@ JsonText template_of_json(JsonText text);
 // [A-Z][A-Z0-9_]*, at most secret_name_chars_max.
 inline constexpr std::size_t secret_name_chars_max = 128;
 bool is_secret_name(std::string_view name);
-// Whether some text inside names a secret.
-bool names_secret(const Json& value);
+// Whether some text inside names the response; that or a secret, so that rendering leaves a template.
+bool names_response(const Json& value);
+bool keeps_expressions(const Json& value);
+// "${{ secrets.NAME }}"
+std::string print_expression(const Expression& expression);
 
 // Where values come from while rendering; null = there is no such value.
 class ExpressionScope {
@@ -78,7 +84,12 @@ class ExpressionScope {
 // `with` with every expression replaced; or which expression led nowhere.
 std::expected<Json, std::string> render(const Json& with, const ExpressionScope& scope);
 std::expected<std::string, std::string> render_text(std::string_view text, const ExpressionScope& scope);
-// The same with every expression replaced but those that name secrets: a template, whose only expressions are these.
+// The same with every expression replaced but those that name secrets or the response: a template, whose only
+// expressions are these.
 std::expected<Json, std::string> render_around_secrets(const Json& with, const ExpressionScope& scope);
+// Of such a template: with those replaced that name the response.
+std::expected<Json, std::string> render_response(const Json& with, const Json& response);
+// The value in the response that the expression names, or why there is none.
+std::expected<Json, std::string> find_in_response(const Expression& expression, const Json& response);
 
 }  // namespace pawl

@@ -108,7 +108,7 @@ class RunCheck {
         definition.needs, [&](StepIndex need) { return run_.steps[need].status == StepStatus::succeeded; });
     bool untouched = step.status == StepStatus::pending || step.status == StepStatus::canceled;
     expect_of(id, untouched || needs_met, "it moved before everything it needs succeeded");
-    bool held_by_start = definition.is_gate() && run_.status == RunStatus::created;
+    bool held_by_start = (definition.is_gate() || definition.is_wait()) && run_.status == RunStatus::created;
     expect_of(id, step.status != StepStatus::pending || !needs_met || held_by_start,
               "everything it needs succeeded and it is still pending");
 
@@ -116,6 +116,12 @@ class RunCheck {
     expect_of(id, static_cast<std::uint64_t>(step.attempts) <= step.lease_token, "an attempt without a lease");
     if (definition.is_gate())
       expect_of(id, step.lease_token == 0 && step.attempts == 0, "a worker executed an approval");
+    expect_of(id, (step.status == StepStatus::waiting_event) == (step.due_at.ms != 0),
+              "it waits for a time that is not set, or has a time that it does not wait for");
+    expect_of(id, step.status != StepStatus::waiting_event || definition.is_wait(),
+              "it waits for a time and is no wait");
+    expect_of(id, step.server_losses >= 0 && step.server_losses < server_losses_max,
+              "its server was lost more often than allowed");
     if (step.status == StepStatus::running)
       expect_of(id, step.lease_token > 0 && !step.lease_owner.empty(), "it is running and nobody holds its lease");
 
@@ -168,6 +174,7 @@ class RunCheck {
       const Vote& vote = approval.votes[i];
       expect_here(vote.at < approval.expires_at, "a vote after it had expired");
       expect_here(!approval.terms.two_person || vote.by != run_.created_by, "the one who asked approved it");
+      expect_here(is_entitled(approval, vote.by, vote.as), "somebody approved whom it does not name");
       for (std::size_t j = 0; j < i; ++j) expect_here(approval.votes[j].by != vote.by, "one person voted twice");
     }
     bool enough = static_cast<int>(approval.votes.size()) >= approval.terms.quorum;

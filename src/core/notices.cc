@@ -21,7 +21,8 @@ constexpr std::array other_run_events{std::string_view("run.created"),        st
                                       std::string_view("approval.told"),      std::string_view("task.created"),
                                       std::string_view("task.asked"),         std::string_view("task.question_closed"),
                                       std::string_view("task.subtask_added"), std::string_view("task.subtask_dropped"),
-                                      std::string_view("task.deleted"),       std::string_view("task.refused")};
+                                      std::string_view("task.deleted"),       std::string_view("task.refused"),
+                                      std::string_view("approval.reminded"),  std::string_view("approval.escalated")};
 
 bool is_url(std::string_view url) {
   bool has_scheme = url.starts_with("https://") || url.starts_with("http://");

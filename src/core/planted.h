@@ -24,6 +24,9 @@ enum class Bug {
   forget_siblings,
   unblock_before_needs,
   gate_as_work,
+  ignore_timers,
+  fire_timer_early,
+  count_lost_servers,  // the death of a server costs its steps an attempt
   count_one_person_twice,
   approve_after_expiry,
   approve_own_request,
@@ -71,6 +74,8 @@ enum class Bug {
   revive_lost_lease,
   grant_after_revoke,
   serve_stale_row,
+  // several servers
+  forget_lost_extension,
   // scheduler
   ignore_max_concurrency,
   // store

@@ -64,6 +64,10 @@ constexpr std::array advice{
     Advice{"LEASE_EXPIRED",
            "Look for the worker that the message names: did it crash, hang, or lose the network? Workers that are "
            "healthy but slow need a longer `lease` or more frequent heartbeats."},
+    Advice{"SERVER_LOST",
+           "The death of the server itself costs a step no attempt, but after ten of them the step is taken for the "
+           "cause. Read the system's log of those moments (out of memory, a full disk, a crash), then retry the run; a "
+           "step that needs much memory belongs in a remote worker."},
     Advice{"RUN_TIMEOUT",
            "Look at the diagnostic's cause, if it has one: a step that kept failing explains most of these. Otherwise "
            "start a new run with a longer `timeout`; a retry keeps the old one."},
@@ -190,6 +194,12 @@ constexpr std::array refusal_advice{
     RefusalAdvice{RefusalCode::not_a_person,
                   "The approval wants two people (`two_person`), and the key that decided is nobody's.",
                   "Have an admin say whose it is: `pawl people set NAME --key KEY`. Then decide again."},
+    RefusalAdvice{
+        RefusalCode::not_an_approver,
+        "The approval names the people and groups who may decide it, and the one who decided is not among "
+        "them, or the key is nobody's.",
+        "Ask one of those whom the message names. An admin says who is who, and in which groups: `pawl people "
+        "set NAME --key KEY --group GROUP`."},
     RefusalAdvice{RefusalCode::unknown_receipt, "This step, or this run, has no receipt of that id.",
                   "Compare the id with those in `pawl show RUN`."},
     RefusalAdvice{

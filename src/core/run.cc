@@ -19,6 +19,7 @@ class RunScope : public ExpressionScope {
       case Expression::Root::input:
         return parsed(input_, run_.input);
       case Expression::Root::secret:
+      case Expression::Root::response:
         return nullptr;
       case Expression::Root::run:
         return about_run();
@@ -71,12 +72,51 @@ Instant next_due(const Run& run, Instant now) {
     if (step.status == StepStatus::running) {
       due = std::min(due, step.started_at + run.workflow->steps[i].timeout);
       if (!is_reclaimable(run, static_cast<StepIndex>(i), now)) due = std::min(due, step.lease_expires_at);
-    } else if (step.status == StepStatus::failed_retryable)
+    } else if (step.status == StepStatus::failed_retryable) {
       due = std::min(due, step.next_eligible_at);
+    } else if (step.status == StepStatus::waiting_event && !planted(Bug::ignore_timers)) {
+      due = std::min(due, step.due_at);
+    }
   }
   for (const auto& approval : run.approvals)
-    if (approval.status == ApprovalStatus::requested) due = std::min(due, approval.expires_at);
+    if (approval.status == ApprovalStatus::requested) due = std::min(due, next_due(approval));
   return due;
+}
+
+Instant next_due(const Approval& approval) {
+  Instant due = approval.expires_at;
+  if (approval.terms.remind && !approval.reminded) due = std::min(due, approval.requested_at + *approval.terms.remind);
+  if (approval.terms.escalate && !approval.escalated)
+    due = std::min(due, approval.requested_at + *approval.terms.escalate);
+  return due;
+}
+
+Approvers approvers_now(const Approval& approval) {
+  Approvers out = approval.terms.approvers;
+  if (!out.empty() && approval.escalated)
+    for (const std::string& name : approval.terms.escalate_to)
+      if (std::find(out.begin(), out.end(), name) == out.end()) out.push_back(name);
+  return out;
+}
+
+std::optional<std::string> entitlement(const Approval& approval, const Actor& by,
+                                       const std::vector<std::string>& groups) {
+  const Approvers named = approvers_now(approval);
+  if (named.empty()) return "";
+  for (const std::string& name : named) {
+    if (!is_entitled(approval, by, name)) continue;
+    const bool is_group = name.starts_with(group_prefix);
+    if (!is_group || std::find(groups.begin(), groups.end(), name.substr(group_prefix.size())) != groups.end())
+      return name;
+  }
+  return std::nullopt;
+}
+
+bool is_entitled(const Approval& approval, const Actor& by, std::string_view as) {
+  const Approvers named = approvers_now(approval);
+  if (named.empty()) return as.empty();
+  if (std::find(named.begin(), named.end(), as) == named.end()) return false;
+  return by.text.starts_with("person:") && (as.starts_with(group_prefix) || by.text.substr(7) == as);
 }
 
 std::vector<std::string_view> effect_keys(const Run& run, StepIndex step) {
@@ -133,19 +173,43 @@ Actor reporter_of(const Run& run, StepIndex index, const LeaseProof& proof) {
   return {};
 }
 
+bool is_in_process(const Step& step) {
+  return !step.lease_holder && step.lease_owner.text.starts_with(local_worker_prefix);
+}
+
+Duration lease_term(const StepDefinition& step, const WorkerName& worker, bool is_remote) {
+  const bool is_local = !is_remote && worker.text.starts_with(local_worker_prefix);
+  return is_local ? std::min(step.lease, local_lease_max) : step.lease;
+}
+
 bool is_reclaimable(const Run& run, StepIndex index, Instant now) {
   const Step& step = run.steps[index];
   return step.status == StepStatus::running && step.lease_expires_at <= now &&
+         (!is_in_process(step) || planted(Bug::count_lost_servers)) &&
          step.attempts < run.definition(index).retry.max_attempts;
 }
 
 std::expected<JsonText, std::string> render_input(const Run& run, StepIndex index) {
   const StepDefinition& step = run.definition(index);
   if (step.with_is_constant) return step.with_text;
-  auto value = step.names_secrets ? render_around_secrets(step.with, RunScope(run, index))
-                                  : render(step.with, RunScope(run, index));
+  auto value = step.keeps_expressions ? render_around_secrets(step.with, RunScope(run, index))
+                                      : render(step.with, RunScope(run, index));
   if (!value) return std::unexpected(value.error());
   return canonical(*value);
+}
+
+std::expected<Instant, std::string> render_due(const Run& run, StepIndex index, Instant now) {
+  const WaitTerms& terms = *run.definition(index).wait;
+  auto text = render_text(terms.text, RunScope(run, index));
+  if (!text) return std::unexpected(text.error());
+  if (terms.kind == WaitTerms::Kind::span) {
+    auto span = parse_duration(*text);
+    if (!span) return std::unexpected("a duration such as 90s, 15m or 3d is needed here, not \"" + *text + "\"");
+    return now + *span;
+  }
+  auto moment = parse_time(*text);
+  if (!moment) return std::unexpected("a time such as 2030-01-31T09:00:00Z is needed here, not \"" + *text + "\"");
+  return *moment;
 }
 
 std::expected<std::string, std::string> render_idempotency_key(const Run& run, StepIndex index) {
@@ -218,9 +282,9 @@ bool same_pointee(const std::shared_ptr<const T>& a, const std::shared_ptr<const
 bool same_step(const Step& a, const Step& b) {
   return a.status == b.status && a.wrote == b.wrote && a.attempts == b.attempts && a.lease_token == b.lease_token &&
          a.lease_holder == b.lease_holder && a.lease_owner == b.lease_owner && a.started_at == b.started_at &&
-         a.finished_at == b.finished_at && a.next_eligible_at == b.next_eligible_at && a.output == b.output &&
-         a.cost == b.cost && a.question == b.question && a.answer == b.answer && a.doubt == b.doubt &&
-         same_pointee(a.last_error, b.last_error);
+         a.finished_at == b.finished_at && a.next_eligible_at == b.next_eligible_at && a.due_at == b.due_at &&
+         a.server_losses == b.server_losses && a.output == b.output && a.cost == b.cost && a.question == b.question &&
+         a.answer == b.answer && a.doubt == b.doubt && same_pointee(a.last_error, b.last_error);
 }
 
 }  // namespace
@@ -238,7 +302,8 @@ bool operator==(const Approval& a, const Approval& b) {
   return a.id == b.id && a.step == b.step && a.status == b.status && a.terms == b.terms &&
          same_pointee(a.proposal, b.proposal) && a.policy_reason == b.policy_reason &&
          a.requested_at == b.requested_at && a.expires_at == b.expires_at && a.resolved_at == b.resolved_at &&
-         a.votes == b.votes && a.resolved_by == b.resolved_by && a.reason == b.reason;
+         a.votes == b.votes && a.resolved_by == b.resolved_by && a.reason == b.reason && a.reminded == b.reminded &&
+         a.escalated == b.escalated;
 }
 
 bool same_fold(const Run& a, const Run& b) {

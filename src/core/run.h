@@ -23,20 +23,29 @@
 
 namespace pawl {
 
+// Workers inside a server process have names that begin so; with several servers the server's number follows:
+// local/7/... They die with the process, which a restart therefore knows.
+inline constexpr std::string_view local_worker_prefix = "local/";
+inline constexpr Duration local_lease_max = std::chrono::seconds(30);
+// How often the server may die while it executes one step. Then the step is taken for the cause.
+inline constexpr int server_losses_max = 10;
+
 struct Step {
   StepStatus status = StepStatus::pending;
   bool wrote = false;  // an attempt was allowed to write; counted once against max_writes_per_run
-  int attempts = 0;    // begun, without those that went on after waiting for a person
+  int attempts = 0;    // begun, without those that went on after waiting for a person or the loss of their server
+  int server_losses = 0;
   // Fencing: grows with every claim and reclaim. A report on another claim changes nothing, ever.
   std::uint64_t lease_token = 0;
   std::optional<RemoteHolder> lease_holder;  // absent: a worker in this process, or a claim from before tokens
   WorkerName lease_owner;
-  // The one field that may move without an event: a heartbeat extends it. Losing an extension can only bring a
-  // reclaim forward, which the token makes safe.
+  // The one field that may move without an event: a heartbeat extends it. An extension that was acknowledged is never
+  // lost (Engine::heartbeat).
   Instant lease_expires_at;
   Instant started_at;              // of the latest attempt
   Instant finished_at;             // of the step
   Instant next_eligible_at;        // while failed_retryable
+  Instant due_at;                  // while waiting_event
   JsonText output;                 // empty until succeeded
   Money cost;                      // of all attempts
   JsonText question;               // the latest one
@@ -58,6 +67,7 @@ struct Vote {
   Actor by;   // the person
   Actor via;  // the key or account that spoke for them; empty when it is the same
   Instant at;
+  std::string as = {};  // which of the approvers: the name, or a group; empty when the approval names none
 
   friend bool operator==(const Vote&, const Vote&) = default;
 };
@@ -76,9 +86,22 @@ struct Approval {
   std::vector<Vote> votes;  // approvals so far; the quorum-th one approves
   Actor resolved_by;
   std::string reason;
+  bool reminded = false;
+  bool escalated = false;
 
   friend bool operator==(const Approval& a, const Approval& b);
 };
+
+// When somebody has to be told next that it is open, or it expires.
+Instant next_due(const Approval& approval);
+// Under which of the names that the approval has this person may decide it now; "" when it names nobody. Nothing: not
+// at all. `groups` are the person's.
+std::optional<std::string> entitlement(const Approval& approval, const Actor& by,
+                                       const std::vector<std::string>& groups);
+// Whether that name may decide it now, and can be this actor's.
+bool is_entitled(const Approval& approval, const Actor& by, std::string_view as);
+// All who may decide it now, as the author named them; empty: everybody who may approve at all.
+Approvers approvers_now(const Approval& approval);
 
 // What is known of a run that another engine carries, as it was last seen there.
 struct Foreign {
@@ -161,12 +184,20 @@ bool is_held_by(const Step& step, const LeaseProof& proof);
 // Whoever reports with this proof, as the journal names them.
 Actor reporter_of(const Run& run, StepIndex step, const LeaseProof& proof);
 
-// Whether the step's lease can be given to another worker.
+// The worker that holds the lease lives in a server process and dies with it.
+bool is_in_process(const Step& step);
+// How long the worker's lease lasts before it has to be extended. A server extends those of its own workers by itself;
+// they are short, so that other servers soon notice when it is gone.
+Duration lease_term(const StepDefinition& step, const WorkerName& worker, bool is_remote);
+// Whether the step's lease can be given to another worker, as one attempt more. Leases of workers in a server process
+// are released instead when they run out.
 bool is_reclaimable(const Run& run, StepIndex step, Instant now);
 
 // The step's input with every expression replaced, or what led nowhere. Of a step that names secrets it is still a
 // template, whose only expressions are these.
 std::expected<JsonText, std::string> render_input(const Run& run, StepIndex step);
+// When the step's timer is due that is started now.
+std::expected<Instant, std::string> render_due(const Run& run, StepIndex step, Instant now);
 // The key under which the step's effect may happen once: the workflow's own template, or "<run id>:<step id>".
 std::expected<std::string, std::string> render_idempotency_key(const Run& run, StepIndex step);
 // Whose key it is when it begins as those do that no workflow gives, "<run id>:". No other run may use such a one, so

@@ -22,7 +22,11 @@ object step_object(const Run& run, std::size_t index, Vocabulary vocabulary) {
   const StepDefinition& definition = run.workflow->steps[index];
   array needs;
   for (StepIndex need : definition.needs) needs.emplace_back(run.definition(need).id.text);
+  // Of a step whose key has expressions: not before the outputs are there that it uses.
+  auto key = render_idempotency_key(run, static_cast<StepIndex>(index));
+  const bool is_leased = step.status == StepStatus::running;
   return {{"id", definition.id.text},
+          {"index", index},
           {"tool", definition.tool.text},
           {"needs", std::move(needs)},
           {"status", step_word(vocabulary, step.status)},
@@ -31,7 +35,10 @@ object step_object(const Run& run, std::size_t index, Vocabulary vocabulary) {
           {"started_at", time_of(step.started_at)},
           {"finished_at", time_of(step.finished_at)},
           {"next_eligible_at", time_of(step.next_eligible_at)},
+          {"due_at", time_of(step.due_at)},
+          {"idempotency_key", key ? Json(*key) : Json(nullptr)},
           {"lease_owner", step.lease_owner.empty() ? Json(nullptr) : Json(step.lease_owner.text)},
+          {"lease_expires_at", is_leased ? time_of(step.lease_expires_at) : Json(nullptr)},
           {"cost_usd", print_money(step.cost)},
           {"cost_is_known", cost_is_known(step)},
           {"output", value_of(step.output)},
@@ -101,7 +108,12 @@ object approval_object(const Run& run, const Approval& approval) {
   for (const Vote& vote : approval.votes)
     votes.push_back(object{{"by", vote.by.text},
                            {"via", vote.via.empty() ? Json(nullptr) : Json(vote.via.text)},
+                           {"as", vote.as.empty() ? Json(nullptr) : Json(vote.as)},
                            {"at", print_time(vote.at)}});
+  auto names = [](const Approvers& list) { return array(list.begin(), list.end()); };
+  auto told_at = [&](const std::optional<Duration>& span) {
+    return span ? time_of(approval.requested_at + *span) : Json(nullptr);
+  };
   object out{{"id", approval.id.str()},
              {"step", run.definition(approval.step).id.text},
              {"status", to_string(approval.status)},
@@ -109,6 +121,11 @@ object approval_object(const Run& run, const Approval& approval) {
              {"two_person", approval.terms.two_person},
              {"quorum", approval.terms.quorum},
              {"prompt", prompt ? *prompt : approval.terms.prompt},
+             {"requested_by", run.created_by.text},
+             {"approvers", names(approvers_now(approval))},
+             {"remind_at", told_at(approval.terms.remind)},
+             {"escalate_at", told_at(approval.terms.escalate)},
+             {"escalate_to", names(approval.terms.escalate_to)},
              {"requested_at", time_of(approval.requested_at)},
              {"expires_at", time_of(approval.expires_at)},
              {"resolved_at", time_of(approval.resolved_at)},
@@ -166,6 +183,7 @@ object run_object(const Run& run, Vocabulary vocabulary) {
   std::string_view sub = sub_state(run);
   std::string_view state = provider_state(run);
   return {{"id", run.id.str()},
+          {"tenant_id", run.tenant.str()},
           {"workflow", run.workflow->name.text},
           {"version", run.workflow->version},
           {"workspace", run.workspace.text},

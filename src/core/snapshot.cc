@@ -8,12 +8,14 @@
 namespace pawl {
 namespace {
 
-constexpr char format = 5;
-// Without who holds a lease, who proposed an effect, and who said how to undo it.
+constexpr char format = 6;
+// Without timers and the losses of servers.
+constexpr char format_without_timers = 5;
+// Also without who holds a lease, who proposed an effect, and who said how to undo it.
 constexpr char format_without_holders = 4;
 
 bool is_readable(std::string_view bytes) {
-  return !bytes.empty() && (bytes[0] == format || bytes[0] == format_without_holders);
+  return !bytes.empty() && bytes[0] >= format_without_holders && bytes[0] <= format;
 }
 
 class Writer : ByteWriter {
@@ -112,6 +114,9 @@ class Writer : ByteWriter {
     ids(task.dropped);
     since(run.created_at, task.updated_at);
     u64(task.deleted);
+    for (const TaskExecution& each : task.executions) text(each.result);
+    const JsonText spec = print_task_spec(task.spec);
+    text(spec == run.input ? JsonText() : spec);
   }
 
   void foreign(const Run& run, const Foreign& value) {
@@ -137,6 +142,8 @@ class Writer : ByteWriter {
     text(step.answer);
     if (step.status == StepStatus::pending) return;
     u64(static_cast<std::uint64_t>(step.attempts) << 1 | (step.wrote ? 1 : 0));
+    u64(static_cast<std::uint64_t>(step.server_losses));
+    if (step.status == StepStatus::waiting_event) since(run.created_at, step.due_at);
     u64(step.lease_token);
     u64(step.lease_holder.has_value());
     if (step.lease_holder) {
@@ -215,7 +222,7 @@ class Writer : ByteWriter {
     u64(approval.step);
     word(approval.status);
     word(approval.terms.tier);
-    u64(approval.terms.two_person);
+    u64(static_cast<std::uint64_t>(approval.terms.two_person) | (names_people(approval) ? 2u : 0u));
     i64(approval.terms.quorum);
     i64(approval.terms.expires.count());
     text(approval.terms.prompt);
@@ -235,6 +242,24 @@ class Writer : ByteWriter {
     }
     text(approval.resolved_by.text);
     text(approval.reason);
+    if (names_people(approval)) people(approval);
+  }
+
+  // Most approvals have none of this, and take no room for it.
+  static bool names_people(const Approval& approval) {
+    return !approval.terms.approvers.empty() || approval.terms.remind || approval.terms.escalate;
+  }
+  void people(const Approval& approval) {
+    texts(approval.terms.approvers);
+    i64(approval.terms.remind ? approval.terms.remind->count() : -1);
+    i64(approval.terms.escalate ? approval.terms.escalate->count() : -1);
+    texts(approval.terms.escalate_to);
+    u64(static_cast<std::uint64_t>(approval.reminded) | static_cast<std::uint64_t>(approval.escalated) << 1);
+    for (const auto& vote : approval.votes) text(vote.as);
+  }
+  void texts(const std::vector<std::string>& values) {
+    u64(values.size());
+    for (const std::string& value : values) text(value);
   }
 };
 
@@ -242,7 +267,10 @@ class Reader : public ByteReader {
  public:
   // Without the workflow, how many steps there are is believed.
   explicit Reader(std::string_view snapshot, bool knows_workflow = true)
-      : ByteReader(snapshot.substr(1)), knows_holders_(snapshot[0] == format), knows_workflow_(knows_workflow) {}
+      : ByteReader(snapshot.substr(1)),
+        knows_holders_(snapshot[0] > format_without_holders),
+        knows_timers_(snapshot[0] > format_without_timers),
+        knows_workflow_(knows_workflow) {}
 
   void run(Run& run) {
     run.tenant.bits = id();
@@ -387,6 +415,15 @@ class Reader : public ByteReader {
     out.dropped = ids();
     out.updated_at = since(run.created_at);
     out.deleted = flag();
+    // One that was written before tasks had results and could be changed ends here.
+    if (!at_end()) {
+      for (TaskExecution& each : out.executions) each.result = text();
+      if (const JsonText changed(text()); !changed.empty()) {
+        spec = parse_task_spec(changed);
+        if (!spec) return fail();
+        out.spec = std::move(*spec);
+      }
+    }
     run.task = std::make_shared<const Task>(std::move(out));
   }
 
@@ -418,6 +455,8 @@ class Reader : public ByteReader {
     std::uint64_t attempts = u64();
     step.attempts = count(attempts >> 1);
     step.wrote = (attempts & 1) != 0;
+    if (knows_timers_) step.server_losses = count(u64());
+    if (step.status == StepStatus::waiting_event) step.due_at = since(run.created_at);
     step.lease_token = u64();
     if (knows_holders_ && flag()) {
       RemoteHolder& holder = step.lease_holder.emplace();
@@ -522,7 +561,9 @@ class Reader : public ByteReader {
     approval.step = static_cast<StepIndex>(step);
     approval.status = word<ApprovalStatus>();
     approval.terms.tier = word<Tier>();
-    approval.terms.two_person = flag();
+    const std::uint64_t bits = u64();
+    if (bits > 3) return fail();
+    approval.terms.two_person = (bits & 1) != 0;
     approval.terms.quorum = i32();
     approval.terms.expires = Duration(milliseconds());
     approval.terms.prompt = text();
@@ -542,9 +583,30 @@ class Reader : public ByteReader {
     }
     approval.resolved_by.text = text();
     approval.reason = text();
+    if ((bits & 2) != 0) people(approval);
+  }
+
+  void people(Approval& approval) {
+    auto span = [this]() -> std::optional<Duration> {
+      const std::int64_t milliseconds_or_none = i64();
+      return milliseconds_or_none < 0 ? std::nullopt : std::optional(Duration(milliseconds_or_none));
+    };
+    texts(approval.terms.approvers);
+    approval.terms.remind = span();
+    approval.terms.escalate = span();
+    texts(approval.terms.escalate_to);
+    const std::uint64_t told = u64();
+    if (told > 3) return fail();
+    approval.reminded = (told & 1) != 0;
+    approval.escalated = (told & 2) != 0;
+    for (auto& vote : approval.votes) vote.as = text();
+  }
+  void texts(std::vector<std::string>& values) {
+    for (std::uint64_t left = u64(); left > 0 && !bad(); --left) values.emplace_back(text());
   }
 
   const bool knows_holders_;
+  const bool knows_timers_;
   const bool knows_workflow_;
   bool failed_ = false;
 };
@@ -569,6 +631,11 @@ std::optional<Run> read_snapshot(std::string_view bytes, const Workflow& workflo
   return run;
 }
 
+RunSummary summary_of(const Run& run) {
+  return {run.provider, std::string(provider_state(run)), retries_of(run),
+          run.diagnostic ? std::optional(run.diagnostic->retryable) : std::nullopt};
+}
+
 std::optional<RunSummary> read_summary(std::string_view bytes) {
   static const Workflow unknown;
   if (!is_readable(bytes)) return std::nullopt;
@@ -577,7 +644,7 @@ std::optional<RunSummary> read_summary(std::string_view bytes) {
   Reader in(bytes, false);
   in.run(run);
   if (in.failed() || !in.at_end()) return std::nullopt;
-  return RunSummary{run.provider, std::string(provider_state(run)), retries_of(run)};
+  return summary_of(run);
 }
 
 }  // namespace pawl

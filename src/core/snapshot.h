@@ -22,7 +22,9 @@ struct RunSummary {
   Provider provider = Provider::native;
   std::string provider_state;
   int retries = 0;
+  std::optional<bool> retryable;  // of the diagnostic, when it has one
 };
+RunSummary summary_of(const Run& run);
 std::optional<RunSummary> read_summary(std::string_view bytes);
 
 }  // namespace pawl

@@ -202,6 +202,12 @@ void SourceReader::only_keys(const SourceNode& map, const KnownKeys& known) {
       refuse(entry.place, quote(entry.key) + ' ' + std::string(known.why_elsewhere));
       continue;
     }
+    const auto advice = std::find_if(known.advice.begin(), known.advice.end(),
+                                     [&](const KeyAdvice& each) { return each.key == entry.key; });
+    if (advice != known.advice.end()) {
+      refuse(entry.place, "unknown key " + quote(entry.key) + ": " + std::string(advice->instead));
+      continue;
+    }
     std::string hint = suggest(entry.key, known.here);
     if (hint.empty())
       hint =

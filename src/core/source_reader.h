@@ -34,12 +34,19 @@ struct IntegerRange {
   int max = 0;
 };
 
+struct KeyAdvice {
+  std::string_view key;
+  std::string_view instead;  // "write `needs: [fetch]`"
+};
+
 struct KnownKeys {
   std::string_view owner;  // who has keys: "a step"
   std::span<const std::string_view> here;
   // Keys that have a meaning, but not here, and why: "belongs to a step with `tool: approval`".
   std::span<const std::string_view> elsewhere = {};
   std::string_view why_elsewhere = {};
+  // Keys that other systems have, and what to write instead.
+  std::span<const KeyAdvice> advice = {};
 };
 
 // Each reading function gives nothing after it has refused; `name` is what the author calls the value.

@@ -1,4 +1,4 @@
-// The step: one unit of work that a worker leases, or a gate that a person opens.
+// The step: a unit of work that a worker leases, a gate that a person opens, or a wait that the engine ends.
 #pragma once
 
 #include "core/lifecycle.h"
@@ -14,12 +14,15 @@ enum class StepStatus {
   failed_retryable,
   succeeded,
   failed_terminal,
-  canceled
+  canceled,
+  waiting_event  // last: snapshots hold the number
 };
 
 enum class StepTrigger {
   unblock,
   open_gate,
+  open_wait,
+  arrive,
   claim,
   reclaim,
   release,
@@ -41,16 +44,18 @@ template <>
 inline constexpr std::array enum_names<StepStatus>{
     std::string_view("pending"),          std::string_view("ready"),           std::string_view("running"),
     std::string_view("waiting_approval"), std::string_view("waiting_input"),   std::string_view("failed_retryable"),
-    std::string_view("succeeded"),        std::string_view("failed_terminal"), std::string_view("canceled")};
+    std::string_view("succeeded"),        std::string_view("failed_terminal"), std::string_view("canceled"),
+    std::string_view("waiting_event")};
 
 template <>
 inline constexpr std::array enum_names<StepTrigger>{
-    std::string_view("unblock"),       std::string_view("open_gate"), std::string_view("claim"),
-    std::string_view("reclaim"),       std::string_view("release"),   std::string_view("complete"),
-    std::string_view("gate"),          std::string_view("ask"),       std::string_view("fail_retryable"),
-    std::string_view("fail_terminal"), std::string_view("due"),       std::string_view("approve_action"),
-    std::string_view("approve_gate"),  std::string_view("refuse"),    std::string_view("answer"),
-    std::string_view("give_up"),       std::string_view("cancel")};
+    std::string_view("unblock"), std::string_view("open_gate"),      std::string_view("open_wait"),
+    std::string_view("arrive"),  std::string_view("claim"),          std::string_view("reclaim"),
+    std::string_view("release"), std::string_view("complete"),       std::string_view("gate"),
+    std::string_view("ask"),     std::string_view("fail_retryable"), std::string_view("fail_terminal"),
+    std::string_view("due"),     std::string_view("approve_action"), std::string_view("approve_gate"),
+    std::string_view("refuse"),  std::string_view("answer"),         std::string_view("give_up"),
+    std::string_view("cancel")};
 
 inline constexpr auto step_table = [] {
   using enum StepStatus;
@@ -59,6 +64,8 @@ inline constexpr auto step_table = [] {
   return std::array{
       Row{pending, unblock, ready},
       Row{pending, open_gate, waiting_approval},
+      Row{pending, open_wait, waiting_event},
+      Row{pending, StepTrigger::fail_terminal, StepStatus::failed_terminal},
       Row{ready, claim, running},
       Row{running, reclaim, running},
       Row{running, release, ready},
@@ -73,11 +80,13 @@ inline constexpr auto step_table = [] {
       Row{waiting_approval, refuse, StepStatus::failed_terminal},
       Row{waiting_input, answer, ready},
       Row{waiting_input, give_up, StepStatus::failed_terminal},
+      Row{waiting_event, arrive, succeeded},
       Row{pending, cancel, canceled},
       Row{ready, cancel, canceled},
       Row{running, cancel, canceled},
       Row{waiting_approval, cancel, canceled},
       Row{waiting_input, cancel, canceled},
+      Row{waiting_event, cancel, canceled},
       Row{StepStatus::failed_retryable, cancel, canceled},
   };
 }();

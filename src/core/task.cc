@@ -1,6 +1,7 @@
 #include "core/task.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
@@ -105,6 +106,26 @@ std::expected<TaskSpec, std::string> parse_task_spec(std::string_view text) {
   }
 }
 
+std::expected<TaskSpec, std::string> changed_spec(const TaskSpec& spec, std::string_view changes) {
+  constexpr std::array changeable{std::string_view("prompt"), std::string_view("timeout"),
+                                  std::string_view("max_budget_usd"), std::string_view("tags"),
+                                  std::string_view("priority")};
+  auto given = parse_json(changes);
+  if (!given || !given->is_object()) return std::unexpected("changes are an object");
+  object whole = value_of(print_task_spec(spec)).get_object();
+  for (const auto& [key, value] : given->get_object()) {
+    if (std::ranges::find(changeable, std::string_view(key)) == changeable.end())
+      return std::unexpected("\"" + std::string(key) + "\" cannot be changed");
+    if (key == "prompt" && spec.agent == TaskAgent::none)
+      return std::unexpected("\"prompt\" is for agents, and this task is a workflow's");
+    if (value.is_null())
+      whole.erase(key);
+    else
+      whole[key] = value;
+  }
+  return parse_task_spec(canonical(whole));
+}
+
 WorkflowName carrying_workflow(const TaskSpec& spec) {
   if (spec.agent == TaskAgent::none) return spec.workflow;
   return {"pawl.agent." + std::string(to_string(spec.agent))};
@@ -163,6 +184,10 @@ std::vector<std::string_view> possible_requests(TaskState state) {
         break;
     }
   }
+  // Not rows of their own: one starts over where another one goes on, the other is a path.
+  if (state == TaskState::timed_out) out.emplace_back("run");
+  if (state == TaskState::blocked) out.emplace_back("cancel");
+  if (!is_active(state) && !is_terminal(state)) out.emplace_back("change");
   if (!is_active(state)) out.emplace_back("delete");
   return out;
 }

@@ -48,12 +48,12 @@ template <>
 inline constexpr std::array enum_names<TaskAgent>{std::string_view("none"), std::string_view("claude"),
                                                   std::string_view("command")};
 
-// What was asked for. Never changes.
+// What was asked for.
 struct TaskSpec {
   std::string title;
   TaskAgent agent = TaskAgent::none;
   std::string prompt;     // an agent's
-  JsonText settings;      // an agent's: an object with model, command, folder, mcp, sandbox
+  JsonText settings;      // an agent's: an object with model, command, folder, mcp, sandbox, what it may do
   WorkflowName workflow;  // otherwise
   JsonText input = "{}";
   std::optional<TaskId> parent;
@@ -70,6 +70,10 @@ struct TaskSpec {
 JsonText print_task_spec(const TaskSpec& spec);
 std::expected<TaskSpec, std::string> parse_task_spec(std::string_view text);
 
+// With the new values of some keys, null for one that is gone: prompt, timeout, max_budget_usd, tags, priority. Why
+// not, when a key cannot be changed or a value does not fit.
+std::expected<TaskSpec, std::string> changed_spec(const TaskSpec& spec, std::string_view changes);
+
 // The workflow whose run carries it out.
 WorkflowName carrying_workflow(const TaskSpec& spec);
 
@@ -85,6 +89,7 @@ struct TaskExecution {
   Instant ended_at;
   std::optional<TaskState> outcome;
   Money cost;
+  JsonText result;  // of one that was done: see task_result_of(); empty otherwise
 
   friend bool operator==(const TaskExecution&, const TaskExecution&) = default;
 };
@@ -109,6 +114,14 @@ struct Task {
   bool waits_for(TaskId subtask) const;
   friend bool operator==(const Task&, const Task&) = default;
 };
+
+// What a run came to, for who is to review it: an object with the `step` whose output it is; `text`, when an agent said
+// what it did; `output` otherwise; the `permission_denials` of an agent; `is_cut` when something was too long. Empty
+// when no step has said anything. The whole of it is the output of the run's step.
+struct Run;
+JsonText task_result_of(const Run& run);
+inline constexpr std::size_t task_result_text_bytes_max = 16 << 10;
+inline constexpr std::size_t task_result_output_bytes_max = 8 << 10;
 
 // What a row of runs shows of it, and queries by status find it under.
 RunStatus run_status_of(TaskState state);

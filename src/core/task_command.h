@@ -19,6 +19,7 @@ struct RunTask {
 struct CancelTask {
   Actor by;
   std::string reason;
+  bool subtasks = false;  // and all beneath it
 };
 
 struct AcceptTask {
@@ -45,6 +46,15 @@ struct AnswerTask {
 
 struct DeleteTask {
   Actor by;
+  bool subtasks = false;                      // and all beneath it
+  std::optional<TaskId> active_subtask = {};  // of these, one that is queued or running: then nothing is deleted
+};
+
+struct ChangeTask {
+  Actor by;
+  JsonText changes;  // see changed_spec()
+  // What the nearest of its ancestors that has a budget could give it at most; nothing when none has.
+  std::optional<Money> budget_max = {};
 };
 
 // The engine's: a task was made that names this one as its parent.
@@ -67,8 +77,8 @@ struct FollowTask {
   std::string obstacle = {};  // why its run cannot be made
 };
 
-using TaskCommand = std::variant<RunTask, CancelTask, AcceptTask, RejectTask, ResumeTask, AnswerTask, DeleteTask,
-                                 AddSubtask, FollowTask>;
+using TaskCommand = std::variant<RunTask, CancelTask, AcceptTask, RejectTask, ResumeTask, AnswerTask, ChangeTask,
+                                 DeleteTask, AddSubtask, FollowTask>;
 
 // Names for what an execution needs, drawn by the engine beforehand.
 struct TaskDraws {

@@ -2,7 +2,8 @@
 //
 // A move that the table does not have is a path of its rows, appended in one commit (see decide_task.cc): a dependency
 // that failed = start, fail; a run that was over before anybody saw it running = start and then what it came to;
-// `cancel` as the answer to a question = answer, cancel.
+// a task that is cancelled while it is blocked = answer, cancel. To start over after a time-out is the row of `resume`,
+// in a new session.
 #pragma once
 
 #include "core/lifecycle.h"

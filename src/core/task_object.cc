@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 
+#include "core/characters.h"
 #include "core/run_object.h"
 
 namespace pawl {
@@ -30,7 +31,27 @@ object execution_object(const TaskExecution& execution) {
           {"started_at", time_of(execution.started_at)},
           {"ended_at", time_of(execution.ended_at)},
           {"outcome", execution.outcome ? Json(to_string(*execution.outcome)) : Json(nullptr)},
-          {"cost_usd", print_money(execution.cost)}};
+          {"cost_usd", print_money(execution.cost)},
+          {"result", value_of(execution.result)}};
+}
+
+constexpr std::size_t summary_text_bytes_max = 400;
+
+// Enough to know what was done.
+Json result_summary(const JsonText& result) {
+  Json out = value_of(result);
+  if (!out.is_object()) return nullptr;
+  object& map = out.get_object();
+  if (Json& text = map["text"]; text.is_string() && text.get_string().size() > summary_text_bytes_max) {
+    map["is_cut"] = true;
+    text = Json(first_characters(std::string(text.get_string()), summary_text_bytes_max));
+  }
+  if (!map["output"].is_null()) map["is_cut"] = true;
+  map["output"] = nullptr;
+  if (Json& denials = map["permission_denials"]; denials.is_array())
+    for (Json& each : denials.get_array())
+      if (each.is_object()) each.get_object()["input"] = nullptr;
+  return out;
 }
 
 }  // namespace
@@ -53,6 +74,7 @@ object task_summary(const Run& run) {
           {"priority", to_string(spec.priority)},
           {"tags", std::move(tags)},
           {"question", value_of(task.question)},
+          {"result", task.latest() ? result_summary(task.latest()->result) : Json(nullptr)},
           {"run_id", task.latest() ? Json(task.latest()->run.str()) : Json(nullptr)},
           {"error_code", run.diagnostic ? Json(run.diagnostic->error_code) : Json(nullptr)},
           {"cost_usd", print_money(run.cost)},
@@ -78,6 +100,7 @@ object task_object(const Run& run) {
   out["max_budget_usd"] = spec.max_budget ? Json(print_money(*spec.max_budget)) : Json(nullptr);
   out["timeout"] = spec.timeout ? Json(print_duration(*spec.timeout)) : Json(nullptr);
   out["answer"] = value_of(task.answer);
+  out["result"] = task.latest() ? value_of(task.latest()->result) : Json(nullptr);
   out["rejection_comment"] = text_or_null(task.rejection_comment);
   out["session_id"] = task.latest() ? Json(task.latest()->session) : Json(nullptr);
   out["dropped"] = ids_of(task.dropped);

@@ -72,6 +72,7 @@ struct ToObject {
                {"secret_hash", event.secret_hash},
                {"type", "key.created"}};
     if (event.expires_at != end_of_time) out["expires_at"] = event.expires_at.ms;
+    if (!event.secret_id.empty()) out["secret_id"] = event.secret_id;
     return out;
   }
   Object operator()(const KeyRevoked& event) const {
@@ -81,7 +82,10 @@ struct ToObject {
     boost::json::array keys, accounts;
     for (KeyId key : event.keys) keys.emplace_back(key.str());
     for (const std::string& account : event.accounts) accounts.emplace_back(account);
-    return {{"name", event.name}, {"keys", std::move(keys)}, {"accounts", std::move(accounts)}, {"type", "person.set"}};
+    Object out{
+        {"name", event.name}, {"keys", std::move(keys)}, {"accounts", std::move(accounts)}, {"type", "person.set"}};
+    if (!event.groups.empty()) out["groups"] = boost::json::array(event.groups.begin(), event.groups.end());
+    return out;
   }
   Object operator()(const PersonRemoved& event) const { return {{"name", event.name}, {"type", "person.removed"}}; }
   Object operator()(const PolicyPublished& event) const {
@@ -227,6 +231,8 @@ PersonSet read_person(const Object& in) {
     out.keys.insert(*key);
   }
   for (std::string& each : texts(in, "accounts")) out.accounts.insert(std::move(each));
+  if (in.contains("groups"))
+    for (std::string& each : texts(in, "groups")) out.groups.insert(std::move(each));
   return out;
 }
 
@@ -273,8 +279,12 @@ TenantPayload read_payload(const Object& in) {
   if (type == "key.created") {
     auto role = parse_enum<Role>(text(in, "role"));
     if (!role) throw Bad{"\"role\" has no known word"};
-    return KeyCreated{id<KeyId>(in, "key"), text(in, "name"), *role, text(in, "secret_hash"),
-                      in.contains("expires_at") ? moment(in, "expires_at") : end_of_time};
+    return KeyCreated{id<KeyId>(in, "key"),
+                      text(in, "name"),
+                      *role,
+                      text(in, "secret_hash"),
+                      in.contains("expires_at") ? moment(in, "expires_at") : end_of_time,
+                      in.contains("secret_id") ? text(in, "secret_id") : std::string()};
   }
   if (type == "key.revoked") return KeyRevoked{id<KeyId>(in, "key"), moment(in, "from")};
   if (type == "person.set") return read_person(in);
@@ -366,7 +376,8 @@ struct TenantFold {
   Checked operator()(const RequestRefused&) const { return {}; }
   Checked operator()(const KeyCreated& event) const {
     if (tenant.keys.contains(event.key)) return std::unexpected("a key is created once");
-    tenant.keys[event.key] = {event.name, event.role, event.secret_hash, whole.at, whole.by, event.expires_at, false};
+    tenant.keys[event.key] = {event.name, event.role, event.secret_hash, event.secret_id,
+                              whole.at,   whole.by,   event.expires_at,  false};
     return {};
   }
   Checked operator()(const KeyRevoked& event) const {
@@ -378,7 +389,7 @@ struct TenantFold {
   }
   Checked operator()(const PersonSet& event) const {
     if (auto problem = person_problem(tenant, event)) return std::unexpected(std::move(*problem));
-    tenant.people[event.name] = {event.keys, event.accounts};
+    tenant.people[event.name] = {event.keys, event.accounts, event.groups};
     return {};
   }
   Checked operator()(const PersonRemoved& event) const {
@@ -504,6 +515,13 @@ Actor person_of(const Tenant& tenant, const Actor& actor) {
   return actor;
 }
 
+std::vector<std::string> groups_of(const Tenant& tenant, const Actor& person) {
+  if (!is_person(person)) return {};
+  auto found = tenant.people.find(person.text.substr(7));
+  if (found == tenant.people.end()) return {};
+  return {found->second.groups.begin(), found->second.groups.end()};
+}
+
 Actor answerable_for(const Tenant& tenant, const Actor& actor) {
   Actor who = person_of(tenant, actor);
   // A key is older than those that were made with it, so this ends; a journal that says otherwise must not hang us.
@@ -522,6 +540,9 @@ std::optional<std::string> person_problem(const Tenant& tenant, const PersonSet&
   if (!is_valid_name(person.name)) return "a person's name is letters, digits, . _ and -";
   if (person.keys.size() + person.accounts.size() > identities_max)
     return "a person has at most " + std::to_string(identities_max) + " keys and accounts";
+  if (person.groups.size() > identities_max || !std::ranges::all_of(person.groups, is_valid_name))
+    return "a person is in at most " + std::to_string(identities_max) +
+           " groups, whose names are letters, digits, . _ and -";
   for (KeyId key : person.keys)
     if (!tenant.keys.contains(key)) return "there is no such key: " + key.str();
   for (const std::string& account : person.accounts)

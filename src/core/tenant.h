@@ -53,12 +53,13 @@ enum class Role {
   operator_,  // publish workflows, start, cancel and retry runs, decide
   approver,   // decide what waits for a person
   worker,     // take leases and report on them
-  viewer      // look
+  viewer,     // look
+  metrics     // read the installation's figures (GET /metrics), and nothing else
 };
 template <>
-inline constexpr std::array enum_names<Role>{std::string_view("admin"), std::string_view("operator"),
+inline constexpr std::array enum_names<Role>{std::string_view("admin"),    std::string_view("operator"),
                                              std::string_view("approver"), std::string_view("worker"),
-                                             std::string_view("viewer")};
+                                             std::string_view("viewer"),   std::string_view("metrics")};
 
 // The secret itself is shown once, to whoever made the key; here is a keyed hash of it.
 struct KeyCreated {
@@ -67,6 +68,7 @@ struct KeyCreated {
   Role role = Role::viewer;
   std::string secret_hash;
   Instant expires_at = end_of_time;
+  std::string secret_id = {};  // which secret of the installation the hash is made with; empty: an older pawl's
 };
 
 // From `from` on, which may lie ahead: until then the old key and its successor are both good.
@@ -79,7 +81,8 @@ struct KeyRevoked {
 struct PersonSet {
   std::string name;
   std::set<KeyId> keys;
-  std::set<std::string> accounts;  // "slack:T0123:U0456"
+  std::set<std::string> accounts;     // "slack:T0123:U0456"
+  std::set<std::string> groups = {};  // that approvals can name: "finance"
 };
 
 struct PersonRemoved {
@@ -125,6 +128,7 @@ struct Tenant {
     std::string name;
     Role role = Role::viewer;
     std::string secret_hash;
+    std::string secret_id;  // as in KeyCreated
     Instant created_at;
     Actor created_by;
     Instant expires_at = end_of_time;  // by its own term, or because it was revoked
@@ -135,6 +139,7 @@ struct Tenant {
   struct Person {
     std::set<KeyId> keys;
     std::set<std::string> accounts;
+    std::set<std::string> groups;
     friend bool operator==(const Person&, const Person&) = default;
   };
   std::map<std::string, Person> people;
@@ -187,6 +192,8 @@ Actor person_of(const Tenant& tenant, const Actor& actor);
 inline bool is_person(const Actor& actor) { return actor.text.starts_with("person:"); }
 // Who answers for what the actor did: the person; for a key that is nobody's, whoever made it.
 Actor answerable_for(const Tenant& tenant, const Actor& actor);
+// The groups of a person, as an actor; of anybody else none.
+std::vector<std::string> groups_of(const Tenant& tenant, const Actor& person);
 // Why a person cannot be set so; nothing when it can.
 std::optional<std::string> person_problem(const Tenant& tenant, const PersonSet& person);
 

@@ -40,11 +40,17 @@ std::optional<std::string> source_obstacle(const StepDefinition& definition, Und
   return std::nullopt;
 }
 
+std::string unknown_undo(const StepDefinition& definition) {
+  const auto* with = definition.with.if_object();
+  return with && with->contains("undo") ? "its response did not have what the `undo` of the step needs"
+                                        : "nothing is known that would undo it";
+}
+
 // Why an effect stays as it is; nothing when it can be undone, or never was.
 std::optional<std::string> obstacle(const Run& run, const Receipt& receipt, const ToolCatalog& tools) {
   switch (receipt.status) {
     case ReceiptStatus::succeeded:
-      if (!receipt.undo) return "nothing is known that would undo it";
+      if (!receipt.undo) return unknown_undo(run.definition(receipt.step));
       return source_obstacle(run.definition(receipt.step), receipt.undo->source, tools);
     case ReceiptStatus::in_doubt:
       return "nobody knows whether it happened: resolve that first";

@@ -58,6 +58,9 @@ RunPhase phase_in(const Run& run) {
   auto any = [&](StepStatus status) {
     return std::any_of(run.steps.begin(), run.steps.end(), [&](const Step& step) { return step.status == status; });
   };
+  if (run.status == RunStatus::waiting && run.provider == Provider::native && any(StepStatus::waiting_event) &&
+      !any(StepStatus::waiting_approval) && !any(StepStatus::waiting_input))
+    return RunPhase::awaiting_event;
   bool backing_off = any(StepStatus::failed_retryable) && !any(StepStatus::ready) && !any(StepStatus::running);
   return backing_off ? RunPhase::backing_off : RunPhase::plain;
 }

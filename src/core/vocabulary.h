@@ -23,12 +23,13 @@ enum class RunPhase {
   backing_off,  // some step waits for its retry and none is ready or running
   // A failed attempt waits for someone's decision to retry. The engine itself never leaves a native run so: its
   // steps back off or end. It shows where another orchestrator reported a diagnostic with a move that ends nothing.
-  error
+  error,
+  awaiting_event  // the run waits for a timer, an event or another run, and for no person
 };
 
 template <>
 inline constexpr std::array enum_names<RunPhase>{std::string_view("plain"), std::string_view("backing off"),
-                                                 std::string_view("error")};
+                                                 std::string_view("error"), std::string_view("awaiting event")};
 
 struct RunProjection {
   RunStatus stored;
@@ -48,6 +49,7 @@ inline constexpr auto run_projections = [] {
       Row{running, error, {"running", "RUNNING", "running"}, "error"},
       Row{waiting, plain, {"waiting", "WAITING_APPROVAL", "waiting_approval"}, "waiting"},
       Row{waiting, error, {"waiting", "WAITING_APPROVAL", "waiting_approval"}, "error"},
+      Row{waiting, awaiting_event, {"waiting", "RUNNING", "running"}, "waiting"},
       Row{success, plain, {"success", "SUCCEEDED", "succeeded"}, "succeeded"},
       Row{failed, plain, {"failed", "FAILED", "failed_terminal"}, "failed"},
       Row{denied, plain, {"denied", "FAILED", "failed_terminal"}, "failed"},
@@ -74,6 +76,7 @@ inline constexpr auto step_projections = [] {
       Row{succeeded, {"succeeded", "SUCCEEDED", "succeeded"}},
       Row{failed_terminal, {"failed_terminal", "FAILED", "failed_terminal"}},
       Row{canceled, {"canceled", "CANCELED", "canceled"}},
+      Row{waiting_event, {"waiting_event", "RUNNING", "running"}},
   };
 }();
 

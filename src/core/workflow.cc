@@ -7,6 +7,7 @@
 #include "core/characters.h"
 #include "core/expression.h"
 #include "core/installation_rules.h"
+#include "core/workflow_advice.h"
 #include "core/workflow_needs.h"
 #include "core/workflow_with.h"
 
@@ -20,8 +21,8 @@ constexpr std::array<std::string_view, 7> foreign_keys{"workflow", "description"
                                                        "evidence", "target",      "approvals"};
 constexpr std::array<std::string_view, 3> restate_keys{"service", "handler", "key"};
 constexpr std::array<std::string_view, 1> stepfunctions_keys{"state_machine"};
-constexpr std::array<std::string_view, 7> bound_gate_keys{"id",     "description", "tier",  "two_person",
-                                                          "quorum", "expires",     "prompt"};
+constexpr std::array<std::string_view, 10> bound_gate_keys{
+    "id", "description", "tier", "two_person", "quorum", "expires", "prompt", "approvers", "remind", "escalate"};
 constexpr std::array<std::string_view, 3> caps_keys{"max_concurrency", "max_runs_per_min", "max_writes_per_run"};
 constexpr std::array<std::string_view, 5> retry_keys{"max_attempts", "base", "max", "jitter", "schedule"};
 // Work is a step that a worker runs; a gate is one that people decide. The first four keys are common to both.
@@ -29,8 +30,10 @@ constexpr std::array<std::string_view, 5> retry_keys{"max_attempts", "base", "ma
 constexpr std::array<std::string_view, 11> undo_keys{
     "id", "tool", "description", "needs", "with", "retry", "timeout", "lease", "risk", "idempotency_key", "reverses"};
 constexpr std::span<const std::string_view> work_keys{undo_keys.data(), undo_keys.size() - 1};
-constexpr std::array<std::string_view, 9> gate_keys{"id",         "tool",   "description", "needs", "tier",
-                                                    "two_person", "quorum", "expires",     "prompt"};
+constexpr std::array<std::string_view, 12> gate_keys{"id",     "tool",       "description", "needs",
+                                                     "tier",   "two_person", "quorum",      "expires",
+                                                     "prompt", "approvers",  "remind",      "escalate"};
+constexpr std::array<std::string_view, 6> wait_keys{"id", "tool", "description", "needs", "for", "until"};
 
 constexpr int cap_max = 1'000'000;
 constexpr Duration shortest = Duration(1);
@@ -96,7 +99,8 @@ class WorkflowReader {
                                     .here = workflow_keys,
                                     .elsewhere = foreign_keys,
                                     .why_elsewhere = "belongs to a workflow with `provider: restate` or `provider: "
-                                                     "stepfunctions`; add that, or remove it"});
+                                                     "stepfunctions`; add that, or remove it",
+                                    .advice = workflow_advice});
     if (const auto* entry = reader_.required(document_, "workflow", "this document", "workflow: triage-incident"))
       out_.name.text = reader_.valid_name(entry->value, "workflow").value_or("");
     out_.description = read_description(document_);
@@ -298,16 +302,17 @@ class WorkflowReader {
     const Needs needs = read_needs(reader_, nodes, names);
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       out_.steps[i].needs = needs.direct[i];
-      for (const auto key : {"with", "idempotency_key", "prompt"})
+      for (const auto key : {"with", "idempotency_key", "prompt", "for", "until"})
         if (const auto* value = find_entry(*nodes[i], key))
           check_expressions(reader_, value->value, static_cast<StepIndex>(i), names, needs);
       if (tools_) check_secrets(*nodes[i], out_.steps[i].tool);
+      if (tools_) check_responses(*nodes[i], tools_->find(out_.steps[i].tool));
     }
   }
 
   // A secret may stand only where it does not end up in the journal: which keys that are, the built-in tools know.
   void check_secrets(const SourceNode& node, const ToolName& tool) {
-    for (const auto key : {"idempotency_key", "prompt"})
+    for (const auto key : {"idempotency_key", "prompt", "for", "until"})
       if (const auto* entry = find_entry(node, key))
         refuse_secrets(reader_, entry->value, quote(key) + " is kept in the journal, so no secret can stand in it");
     const auto* with = find_entry(node, "with");
@@ -320,6 +325,18 @@ class WorkflowReader {
                      "only built-in tools are given secrets; " + quote(tool.str()) +
                          " is worked on elsewhere and has to bring its own");
     }
+  }
+
+  // What a call answered is known to its undo only.
+  void check_responses(const SourceNode& node, const ToolSpec* spec) {
+    for (const auto key : {"idempotency_key", "prompt"})
+      if (const auto* entry = find_entry(node, key)) refuse_response(reader_, entry->value);
+    const auto* with = find_entry(node, "with");
+    if (!with) return;
+    for (const auto& entry : with->value.entries)
+      if (!spec ||
+          !std::ranges::any_of(spec->keys, [&](const ToolKey& key) { return key.response && key.name == entry.key; }))
+        refuse_response(reader_, entry.value);
   }
 
   void check_secret_rules(const SourceNode& node, const ToolName& tool) {
@@ -358,19 +375,59 @@ class WorkflowReader {
       read_gate(node, out);
       return out;
     }
+    if (is_timer(node, out.tool)) {
+      read_wait(node, out);
+      return out;
+    }
     const ToolSpec* spec = tools_ ? tools_->find(out.tool) : nullptr;
     if (tools_ && !spec && !tools_->may_be_remote(out.tool))
       reader_.refuse(tool->value.place, "there is no tool " + quote(*word) + suggest_tool(*word));
     if (rules_ && spec)
       if (auto problem = rules_->tool_problem(*spec)) reader_.refuse(tool->value.place, std::move(*problem));
     read_work(node, spec, out);
+    if (out.tool == sleep_tool) out.wait = {WaitTerms::Kind::span, text_in(out.with, "duration")};
     return out;
   }
 
+  // A workflow that was published before there were timers may have a worker's tool of this name.
+  bool is_timer(const SourceNode& node, const ToolName& tool) const {
+    return tool == wait_tool && (tools_ || find_entry(node, "for") || find_entry(node, "until"));
+  }
+
+  static std::string text_in(const Json& with, std::string_view key) {
+    const Json* value = with.is_object() ? with.get_object().if_contains(key) : nullptr;
+    return value && value->is_string() ? std::string(value->get_string()) : std::string();
+  }
+
+  void read_wait(const SourceNode& node, StepDefinition& out) {
+    reader_.only_keys(node,
+                      {.owner = "a wait",
+                       .here = wait_keys,
+                       .elsewhere = work_keys,
+                       .why_elsewhere = "has no meaning on a wait, which is a timer and no worker runs; remove it"});
+    const auto* span = find_entry(node, "for");
+    const auto* moment = find_entry(node, "until");
+    if (!span == !moment)
+      return reader_.refuse(node.place,
+                            "a wait has either `for`, a duration such as 3d, or `until`, a time such as "
+                            "2030-01-31T09:00:00Z");
+    const auto& value = span ? span->value : moment->value;
+    const std::string_view key = span ? "for" : "until";
+    auto text = reader_.text_template(value, key);
+    if (!text) return;
+    out.wait = {span ? WaitTerms::Kind::span : WaitTerms::Kind::moment, std::move(*text)};
+    if (is_template(out.wait->text)) return;
+    if (span)
+      reader_.duration(value, key, Duration{});
+    else if (!parse_time(out.wait->text))
+      reader_.refuse(value.place, "`until` must be a time such as 2030-01-31T09:00:00Z");
+  }
+
   std::string suggest_tool(std::string_view word) const {
-    std::vector<std::string_view> known{approval_tool.str()};
+    std::vector<std::string_view> known{approval_tool.str(), wait_tool.str()};
     for (const auto& spec : tools_->all())
       if (spec.name != approval_tool) known.push_back(spec.name.str());
+    for (const ToolName& tool : tools_->remote_tools()) known.push_back(tool.str());
     std::string hint = suggest(word, known);
     return hint.empty() ? "; there are " + list_words(known, "and") : hint;
   }
@@ -381,11 +438,12 @@ class WorkflowReader {
     reader_.only_keys(node, {.owner = "a step",
                              .here = is_undo() ? std::span<const std::string_view>(undo_keys) : work_keys,
                              .elsewhere = gate_keys,
-                             .why_elsewhere = "belongs to a step with `tool: approval`; remove it"});
+                             .why_elsewhere = "belongs to a step with `tool: approval`; remove it",
+                             .advice = step_advice});
     out.with = read_with(reader_, node, spec);
     out.with_is_constant = !has_template_inside(out.with);
     out.with_text = canonical(out.with);
-    out.names_secrets = !out.with_is_constant && names_secret(out.with);
+    out.keeps_expressions = !out.with_is_constant && keeps_expressions(out.with);
     RetryKeys retry = retry_;
     if (const auto* entry = find_entry(node, "retry")) {
       retry = inherit(read_retry(entry->value));
@@ -396,6 +454,7 @@ class WorkflowReader {
       out.timeout = reader_.duration(entry->value, "timeout", shortest).value_or(out.timeout);
     if (const auto* entry = find_entry(node, "lease"))
       out.lease = reader_.duration(entry->value, "lease", shortest).value_or(out.lease);
+    if (spec) check_timeouts(node, *spec, out.timeout);
     if (const auto* entry = find_entry(node, "risk"))
       out.risk = reader_.word<Tier>(entry->value, "risk").value_or(out.risk);
     if (const auto* entry = find_entry(node, "reverses"); entry && is_undo()) {
@@ -410,12 +469,29 @@ class WorkflowReader {
     }
   }
 
+  // A tool's own time-out that is longer than the attempt may take never comes.
+  void check_timeouts(const SourceNode& node, const ToolSpec& spec, Duration of_attempt) {
+    const auto* with = find_entry(node, "with");
+    if (!with) return;
+    for (const ToolKey& key : spec.keys) {
+      const auto* entry = key.kind == ToolKey::Kind::duration && key.name.ends_with("timeout")
+                              ? find_entry(with->value, key.name)
+                              : nullptr;
+      const auto span = entry ? parse_duration(entry->value.scalar) : std::nullopt;
+      if (span && *span > of_attempt)
+        reader_.refuse(entry->value.place, quote(key.name) + " of " + print_duration(*span) +
+                                               " is longer than the step may take, " + print_duration(of_attempt) +
+                                               "; make it shorter, or give the step a longer `timeout`");
+    }
+  }
+
   void read_gate(const SourceNode& node, StepDefinition& out) {
     reader_.only_keys(node, {.owner = "an approval",
                              .here = gate_keys,
                              .elsewhere = work_keys,
                              .why_elsewhere = "has no meaning on an approval, which people decide and no worker runs; "
-                                              "remove it"});
+                                              "remove it",
+                             .advice = step_advice});
     ApprovalTerms& terms = out.approval;
     read_approval_terms(reader_, node, terms);
     if (const auto* entry = find_entry(node, "prompt"))

@@ -34,15 +34,33 @@ template <>
 inline constexpr std::array enum_names<Tier>{std::string_view("low"), std::string_view("med"),
                                              std::string_view("high")};
 
+// People and groups who may decide, as authors write them: "ada", "group:finance".
+using Approvers = std::vector<std::string>;
+inline constexpr std::string_view group_prefix = "group:";
+
 // What an approval demands. two_person is a quorum of two distinct people, neither of them the one who asked.
 struct ApprovalTerms {
   Tier tier = Tier::low;
   bool two_person = false;
   int quorum = 1;
   Duration expires = default_approval_expiry;
-  std::string prompt;  // what the approver is asked; may be empty
+  std::string prompt;   // what the approver is asked; may be empty
+  Approvers approvers;  // empty: everybody who may approve at all
+  // After so long without a decision: those who were asked are reminded; `escalate_to` are asked as well, and may
+  // decide from then on.
+  std::optional<Duration> remind;
+  std::optional<Duration> escalate;
+  Approvers escalate_to;
 
   friend bool operator==(const ApprovalTerms&, const ApprovalTerms&) = default;
+};
+
+// How long a step waits, by the engine's own timer: no worker, slot or attempt is involved.
+struct WaitTerms {
+  enum class Kind { span, moment } kind = Kind::span;
+  std::string text;  // a duration or an RFC 3339 time; may hold ${{ }}
+
+  friend bool operator==(const WaitTerms&, const WaitTerms&) = default;
 };
 
 // Absent = no limit.
@@ -65,12 +83,12 @@ inline constexpr std::string_view undo_workflow_prefix = "pawl.undo.";
 struct StepDefinition {
   StepId id;
   ToolName tool;
-  std::string description;       // for people; may be empty
-  std::vector<StepIndex> needs;  // resolved: explicit `needs`, or the step before
-  Json with;                     // a map; values may hold ${{ }}
-  bool with_is_constant = true;  // nothing in it needs rendering,
-  JsonText with_text = "{}";     // so this text is the input
-  bool names_secrets = false;    // an expression in it does
+  std::string description;         // for people; may be empty
+  std::vector<StepIndex> needs;    // resolved: explicit `needs`, or the step before
+  Json with;                       // a map; values may hold ${{ }}
+  bool with_is_constant = true;    // nothing in it needs rendering,
+  JsonText with_text = "{}";       // so this text is the input
+  bool keeps_expressions = false;  // which only the worker can replace: the input is still a template
   RetryPolicy retry;
   Duration timeout = default_step_timeout;  // of one attempt
   Duration lease = default_lease;
@@ -78,8 +96,11 @@ struct StepDefinition {
   std::string idempotency_key;        // a template; empty = "<run id>:<step id>"
   std::optional<ReceiptId> reverses;  // the effect that this step undoes (core/undo.h)
   ApprovalTerms approval;             // for the tool `approval`
+  std::optional<WaitTerms> wait;      // for the tools `wait` and `sleep`
 
   bool is_gate() const { return tool == approval_tool; }
+  // Neither is ever given to a worker. (Journals of older versions have workers that executed `sleep`.)
+  bool is_wait() const { return wait.has_value(); }
 };
 
 struct Workflow {

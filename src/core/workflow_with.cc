@@ -92,6 +92,15 @@ void check_value(SourceReader& reader, const SourceNode& node, const Json& value
       check_value(reader, entry.value, value.get_object().at(entry.key), entry.key, Kind::text);
 }
 
+template <class See>
+void for_each_expression(const SourceNode& node, const See& see) {
+  for (const auto& item : node.items) for_each_expression(item, see);
+  for (const auto& entry : node.entries) for_each_expression(entry.value, see);
+  const auto found = find_expressions(node.scalar);
+  if (!found) return;  // refused elsewhere
+  for (const auto& [expression, offset] : *found) see(expression, place_inside(node, offset));
+}
+
 void check_keys(SourceReader& reader, const SourceNode& with, Place place, const ToolSpec& spec) {
   std::vector<std::string_view> known;
   for (const auto& key : spec.keys) known.push_back(key.name);
@@ -123,12 +132,16 @@ Json read_with(SourceReader& reader, const SourceNode& step, const ToolSpec* spe
 }
 
 void for_each_secret(const SourceNode& node, const std::function<void(const std::string& secret, Place place)>& see) {
-  for (const auto& item : node.items) for_each_secret(item, see);
-  for (const auto& entry : node.entries) for_each_secret(entry.value, see);
-  const auto found = find_expressions(node.scalar);
-  if (!found) return;  // refused elsewhere
-  for (const auto& [expression, offset] : *found)
-    if (expression.root == Expression::Root::secret) see(expression.secret, place_inside(node, offset));
+  for_each_expression(node, [&](const Expression& expression, Place place) {
+    if (expression.root == Expression::Root::secret) see(expression.secret, place);
+  });
+}
+
+void refuse_response(SourceReader& reader, const SourceNode& node) {
+  for_each_expression(node, [&](const Expression& expression, Place place) {
+    if (expression.root == Expression::Root::response && !reader.is_full())
+      reader.refuse(place, "`response` is what a call answered; it can stand only in the `undo` of `http.request`");
+  });
 }
 
 void refuse_secrets(SourceReader& reader, const SourceNode& node, std::string_view reason) {

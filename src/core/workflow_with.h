@@ -16,7 +16,9 @@ Json read_with(SourceReader& reader, const SourceNode& step, const ToolSpec* spe
 void for_each_secret(const SourceNode& node, const std::function<void(const std::string& secret, Place place)>& see);
 // Refuses every secret under `node`, with this reason.
 void refuse_secrets(SourceReader& reader, const SourceNode& node, std::string_view reason);
-// The same for those keys of a `with` in which the tool takes none.
+// Refuses every expression under `node` that names the response of a call.
+void refuse_response(SourceReader& reader, const SourceNode& node);
+// Refuses every secret in those keys of a `with` in which the tool takes none.
 void check_secret_keys(SourceReader& reader, const SourceNode& with, const ToolSpec& spec);
 
 // Whether rendering may change it.

@@ -18,4 +18,23 @@ Hash sha256(std::string_view a, std::string_view b) {
   return out;
 }
 
+struct Sha256Stream::State {
+  SHA256_CTX context;
+};
+
+Sha256Stream::Sha256Stream() : state_(std::make_unique<State>()) {
+  invariant(SHA256_Init(&state_->context) == 1, "SHA-256 failed");
+}
+Sha256Stream::~Sha256Stream() = default;
+
+void Sha256Stream::add(std::string_view bytes) {
+  invariant(SHA256_Update(&state_->context, bytes.data(), bytes.size()) == 1, "SHA-256 failed");
+}
+
+Hash Sha256Stream::finish() {
+  Hash out;
+  invariant(SHA256_Final(out.bytes.data(), &state_->context) == 1, "SHA-256 failed");
+  return out;
+}
+
 }  // namespace pawl

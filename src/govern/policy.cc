@@ -33,8 +33,9 @@ namespace {
 
 constexpr std::array<std::string_view, 3> policy_keys{"policy", "description", "rules"};
 constexpr std::array<std::string_view, 5> rule_keys{"id", "effect", "risk", "when", "reason"};
-constexpr std::array<std::string_view, 9> approval_rule_keys{"id",   "effect",     "risk",   "when",   "reason",
-                                                             "tier", "two_person", "quorum", "expires"};
+constexpr std::array<std::string_view, 12> approval_rule_keys{"id",      "effect",    "risk",       "when",
+                                                              "reason",  "tier",      "two_person", "quorum",
+                                                              "expires", "approvers", "remind",     "escalate"};
 
 }  // namespace
 

@@ -24,7 +24,9 @@ constexpr std::array about_actions{AboutAction{"receipt.intended", Effect::allow
 // Whether it makes a difference to the one who asked.
 bool is_same(const Verdict& a, const Verdict& b) {
   return a.effect == b.effect && a.terms.tier == b.terms.tier && a.terms.two_person == b.terms.two_person &&
-         a.terms.quorum == b.terms.quorum && a.terms.expires == b.terms.expires;
+         a.terms.quorum == b.terms.quorum && a.terms.expires == b.terms.expires &&
+         a.terms.approvers == b.terms.approvers && a.terms.remind == b.terms.remind &&
+         a.terms.escalate == b.terms.escalate && a.terms.escalate_to == b.terms.escalate_to;
 }
 
 Json record_object(const std::optional<ProposedAction::Record>& record) {
@@ -34,6 +36,20 @@ Json record_object(const std::optional<ProposedAction::Record>& record) {
                 {"effect", to_string(record->effect)},
                 {"policy_version", record->policy_version},
                 {"rule", record->rule}};
+}
+
+// What is not demanded is not there.
+object terms_object(const ApprovalTerms& terms) {
+  object out{{"tier", to_string(terms.tier)},
+             {"two_person", terms.two_person},
+             {"quorum", terms.quorum},
+             {"expires", print_duration(terms.expires)}};
+  auto names = [](const Approvers& list) { return boost::json::array(list.begin(), list.end()); };
+  if (!terms.approvers.empty()) out["approvers"] = names(terms.approvers);
+  if (terms.remind) out["remind"] = print_duration(*terms.remind);
+  if (terms.escalate)
+    out["escalate"] = object{{"after", print_duration(*terms.escalate)}, {"to", names(terms.escalate_to)}};
+  return out;
 }
 
 }  // namespace
@@ -58,11 +74,7 @@ std::optional<RecordedAction> find_action(std::string_view event) {
 
 object verdict_object(const Verdict& verdict) {
   object out{{"effect", to_string(verdict.effect)}, {"rule", verdict.rule}, {"reason", verdict.reason}};
-  if (verdict.effect == Effect::needs_approval)
-    out["approval"] = object{{"tier", to_string(verdict.terms.tier)},
-                             {"two_person", verdict.terms.two_person},
-                             {"quorum", verdict.terms.quorum},
-                             {"expires", print_duration(verdict.terms.expires)}};
+  if (verdict.effect == Effect::needs_approval) out["approval"] = terms_object(verdict.terms);
   return out;
 }
 

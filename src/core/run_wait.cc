@@ -1,0 +1,87 @@
+#include "core/run_wait.h"
+
+namespace pawl {
+namespace {
+
+bool has(const Run& run, StepStatus status) {
+  for (const Step& step : run.steps)
+    if (step.status == status) return true;
+  return false;
+}
+
+std::optional<RunWait> worker_wait(const Run& run) {
+  for (std::size_t i = 0; i < run.steps.size(); ++i)
+    if (run.steps[i].status == StepStatus::ready) {
+      const StepDefinition& step = run.workflow->steps[i];
+      return RunWait{.kind = WaitKind::worker, .step = step.id, .tool = step.tool};
+    }
+  return std::nullopt;
+}
+
+std::optional<RunWait> retry_wait(const Run& run) {
+  std::optional<RunWait> out;
+  for (std::size_t i = 0; i < run.steps.size(); ++i)
+    if (run.steps[i].status == StepStatus::failed_retryable && (!out || run.steps[i].next_eligible_at < out->until))
+      out = RunWait{.kind = WaitKind::retry,
+                    .step = run.workflow->steps[i].id,
+                    .tool = {},
+                    .until = run.steps[i].next_eligible_at};
+  return out;
+}
+
+std::optional<RunWait> timer_wait(const Run& run) {
+  std::optional<RunWait> out;
+  for (std::size_t i = 0; i < run.steps.size(); ++i)
+    if (run.steps[i].status == StepStatus::waiting_event && (!out || run.steps[i].due_at < out->until))
+      out =
+          RunWait{.kind = WaitKind::timer, .step = run.workflow->steps[i].id, .tool = {}, .until = run.steps[i].due_at};
+  return out;
+}
+
+std::optional<RunWait> people_wait(const Run& run) {
+  for (const Approval& approval : run.approvals)
+    if (approval.status == ApprovalStatus::requested)
+      return RunWait{.kind = WaitKind::approval,
+                     .step = run.definition(approval.step).id,
+                     .tool = {},
+                     .until = approval.expires_at,
+                     .approval = approval.id};
+  for (std::size_t i = 0; i < run.steps.size(); ++i)
+    if (run.steps[i].status == StepStatus::waiting_input)
+      return RunWait{.kind = WaitKind::question, .step = run.workflow->steps[i].id, .tool = {}, .until = {}};
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<RunWait> wait_of(const Run& run) {
+  if (run.task || is_terminal(run.status) || has(run, StepStatus::running)) return std::nullopt;
+  if (auto wait = worker_wait(run)) return wait;
+  if (auto wait = retry_wait(run)) return wait;
+  if (auto wait = people_wait(run)) return wait;
+  if (auto wait = timer_wait(run)) return wait;
+  if (!run.foreign) return std::nullopt;
+  return RunWait{.kind = WaitKind::provider, .step = {}, .tool = {}, .until = run.foreign->next_retry_at};
+}
+
+std::string describe(const RunWait& wait) {
+  switch (wait.kind) {
+    case WaitKind::worker:
+      if (!wait.cap.empty()) return "step " + wait.step.text + " is held back by the cap " + wait.cap;
+      return "step " + wait.step.text + " waits for a worker with the tool " + wait.tool.text +
+             (wait.is_unserved ? "; none is connected" : "");
+    case WaitKind::retry:
+      return "step " + wait.step.text + " is tried again at " + print_time(wait.until);
+    case WaitKind::approval:
+      return "step " + wait.step.text + " waits for approval until " + print_time(wait.until);
+    case WaitKind::question:
+      return "step " + wait.step.text + " waits for an answer";
+    case WaitKind::timer:
+      return "step " + wait.step.text + " waits until " + print_time(wait.until);
+    case WaitKind::provider:
+      return wait.until.ms == 0 ? "executed by another engine" : "tried again there at " + print_time(wait.until);
+  }
+  return "";
+}
+
+}  // namespace pawl
