@@ -40,6 +40,7 @@ class ForwardingStore : public Store {
   std::optional<RunId> find_request(TenantId tenant, const std::string& request_key) override {
     return store_.find_request(tenant, request_key);
   }
+  WaitingFigures count_waiting() override { return store_.count_waiting(); }
   std::uint64_t count_requests() override { return store_.count_requests(); }
   std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) override {
     return store_.list_runs(tenant, filter);

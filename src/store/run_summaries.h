@@ -1,4 +1,5 @@
-// What a list shows of runs that their rows do not have: who carries each, its state in that one's words, its retries.
+// What a list shows of runs that their rows do not have: who executes each, its state in that
+// one's words, its retries, whether its failure is retryable.
 #pragma once
 
 #include <map>

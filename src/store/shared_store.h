@@ -32,11 +32,22 @@ struct Taken {
 // What one server tells the others. It only wakes them: each finds the same by looking now and then.
 struct News {
   bool ready = false;             // steps wait in the queue
-  bool events = false;            // the journal grew
+  bool events = false;            // the journal grew, or a follower is nobody's
   std::vector<TenantId> tenants;  // their configuration changed
   std::vector<StreamKey> runs;    // a lease of that server's own workers may be over
+  // Found by looking; servers do not tell each other.
+  bool overdue = false;     // a run waits for a timer that nobody acted on
+  bool any_tenant = false;  // some tenant's configuration changed
 
-  bool empty() const { return !ready && !events && tenants.empty() && runs.empty(); }
+  bool empty() const { return *this == News(); }
+  friend bool operator==(const News&, const News&) = default;
+};
+
+// How far the journal can be read.
+struct JournalEnd {
+  Position position = 0;
+  // Later commits are there, which can be read as soon as an earlier transaction is over. Nobody tells of that.
+  bool is_held_back = false;
 };
 
 class SharedStore : public Store {
@@ -56,6 +67,8 @@ class SharedStore : public Store {
   // until last_position() is there.
   virtual Position newest_position() = 0;
 
+  virtual JournalEnd journal_end() = 0;
+
   // These runs as they are now; those that are not there are left out.
   virtual std::vector<RunRow> load_all(std::span<const StreamKey> runs) = 0;
   // Ready steps for any of these tools that nobody has in hand, with their runs: of each tenant at most `per_tenant`,
@@ -70,6 +83,9 @@ class SharedStore : public Store {
 
   // For one thread: waits for news of other servers, at most this long.
   virtual News wait_for_news(Duration at_most) = 0;
+  // Whether wait_for_news() tells of everything that happens: those who hear it need not look for themselves. False
+  // until somebody waits there, and while the database does not answer.
+  virtual bool reports_all() const { return false; }
   // Soon, to all others; to one when `server` is given. It may get lost.
   virtual void tell(const News& news, std::optional<std::uint32_t> server) = 0;
 };

@@ -222,6 +222,12 @@ struct ReceiptFilter {
   std::size_t limit = 50;
 };
 
+struct WaitingFigures {
+  std::uint64_t approvals = 0;
+  Instant oldest_approval = end_of_time;  // when it was asked for
+  std::uint64_t receipts_in_doubt = 0;
+};
+
 // No run that was created then or later has a lower id.
 IdBits oldest_id_since(Instant since);
 
@@ -282,6 +288,8 @@ class Store {
   }
   // The run that was created under this key (core's request_keys()).
   virtual std::optional<RunId> find_request(TenantId tenant, const std::string& request_key) = 0;
+  // What waits for people, of all tenants, as far as the tables know. Walks over all of it: for monitoring.
+  virtual WaitingFigures count_waiting() = 0;
   // How many such keys there are, of all tenants. Reads them all: for verification.
   virtual std::uint64_t count_requests() = 0;
   // Newest first; without snapshots.

@@ -10,7 +10,7 @@
 namespace pawl {
 namespace {
 
-constexpr std::uint64_t format_version = 7;
+constexpr std::uint64_t format_version = 8;
 
 void write_limits(ByteWriter& out, const Limits& limits) {
   for (std::size_t i = 0; i < enum_count<Limit>; ++i) {
@@ -76,6 +76,7 @@ std::string write_tenant(const Tenant& tenant) {
     out.text(key.name);
     out.u64(static_cast<std::uint64_t>(key.role));
     out.text(key.secret_hash);
+    out.text(key.secret_id);
     out.i64(key.created_at.ms);
     out.text(key.created_by.text);
     out.i64(key.expires_at.ms);
@@ -88,6 +89,8 @@ std::string write_tenant(const Tenant& tenant) {
     for (KeyId key : person.keys) out.id(key.bits);
     out.u64(person.accounts.size());
     for (const std::string& account : person.accounts) out.text(account);
+    out.u64(person.groups.size());
+    for (const std::string& group : person.groups) out.text(group);
   }
   out.i64(tenant.policy.version);
   out.text(tenant.policy.digest);
@@ -158,6 +161,7 @@ std::optional<Tenant> read_tenant(TenantId id, std::string_view bytes) {
     key.name = in.text();
     key.role = static_cast<Role>(std::min<std::uint64_t>(in.u64(), enum_count<Role> - 1));
     key.secret_hash = in.text();
+    key.secret_id = in.text();
     key.created_at.ms = in.i64();
     key.created_by.text = in.text();
     key.expires_at.ms = in.i64();
@@ -168,6 +172,8 @@ std::optional<Tenant> read_tenant(TenantId id, std::string_view bytes) {
     for (std::uint64_t keys = in.u64(); keys > 0 && !in.bad(); --keys) person.keys.insert(KeyId{in.id()});
     for (std::uint64_t accounts = in.u64(); accounts > 0 && !in.bad(); --accounts)
       person.accounts.insert(std::string(in.text()));
+    for (std::uint64_t groups = in.u64(); groups > 0 && !in.bad(); --groups)
+      person.groups.insert(std::string(in.text()));
   }
   tenant.policy.version = in.i32();
   tenant.policy.digest = in.text();

@@ -4,11 +4,13 @@
 
 #include <array>
 #include <string_view>
+#include <utility>
 
 namespace pawl::postgres {
 namespace {
 
 constexpr auto tidy_every = std::chrono::seconds(10);
+constexpr auto tidy_every_idle = std::chrono::seconds(60);
 // A ready step that its writer has in its own queue is left to it for so long.
 constexpr Duration hold = std::chrono::milliseconds(500);
 constexpr const char* fenced_state = "PAWL1";
@@ -23,7 +25,6 @@ constexpr const char* record_types =
     "SELECT typname::text, oid::bigint, typarray::bigint FROM pg_catalog.pg_type "
     "WHERE typnamespace = 'pawl'::regnamespace AND typname ~ '_(write|key)$'";
 
-constexpr const char* saw_server = "UPDATE pawl.servers SET seen_at = pawl.now_ms() WHERE number = $1";
 // A server that was away for longer starts anew.
 constexpr const char* prune_servers =
     "DELETE FROM pawl.servers WHERE number IN (SELECT number FROM pawl.servers "
@@ -122,10 +123,9 @@ std::vector<Lost> Committer::commit(std::span<const Frame> frames) {
 void Committer::tidy() {
   auto now = std::chrono::steady_clock::now();
   if (now < next_tidy_ || !database_.is_reachable() || !link_.is_open()) return;
-  next_tidy_ = now + tidy_every;
+  next_tidy_ = now + (std::exchange(commits_tidied_, commits_) == commits_ ? tidy_every_idle : tidy_every);
   try {
     Connection& connection = link_.connection();
-    connection.call(saw_server, Values().i32(number_));
     connection.call(prune_servers, Values().i32(number_));
     connection.ask_all(prune_starts, {});
     for (int turn = 0; turn < forget_turns_max; ++turn)

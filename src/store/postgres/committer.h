@@ -39,6 +39,7 @@ class Committer {
   std::optional<std::vector<int>> outcome_;  // of that one, as claim() found it
   RecordTypes types_;
   Deadline next_tidy_{};
+  std::uint64_t commits_tidied_ = 0;  // when it last tidied
 };
 
 }  // namespace pawl::postgres

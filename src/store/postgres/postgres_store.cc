@@ -264,6 +264,11 @@ std::vector<WorkflowRow> PostgresStore::workflows_of(TenantId tenant) {
 
 Position PostgresStore::newest_position() { return wander(postgres::newest_position, {}).u64(0, 0); }
 
+JournalEnd PostgresStore::journal_end() {
+  Rows rows = wander(postgres::journal_end, {});
+  return {.position = rows.u64(0, 0), .is_held_back = rows.u64(0, 1) > rows.u64(0, 0)};
+}
+
 Position PostgresStore::last_position() { return wander(postgres::last_position, {}).u64(0, 0); }
 
 std::vector<Tenant> PostgresStore::tenants() {
@@ -370,6 +375,13 @@ std::vector<DueRun> PostgresStore::due_runs(Instant until, std::size_t limit, st
 
 std::vector<RunRow> PostgresStore::load_from(TenantId tenant, RunId run, std::size_t limit) {
   return read_runs(look(tenant, postgres::load_runs, Values().id(tenant.bits).id(run.bits).limit(limit)), true);
+}
+
+WaitingFigures PostgresStore::count_waiting() {
+  Rows rows = wander(postgres::count_waiting, {});
+  WaitingFigures out{.approvals = rows.u64(0, 0), .receipts_in_doubt = rows.u64(0, 2)};
+  if (out.approvals > 0) out.oldest_approval = rows.at(0, 1);
+  return out;
 }
 
 std::uint64_t PostgresStore::count_requests() { return wander(postgres::count_requests, {}).u64(0, 0); }

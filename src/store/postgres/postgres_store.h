@@ -54,17 +54,19 @@ class PostgresStore final : public SharedStore {
 
   Instant now() override { return database_.now(); }
   std::uint32_t server_number() const override { return committer_.server_number(); }
-  bool is_reachable() const override { return database_.is_reachable(); }
+  bool is_reachable() const override { return database_.is_reachable() && !(messenger_ && messenger_->is_silent()); }
   void stop_waiting() override { database_.stop_waiting(); }
 
   std::vector<RunRow> load_all(std::span<const StreamKey> runs) override;
   Position newest_position() override;
+  JournalEnd journal_end() override;
   Taken take_ready(std::span<const ToolName> tools, std::size_t per_tenant, Duration hold,
                    std::optional<TenantId> only) override;
   std::vector<std::pair<TenantId, std::uint64_t>> tenant_heads() override;
   std::optional<std::pair<Tenant, Hash>> load_tenant(TenantId tenant) override;
   std::vector<WorkflowRow> workflows_of(TenantId tenant) override;
   News wait_for_news(Duration at_most) override { return messenger_->wait(at_most); }
+  bool reports_all() const override { return messenger_->is_looking(); }
   void tell(const News& news, std::optional<std::uint32_t> server) override { messenger_->tell(news, server); }
 
   Position last_position() override;
@@ -83,6 +85,7 @@ class PostgresStore final : public SharedStore {
 
   std::vector<RunRow> load_from(TenantId tenant, RunId run, std::size_t limit) override;
   std::optional<RunId> find_request(TenantId tenant, const std::string& request_key) override;
+  WaitingFigures count_waiting() override;
   std::uint64_t count_requests() override;
   std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) override;
   std::optional<ApprovalRow> find_approval(TenantId tenant, ApprovalId approval) override;

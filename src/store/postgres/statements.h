@@ -15,6 +15,10 @@ inline constexpr const char* newest_position =
 inline constexpr const char* last_position =
     "SELECT coalesce((SELECT position FROM pawl.events WHERE position < " PAWL_EDGE
     " ORDER BY position DESC LIMIT 1), 0)";
+inline constexpr const char* journal_end =
+    "SELECT coalesce((SELECT position FROM pawl.events WHERE position < " PAWL_EDGE
+    " ORDER BY position DESC LIMIT 1), 0), coalesce((SELECT position FROM pawl.events ORDER BY position DESC LIMIT 1), "
+    "0)";
 inline constexpr const char* events_after =
     "SELECT position, tenant, stream, first_seq, lines FROM pawl.events WHERE position > $1 AND position < " PAWL_EDGE
     " ORDER BY position, tenant, stream LIMIT $2";
@@ -44,6 +48,26 @@ inline constexpr const char* move_origin =
     ") behind WHERE j.origin = behind.origin AND behind.count > 0";
 
 inline constexpr const char* clock = "SELECT pawl.now_ms()";
+// All that a server looks at now and then, in one statement: server $1 lives, and keeps its followers for $2 more; a
+// timer is overdue after $3. Not worth a sync: the next one says the same. A commit that is under way says as well that
+// the server lives, and is not waited for.
+inline constexpr const char* pulse =
+    "WITH moment AS MATERIALIZED (SELECT pawl.now_ms() AS now), "
+    "seen AS (UPDATE pawl.servers SET seen_at = (SELECT now FROM moment) WHERE number = "
+    "(SELECT number FROM pawl.servers WHERE number = $1 FOR UPDATE SKIP LOCKED)), "
+    "kept AS (UPDATE pawl.followers SET held_until = (SELECT now FROM moment) + $2 "
+    "WHERE holder = $1 AND held_until > 0 AND held_until < (SELECT now FROM moment) + $2 / 2) "
+    "SELECT (SELECT now FROM moment), "
+    "EXISTS (SELECT FROM pawl.ready WHERE taken_until <= (SELECT now FROM moment)), "
+    "EXISTS (SELECT FROM pawl.runs WHERE check_at <= (SELECT now FROM moment) - $3 "
+    "AND due_at <= (SELECT now FROM moment) - $3), "
+    "(SELECT count(*) FROM pawl.tenants), (SELECT coalesce(sum(seq), 0)::bigint FROM pawl.tenants), "
+    "coalesce((SELECT position FROM pawl.events ORDER BY position DESC LIMIT 1), 0), "
+    "coalesce((SELECT position FROM pawl.events WHERE position < " PAWL_EDGE
+    " ORDER BY position DESC LIMIT 1), 0), "
+    "coalesce((SELECT string_agg(name, ' ' ORDER BY name) FROM pawl.followers "
+    "WHERE held_until <= (SELECT now FROM moment) AND holder <> $1), ''), "
+    "set_config('synchronous_commit', 'off', true)";
 inline constexpr const char* bypasses_walls =
     "SELECT rolsuper OR rolbypassrls FROM pg_catalog.pg_roles WHERE rolname = current_user";
 inline constexpr const char* has_page_checksums = "SELECT current_setting('data_checksums')";
@@ -128,7 +152,8 @@ inline constexpr const char* pieces_before =
     "SELECT first_seq, lines FROM pawl.events WHERE tenant = $1 AND stream = $2 AND first_seq < $3 "
     "ORDER BY first_seq DESC LIMIT $4";
 inline constexpr const char* analyze =
-    "ANALYZE pawl.workflows, pawl.runs, pawl.events, pawl.ready, pawl.approvals, pawl.requests, pawl.receipts, "
+    "ANALYZE pawl.tenants, pawl.workflows, pawl.runs, pawl.events, pawl.ready, pawl.approvals, pawl.requests, "
+    "pawl.receipts, "
     "pawl.effects, pawl.starts, pawl.meters";
 inline constexpr const char* run_streams =
     "SELECT tenant, id FROM pawl.runs WHERE (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3";
@@ -136,6 +161,9 @@ inline constexpr const char* tenant_streams =
     "SELECT tenant, tenant FROM pawl.tenants WHERE tenant > $1 AND seq > 0 ORDER BY tenant LIMIT $2";
 
 inline constexpr const char* count_requests = "SELECT count(*) FROM pawl.requests";
+inline constexpr const char* count_waiting =
+    "SELECT count(*), coalesce(min(a.requested_at), 0), (SELECT count(*) FROM pawl.receipts WHERE status = 3) "
+    "FROM pawl.tenants t JOIN pawl.approvals a ON a.tenant = t.tenant AND a.status = 0";
 
 // What does not fit: nothing, when all is well.
 inline constexpr const char* wrong_meters =

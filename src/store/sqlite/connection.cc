@@ -157,6 +157,15 @@ std::string Connection::text(const char* sql) {
 
 void Connection::abandon() { sqlite3_db_config(handle_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr); }
 
+void Connection::copy_to(const std::string& path) {
+  Connection to({.path = path, .vfs = {}});
+  sqlite3_backup* copying = sqlite3_backup_init(to.handle_, "main", handle_, "main");
+  if (!copying) to.fail("cannot begin a copy");
+  // In one step, so that it is one moment: in several, a commit in between starts it over.
+  sqlite3_backup_step(copying, -1);
+  if (sqlite3_backup_finish(copying) != SQLITE_OK) to.fail("cannot copy the database");
+}
+
 Connection::Checkpoint Connection::checkpoint(int mode) {
   Checkpoint result;
   int code = sqlite3_wal_checkpoint_v2(handle_, nullptr, mode, &result.wal_pages, &result.done_pages);

@@ -51,6 +51,9 @@ class Connection {
   // `mode` is SQLITE_CHECKPOINT_PASSIVE and so on. A reader in the way is no error: then less is done.
   Checkpoint checkpoint(int mode);
 
+  // All pages as they are at one moment, into a new database.
+  void copy_to(const std::string& path);
+
   // Rows that the last statement inserted, updated or deleted.
   int changes() const { return sqlite3_changes(handle_); }
   std::int64_t last_number() const { return sqlite3_last_insert_rowid(handle_); }

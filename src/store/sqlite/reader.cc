@@ -139,6 +139,17 @@ std::uint64_t Reader::count_requests() {
   return static_cast<std::uint64_t>(connection_.number(sqlite::count_requests));
 }
 
+WaitingFigures Reader::count_waiting() {
+  WaitingFigures out;
+  Statement approvals(connection_, sqlite::count_waiting_approvals);
+  if (auto rows = approvals.query(); rows.next()) {
+    out.approvals = static_cast<std::uint64_t>(rows.i64(0));
+    if (out.approvals > 0) out.oldest_approval = Instant{rows.i64(1)};
+  }
+  out.receipts_in_doubt = static_cast<std::uint64_t>(connection_.number(sqlite::count_receipts_in_doubt));
+  return out;
+}
+
 std::vector<std::string> Reader::problems() {
   std::vector<std::string> found;
   Statement folded(connection_, sqlite::frames_folded_ahead);

@@ -30,6 +30,7 @@ class Reader {
   std::vector<RunRow> load_from(TenantId tenant, RunId run, std::size_t limit);
   std::optional<RunId> find_request(TenantId tenant, const std::string& request_key);
   std::uint64_t count_requests();
+  WaitingFigures count_waiting();
   std::vector<std::string> problems();
   std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter);
   std::optional<ApprovalRow> find_approval(TenantId tenant, ApprovalId approval);

@@ -253,6 +253,11 @@ inline constexpr const char* ready_after =
 inline constexpr const char* insert_request = "INSERT INTO requests(tenant, name, run) VALUES(?1, ?2, ?3)";
 inline constexpr const char* find_request = "SELECT run FROM requests WHERE tenant = ?1 AND name = ?2";
 inline constexpr const char* count_requests = "SELECT count(*) FROM requests";
+inline constexpr const char* count_waiting_approvals =
+    "SELECT count(*), min(a.requested_at) FROM tenants t JOIN approvals a INDEXED BY approvals_by_status "
+    "ON a.tenant = t.tenant AND a.status = 0";
+inline constexpr const char* count_receipts_in_doubt =
+    "SELECT count(*) FROM receipts INDEXED BY receipts_in_doubt WHERE status = 3";
 
 // Approvals.
 inline constexpr const char* put_approval =

@@ -156,6 +156,11 @@ std::unique_ptr<SqliteStore> SqliteStore::open_reader(const std::filesystem::pat
   return std::unique_ptr<SqliteStore>(new SqliteStore(ReadOnly{}, folder));
 }
 
+void SqliteStore::copy_to(const std::filesystem::path& file) {
+  std::lock_guard lock(reader_mutex_);
+  reading_->copy_to(file.string());
+}
+
 std::unique_ptr<SqliteStore> SqliteStore::open_view(const std::filesystem::path& folder) {
   auto store = open_reader(folder);
   store->shares_views_ = true;
@@ -326,6 +331,10 @@ std::vector<RunRow> SqliteStore::load_from(TenantId tenant, RunId run, std::size
 
 std::optional<RunId> SqliteStore::find_request(TenantId tenant, const std::string& request_key) {
   return read([&](auto& reader) { return reader.find_request(tenant, request_key); });
+}
+
+WaitingFigures SqliteStore::count_waiting() {
+  return read([](auto& reader) { return reader.count_waiting(); });
 }
 
 std::uint64_t SqliteStore::count_requests() {

@@ -53,6 +53,10 @@ class SqliteStore final : public Store {
   static std::unique_ptr<SqliteStore> open_view(const std::filesystem::path& folder);
   ~SqliteStore() override;
 
+  // The whole database at one moment, into a file that must not be there yet. Of a store that open_reader() gave;
+  // the writer goes on meanwhile, and its log grows until this is done.
+  void copy_to(const std::filesystem::path& file);
+
   // What does not fit in tables that no stream tells of. For one who looks at a store that stands still.
   std::vector<std::string> problems();
 
@@ -73,6 +77,7 @@ class SqliteStore final : public Store {
 
   std::vector<RunRow> load_from(TenantId tenant, RunId run, std::size_t limit) override;
   std::optional<RunId> find_request(TenantId tenant, const std::string& request_key) override;
+  WaitingFigures count_waiting() override;
   std::uint64_t count_requests() override;
   std::vector<RunRow> list_runs(TenantId tenant, const RunFilter& filter) override;
   std::optional<ApprovalRow> find_approval(TenantId tenant, ApprovalId approval) override;
