@@ -147,7 +147,8 @@ Run Engine::fold_history(const RunRow& row, const Workflow& workflow) {
 
 bool Engine::may_leave(const Resident& resident, Position durable) const {
   bool leased = shared_ ? holds_local_leases(resident) : resident.holds_leases();
-  if (resident.dirty || resident.in_turn() || resident.changed_at > durable || leased) return false;
+  if (resident.dirty || resident.in_turn() || resident.rewrite_wanted || resident.changed_at > durable || leased)
+    return false;
   return is_parked(resident) || is_over_limit();
 }
 
@@ -276,16 +277,11 @@ void Engine::react(Resident& resident, const RunEvent& event, std::optional<Step
   if (concerns_approval(event.payload)) resident.approvals_changed = true;
   note_receipt(event.payload, resident.changed_receipts);
   if (const auto* intended = std::get_if<ReceiptIntended>(&event.payload)) remember_effect(run, *intended->proposal);
-  if (std::holds_alternative<StepCompleted>(event.payload)) ++stats_.steps_succeeded;
-  if (const auto* failed = std::get_if<StepFailed>(&event.payload)) {
-    ++(failed->trigger == StepTrigger::fail_retryable ? stats_.steps_failed_retryable : stats_.steps_failed_terminal);
+  count_outcome(resident, event, step);
+  if (const auto* failed = std::get_if<StepFailed>(&event.payload))
     if (failed->diagnostic->error_code == "WRITE_CAP_EXCEEDED")
       scheduler_.count_held_back(run.tenant, &HeldBack::max_writes_per_run);
-  }
-  if (const auto* moved = std::get_if<StepMoved>(&event.payload))
-    if (moved->trigger == StepTrigger::release) ++stats_.steps_released;
   if (const auto* moved = std::get_if<RunMoved>(&event.payload)) {
-    if (is_terminal(run.status)) ++stats_.runs_finished;
     // Steps that were queued as starts of this run are none any more; the stale tickets mean nothing when taken.
     if (moved->trigger == RunTrigger::start)
       for (StepIndex i = 0; i < run.steps.size(); ++i)
@@ -322,6 +318,12 @@ std::optional<Refusal> Engine::decide_and_apply(Resident& resident, const RunCom
   return decision.refusal;
 }
 
+void Engine::audit(Resident& resident, TransitionRefused refused) {
+  if (!is_terminal(resident.run.status)) return apply(resident, {{clock_.now(), std::move(refused)}}, nullptr);
+  Actor by = refused.by;
+  append_tenant_event(tenants_.at(resident.run.tenant), RequestRefused{resident.run.id, std::move(refused)}, by);
+}
+
 void Engine::audit_on_sealed(const Resident& resident, const RunCommand& command, const Refusal& refusal) {
   TransitionRefused audit{.requested = {},
                           .state = std::string(to_string(resident.run.status)),
@@ -340,7 +342,7 @@ void Engine::audit_on_sealed(const Resident& resident, const RunCommand& command
     audit.requested = to_string(report->trigger);
     audit.by = report->by;
   } else if (const auto* settle = std::get_if<SettleReceipt>(&command)) {
-    audit.requested = "settle " + settle->receipt.str();
+    audit.requested = "resolve " + settle->receipt.str();
     audit.by = settle->by;
   } else {
     return;  // a worker's late report: refused by its token, and that is all
@@ -450,23 +452,39 @@ Engine::Resident* Engine::find_leased(TenantId tenant, RunId run) {
   return found != residents_.end() && found->second->run.tenant == tenant ? found->second.get() : nullptr;
 }
 
-bool Engine::heartbeat(TenantId tenant, RunId run, const StepId& step, const LeaseProof& proof) {
-  Resident* resident = shared_ ? find_verified(tenant, run) : find_leased(tenant, run);
-  if (!resident || tenants_.at(tenant).tenant.suspended) return false;
-  Run& state = resident->run;
-  auto index = state.workflow->find(step);
+std::optional<Instant> Engine::extend_lease(Resident& resident, const StepId& step, const LeaseProof& proof) {
+  Run& run = resident.run;
+  if (tenants_.at(run.tenant).tenant.suspended) return std::nullopt;
+  auto index = run.workflow->find(step);
   const bool is_holders = !proof.is_program() || planted(Bug::let_program_report);
-  if (!index || *index >= state.steps.size() || !is_holders || !is_held_by(state.steps[*index], proof)) return false;
+  if (!index || *index >= run.steps.size() || !is_holders || !is_held_by(run.steps[*index], proof)) return std::nullopt;
   // A lease that ran out is offered to others and no longer counted against caps, at once or at the next sweep: it
   // cannot be extended, though its report is still good until another worker takes it.
   Instant now = clock_.now();
-  bool ran_out =
-      resident->lease_marks[*index] == LeaseMark::reclaim_queued || state.steps[*index].lease_expires_at <= now;
-  if (ran_out && !planted(Bug::revive_lost_lease)) return false;
-  Instant until = now + state.definition(*index).lease;
-  state.steps[*index].lease_expires_at = std::max(state.steps[*index].lease_expires_at, until);
-  if (shared_) rewrite(*resident);
-  return true;
+  Instant& expires_at = run.steps[*index].lease_expires_at;
+  bool ran_out = resident.lease_marks[*index] == LeaseMark::reclaim_queued || expires_at <= now;
+  if (ran_out && !planted(Bug::revive_lost_lease)) return std::nullopt;
+  expires_at = std::max(expires_at, now + run.definition(*index).lease);
+  if (shared_) rewrite(resident);
+  return expires_at;
+}
+
+// An extension that loses against another server's write of the run is decided again like everything else: otherwise
+// the lease could be taken back before the time that its holder was told.
+void Engine::heartbeat(TenantId tenant, RunId run, const StepId& step, const LeaseProof& proof, Reply<Instant> reply) {
+  Resident* resident = find_leased(tenant, run);
+  auto until = resident ? extend_lease(*resident, step, proof) : std::nullopt;
+  // A refusal is checked by no commit: it must be true of the run as it is now.
+  if (!until && resident && shared_ && verify(*resident)) until = extend_lease(*resident, step, proof);
+  std::expected<Instant, Refusal> answer = lease_over();
+  if (until) answer = *until;
+  if (!shared_) return reply(std::move(answer));
+  const bool is_checked = resident && !planted(Bug::forget_lost_extension);
+  answer_on<Instant>(is_checked ? basis_of(*resident) : no_basis, reply, std::move(answer), [&] {
+    return [tenant, run, step, proof](Engine& engine, Reply<Instant> again) {
+      engine.heartbeat(tenant, run, step, proof, std::move(again));
+    };
+  });
 }
 
 }  // namespace pawl

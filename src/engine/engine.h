@@ -43,6 +43,7 @@
 #include "engine/clock.h"
 #include "engine/lease.h"
 #include "engine/lease_tokens.h"
+#include "engine/outcome_figures.h"
 #include "engine/policy_cache.h"
 #include "engine/scheduler.h"
 #include "engine/workflows.h"
@@ -235,11 +236,16 @@ struct EngineStats {
   std::uint64_t leases_open = 0;
   Instant oldest_lease = end_of_time;  // when the step that has been running for longest began
   std::vector<std::pair<TenantId, HeldBack>> held_back;
+  Instant oldest_queued = end_of_time;  // since when the step has been queued here that waited longest
+  // Since this process began. Without a name: all that have no row of their own.
+  struct OfWorkflow {
+    TenantId tenant;
+    WorkflowName workflow;
+    RunOutcomes outcomes;
+  };
+  std::vector<OfWorkflow> by_workflow;
+  std::vector<std::pair<ToolName, ToolOutcomes>> by_tool;
 };
-
-// Leases of in-process workers bear names that begin so. They die with the process, which a restart therefore knows.
-// With several servers the server's number follows: local/7/...
-inline constexpr std::string_view local_worker_prefix = "local/";
 
 class Engine {
  public:
@@ -249,6 +255,8 @@ class Engine {
 
   // Once, before anything else: replays what the tables have not seen, finds queues, leases and timers again.
   void recover();
+  // Instead of recover(), for an engine that is to do nothing else: writes what the tables lack, and moves no run.
+  void complete_tables();
 
   // Tenants and their configuration.
   std::optional<TenantId> find_tenant(std::string_view name) const;
@@ -389,8 +397,10 @@ class Engine {
   void wind_down();
   // Without a reply nobody is told that a report was refused; in-process workers do not ask.
   void report(StepReport& report, Reply<RunAnswer> reply = {});
-  // Extends the lease; false when it is lost.
-  bool heartbeat(TenantId tenant, RunId run, const StepId& step, const LeaseProof& proof);
+  // Extends the lease, and answers until when; refused as lost otherwise. One server answers at once: it alone takes
+  // leases back, and after a restart it gives remote ones a whole term (recover_leases). With several servers the
+  // answer waits for the extension to be durable, as every other answer does.
+  void heartbeat(TenantId tenant, RunId run, const StepId& step, const LeaseProof& proof, Reply<Instant> reply);
 
   // Told when a worker was not heard of in time and the step waits for another. Must return at once.
   using LeaseLost = std::function<void(const Run& run, StepIndex step)>;
@@ -413,7 +423,10 @@ class Engine {
   void decide_again(Again again);
   void hear(const News& news);
   // What was left to whoever takes it can be taken now.
-  void ready_is_durable() { may_be_ready_for_polls_ = true; }
+  void ready_is_durable() {
+    may_be_ready_for_polls_ = true;
+    has_left_durably_ |= std::exchange(has_left_for_room_, false);
+  }
   // Told of every tenant that another server changed.
   void on_tenant(std::function<void(const Tenant&)> call) { tenant_changed_ = std::move(call); }
 
@@ -479,6 +492,12 @@ class Engine {
     bool load = false;  // the run may have to be fetched; otherwise a run that is gone has finished
     bool operator>(const Timer& other) const { return at > other.at; }
   };
+  // When a step was queued here. Those that were taken since are dropped now and then.
+  struct QueuedSince {
+    Instant since;
+    RunId run;
+    StepIndex step;
+  };
   struct Unfolded {
     Position first;
     std::uint64_t bytes_before;
@@ -506,9 +525,12 @@ class Engine {
   // `own`: the report that these events follow from; its worker need not be told.
   void apply(Resident& resident, const std::vector<RunEvent>& events, const StepReport* own);
   void react(Resident& resident, const RunEvent& event, std::optional<StepIndex> step, const LeaseBefore& before);
+  void count_outcome(const Resident& resident, const RunEvent& event, std::optional<StepIndex> step);
   Decision decide_on(Resident& resident, const RunCommand& command);
   std::optional<Refusal> decide_and_apply(Resident& resident, const RunCommand& command, const StepReport* own);
   void audit_on_sealed(const Resident& resident, const RunCommand& command, const Refusal& refusal);
+  // Into the run's stream while that is open, otherwise into the tenant's.
+  void audit(Resident& resident, TransitionRefused refused);
   Resident& create(const CreateRun& command);
   // The run that an earlier request with the same names made, or a refusal when it was another request.
   using Repeat = std::optional<std::expected<RunAnswer, Refusal>>;
@@ -540,6 +562,8 @@ class Engine {
   std::expected<RunAnswer, Refusal> answer_or(std::optional<Refusal> refusal, const Resident& resident) const;
   Resident* find_leased(TenantId tenant, RunId run);
   bool is_live_lease(Resident& resident, StepIndex step, const LeaseProof& proof);
+  // Nothing when the lease is lost.
+  std::optional<Instant> extend_lease(Resident& resident, const StepId& step, const LeaseProof& proof);
   // Who decides, as the tenant knows them.
   void identify(const Run& run, ResolveApproval& command) const;
   TenantEntry* find_entry(TenantId tenant);
@@ -615,6 +639,12 @@ class Engine {
   std::optional<Relative> relative(TenantId tenant, TaskId task);
   NewRun carrying_run(const Run& task);
   std::optional<Refusal> answer_task(Resident& resident, AnswerTask command, Resident*& other);
+  std::optional<Refusal> delete_task(Resident& resident, DeleteTask command);
+  std::optional<Refusal> change_task(Resident& resident, ChangeTask command);
+  // All of its subtasks, and theirs, that are there.
+  std::vector<TaskId> tasks_beneath(TenantId tenant, const Task& task);
+  template <class Command>
+  void command_beneath(const Resident& resident, const Command& command);
   std::array<Incarnation, 2> basis_of(const Resident& resident, const Resident* other) const;
 
   // The gate.
@@ -631,6 +661,9 @@ class Engine {
   void queue_step(Resident& resident, StepIndex step);
   void queue_gate_start(Resident& resident);
   void queue(Resident& resident, const ReadyStep& step);
+  void add_to_queue(const ReadyStep& step);
+  bool is_queued(const QueuedSince& queued) const;
+  Instant oldest_queued() const;
   void start_gates();
   void remember_start(const Resident& resident);
   void serve_workers();
@@ -661,6 +694,8 @@ class Engine {
   std::vector<Resident*> residents_by_age() const;
   void fold(Resident& resident);
   void fold_oldest();
+  // The state that the journal tells of. What it returns holds leases of workers that died with their process.
+  std::vector<Resident*> restore();
   void recover_frames();
   const Workflow& workflow_of(TenantId tenant, std::string_view lines) const;
   void recover_queues();
@@ -690,6 +725,7 @@ class Engine {
   bool refill();
   bool refill(std::span<const ToolName> tools, std::size_t wanted, std::optional<TenantId> only);
   void look_around();
+  void pass_overdue_time();
   void fold_shared(Resident& resident, RunFold& out);
   void end_shared_turn();
   // True when the store knew more than this server.
@@ -745,6 +781,8 @@ class Engine {
   std::vector<Resident*> touched_;  // in this turn
   Turn turn_;
   EngineStats stats_;
+  OutcomeFigures outcomes_;
+  std::deque<QueuedSince> queued_since_;  // oldest first
   LeaseLost lease_lost_;
   bool winding_down_ = false;
 
@@ -767,6 +805,11 @@ class Engine {
   std::deque<ReturningPoll> returning_;                          // first to be given up first
   bool may_be_ready_ = true;             // something may wait in the queue that all servers take from
   bool may_be_ready_for_polls_ = false;  // the same, of those who ask here
+  bool has_held_back_ = false;           // a cap left something in it when it was last looked at
+  bool has_left_for_room_ = false;       // this server left something in it, because enough waited here,
+  bool has_left_durably_ = false;        // and that can be taken
+  bool may_be_overdue_ = true;           // timers that nobody acted on
+  bool tenants_may_differ_ = true;
   Instant next_refill_;
   Instant next_look_;
   std::function<void(const Tenant&)> tenant_changed_;

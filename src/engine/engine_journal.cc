@@ -155,6 +155,18 @@ void Engine::fold_all() {
 
 void Engine::recover() {
   if (shared_) return learn_tenants();  // the rest is found when it is needed
+  // Before any worker registers: one with a dead one's name would be taken for it.
+  for (Resident* resident : restore()) pass_time(*resident);
+  fold_all();
+  sweep_timers();
+}
+
+void Engine::complete_tables() {
+  restore();
+  fold_all();
+}
+
+std::vector<Engine::Resident*> Engine::restore() {
   for (Tenant& tenant : store_.tenants()) {
     limit(tenant);
     for (const auto& [workspace, weight] : tenant.workspaces)
@@ -174,10 +186,7 @@ void Engine::recover() {
   recover_frames();
   auto without_worker = recover_leases();
   recover_queues();
-  // Before any worker registers: one with a dead one's name would be taken for it.
-  for (Resident* resident : without_worker) pass_time(*resident);
-  fold_all();
-  sweep_timers();
+  return without_worker;
 }
 
 void Engine::recover_frames() {
@@ -232,7 +241,7 @@ std::vector<Engine::Resident*> Engine::recover_leases() {
       resident->lease_marks[i] = LeaseMark::counted;
       // In-process workers died with the last process. Others may well be alive, and their heartbeats were not
       // journaled: they get a whole lease to make themselves heard.
-      bool dead = step.lease_owner.text.starts_with(local_worker_prefix);
+      bool dead = is_in_process(step);
       step.lease_expires_at =
           dead ? std::min(step.lease_expires_at, now) : std::max(step.lease_expires_at, now + run.definition(i).lease);
       any_dead = any_dead || dead;
@@ -257,22 +266,6 @@ void Engine::recover_queues() {
       if (resident->run.steps[i].status == StepStatus::ready) queue_step(*resident, i);
     if (starts_at_gate(resident->run)) queue_gate_start(*resident);
   }
-}
-
-EngineStats Engine::stats() const {
-  EngineStats out = stats_;
-  out.runs_resident = residents_.size();
-  out.working_set_bytes = working_set_bytes_;
-  out.steps_queued = scheduler_.size();
-  out.polls_waiting = polls_.size();
-  out.held_back = scheduler_.held_back();
-  for (const auto& [id, resident] : residents_)
-    for (const Step& step : resident->run.steps) {
-      if (step.status != StepStatus::running) continue;
-      ++out.leases_open;
-      out.oldest_lease = std::min(out.oldest_lease, step.started_at);
-    }
-  return out;
 }
 
 }  // namespace pawl

@@ -135,6 +135,7 @@ void Engine::identify(const Run& run, ResolveApproval& command) const {
   Actor person = person_of(tenant, command.by);
   if (person != command.by && !planted(Bug::count_identity_as_person)) command.via = std::exchange(command.by, person);
   command.is_person = is_person(person);
+  command.groups = groups_of(tenant, person);
   command.has_asked = answerable_for(tenant, run.created_by) == answerable_for(tenant, command.by);
 }
 
@@ -189,7 +190,17 @@ std::optional<RunId> Engine::make_retry(Resident& resident, const Actor& by, Rep
     return id;
   }
   auto again = retry_of(resident.run, ids_.make<RunId>(clock_.now()), by);
-  if (!again) return answer_with<RunAnswer>(reply, std::unexpected(again.error())), std::nullopt;
+  if (!again) {
+    const Refusal& refusal = again.error();
+    audit(resident, refused_transition(resident.run, "retry", refusal.code, by));
+    answer_on<RunAnswer>(basis_of(resident), reply, std::unexpected(refusal), [&] {
+      return [=, run = resident.run.id](Engine& engine, Reply<RunAnswer> reply_again) {
+        if (Resident* found = engine.find_verified(tenant, run))
+          engine.make_retry(*found, by, std::move(reply_again), idempotency);
+      };
+    });
+    return std::nullopt;
+  }
   if (auto problem = provider_problem(*again->workflow, again->provider))
     return answer_with<RunAnswer>(reply, std::unexpected(std::move(*problem))), std::nullopt;
   if (auto problem = storage_problem(tenant))

@@ -32,9 +32,12 @@ void Engine::queue_gate_start(Resident& resident) {
 void Engine::queue(Resident& resident, const ReadyStep& step) {
   if (shared_) {
     std::erase(resident.left, step.step);
-    if (!keeps(step.tenant, step.tool)) return resident.left.push_back(step.step);
+    if (!keeps(step.tenant, step.tool)) {
+      has_left_for_room_ |= scheduler_.size() > 0;
+      return resident.left.push_back(step.step);
+    }
   }
-  scheduler_.add(step);
+  add_to_queue(step);
 }
 
 void Engine::start_gates() {
@@ -219,6 +222,7 @@ std::optional<Lease> Engine::claim(const WorkerName& worker, std::optional<KeyId
   if (was_ready) ++resident->claims;
   resident->lease_marks[ticket.step] = LeaseMark::counted;
   ++stats_.leases_granted;
+  ++outcomes_.of_tool(definition.tool).attempts;
   return Lease{.tenant = run.tenant,
                .run = run.id,
                .step = definition.id,
@@ -227,7 +231,7 @@ std::optional<Lease> Engine::claim(const WorkerName& worker, std::optional<KeyId
                .tool = definition.tool,
                .risk = definition.risk,
                .input = std::move(*input),
-               .names_secrets = definition.names_secrets,
+               .keeps_expressions = definition.keeps_expressions,
                .key_is_declared = !definition.idempotency_key.empty(),
                .question = step.question,
                .answer = step.question.empty() ? JsonText() : step.answer,
@@ -319,9 +323,9 @@ void Engine::pass_time(Resident& resident) {
     Step& step = run.steps[i];
     // An in-process worker that is registered is alive by definition: it lives and dies with this process. What is
     // queued for reclaim already was lost by one that bore the name before.
-    if (resident.lease_marks[i] == LeaseMark::counted && step.lease_expires_at <= now &&
-        step.lease_owner.text.starts_with(local_worker_prefix) && find_worker(step.lease_owner)) {
-      step.lease_expires_at = now + run.definition(i).lease;
+    if (resident.lease_marks[i] == LeaseMark::counted && step.lease_expires_at <= now && is_in_process(step) &&
+        find_worker(step.lease_owner)) {
+      step.lease_expires_at = now + lease_term(run.definition(i), step.lease_owner, false);
       if (shared_) rewrite(resident);
     }
   }
@@ -330,7 +334,12 @@ void Engine::pass_time(Resident& resident) {
     for (StepIndex i = 0; i < run.steps.size(); ++i)
       if (run.steps[i].status == StepStatus::running && run.steps[i].lease_expires_at <= now &&
           resident.lease_marks[i] != LeaseMark::reclaim_queued)
-        decide_and_apply(resident, ReleaseStep{i, proof_of(run.steps[i])}, nullptr);
+        decide_and_apply(resident, WithdrawLease{i, ReleaseCause::suspended}, nullptr);
+  if (lease_lost_)
+    for (StepIndex i = 0; i < run.steps.size(); ++i)
+      if (const Step& step = run.steps[i];
+          step.status == StepStatus::running && is_in_process(step) && step.lease_expires_at <= now)
+        lease_lost_(run, i);
   decide_and_apply(resident, TimePasses{}, nullptr);
   for (StepIndex i = 0; i < run.steps.size(); ++i) {
     if (resident.lease_marks[i] == LeaseMark::reclaim_queued || !is_reclaimable(run, i, now)) continue;

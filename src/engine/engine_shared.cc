@@ -37,7 +37,7 @@ constexpr std::size_t overdue_max = 1000;
 // ---- What is in memory
 
 bool Engine::is_undurable(const Resident& resident) const {
-  return resident.in_turn() || resident.changed_at > durable_;
+  return resident.in_turn() || resident.rewrite_wanted || resident.changed_at > durable_;
 }
 
 bool Engine::holds_local_leases(const Resident& resident) const {
@@ -118,6 +118,7 @@ void Engine::forget(Resident& resident) {
 }
 
 void Engine::expect(std::span<const StreamKey> runs) {
+  if (!shared_) return;
   std::vector<StreamKey> unknown;
   for (const StreamKey& key : runs)
     if (!residents_.contains(RunId{key.stream})) unknown.push_back(key);
@@ -212,10 +213,13 @@ std::function<void(Engine&, Reply<WorkflowRef>)> Engine::publishing(TenantId ten
 
 // ---- Rows
 
-void Engine::rewrite(Resident& resident) { rewrites_.push_back(resident.run.id); }
+void Engine::rewrite(Resident& resident) {
+  if (!std::exchange(resident.rewrite_wanted, true)) rewrites_.push_back(resident.run.id);
+}
 
 void Engine::fold_shared(Resident& resident, RunFold& out) {
   const Run& run = resident.run;
+  resident.rewrite_wanted = false;
   out.incarnation = resident.incarnation;
   out.follows_revision = resident.revision;
   out.row.revision = resident.revision = random_.next() >> 1 | 1;
@@ -244,7 +248,7 @@ void Engine::fold_shared(Resident& resident, RunFold& out) {
 void Engine::end_shared_turn() {
   for (RunId id : std::exchange(rewrites_, {})) {
     auto found = residents_.find(id);
-    if (found != residents_.end() && found->second->changed_at <= position_) fold(*found->second);
+    if (found != residents_.end() && found->second->rewrite_wanted) fold(*found->second);
   }
   turn_.news.events = !turn_.frame.runs.empty() || !turn_.frame.tenants.empty();
 }
@@ -304,11 +308,18 @@ bool Engine::is_capped(const Scheduler::Ticket& ticket) {
 // Takes from the store what workers here wait for; true when there was something.
 bool Engine::refill() {
   Instant now = clock_.now();
-  bool for_all = may_be_ready_ || now >= next_refill_;
+  auto is_free = [](const Worker& worker) { return worker.slots > 0; };
+  if (has_left_durably_ && scheduler_.size() == 0 && std::ranges::any_of(workers_, is_free)) may_be_ready_ = true;
+  bool is_time = now >= next_refill_;
+  if (is_time) next_refill_ = now + refill_interval;
+  // Room under a cap comes with time, or with leases that end elsewhere: nobody tells of that.
+  bool for_all = may_be_ready_ || (is_time && (has_held_back_ || !shared_->reports_all()));
   bool for_polls = std::exchange(may_be_ready_for_polls_, false) || for_all;
   bool any = false;
   if (for_all) {
-    may_be_ready_ = false;
+    may_be_ready_ = has_held_back_ = false;
+    // What a worker that is busy now could do stays there, too.
+    has_left_durably_ = !std::ranges::all_of(workers_, is_free);
     next_refill_ = now + refill_interval;
     static const std::vector<ToolName> no_worker_needed{ToolName{}};
     any = refill(no_worker_needed, refill_max, {});
@@ -332,6 +343,7 @@ bool Engine::refill(std::span<const ToolName> tools, std::size_t wanted, std::op
   Taken taken = shared_->take_ready(tools, wanted, ready_hold, only);
   for (const auto& [tenant, is_pace] : taken.held_back)
     scheduler_.count_held_back(tenant, is_pace ? &HeldBack::max_runs_per_min : &HeldBack::max_concurrency);
+  has_held_back_ |= !taken.held_back.empty();
   if (taken.steps.size() >= wanted) may_be_ready_ = true;
   for (TakenStep& each : taken.steps) {
     auto found = residents_.find(each.step.run);
@@ -341,7 +353,7 @@ bool Engine::refill(std::span<const ToolName> tools, std::size_t wanted, std::op
       reload(*found->second, std::move(each.row));
     if (found == residents_.end()) found = residents_.find(each.step.run);
     if (found != residents_.end()) std::erase(found->second->left, each.step.step);
-    scheduler_.add(each.step);
+    add_to_queue(each.step);
   }
   return !taken.steps.empty();
 }
@@ -358,16 +370,18 @@ void Engine::tell_owner(const Run& run, const WorkerName& worker) {
 
 void Engine::hear(const News& news) {
   may_be_ready_ |= news.ready;
+  may_be_overdue_ |= news.overdue;
+  tenants_may_differ_ |= news.any_tenant;
+  if (news.overdue || news.any_tenant) next_look_ = std::min(next_look_, clock_.now());
   for (TenantId tenant : news.tenants) learn(tenant);
   for (const StreamKey& key : news.runs)
     if (auto found = residents_.find(RunId{key.stream}); found != residents_.end()) verify(*found->second);
 }
 
-void Engine::look_around() {
-  Instant now = clock_.now();
-  next_look_ = now + look_interval + Duration(static_cast<std::int64_t>(random_.below(200)));
-  learn_tenants();
-  auto overdue = store_.due_runs(now - overdue_after, overdue_max, {});
+// What fell due and stayed so: its server is gone, or never knew.
+void Engine::pass_overdue_time() {
+  auto overdue = store_.due_runs(clock_.now() - overdue_after, overdue_max, {});
+  may_be_overdue_ = overdue.size() == overdue_max;
   std::vector<StreamKey> keys;
   for (const DueRun& due : overdue) keys.push_back(StreamKey::of(due.tenant, due.run));
   expect(keys);
@@ -376,6 +390,14 @@ void Engine::look_around() {
       pass_time(*resident);
       register_timer(*resident);
     }
+}
+
+void Engine::look_around() {
+  Instant now = clock_.now();
+  next_look_ = now + look_interval + Duration(static_cast<std::int64_t>(random_.below(200)));
+  const bool is_told = shared_->reports_all();
+  if (std::exchange(tenants_may_differ_, false) || !is_told) learn_tenants();
+  if (may_be_overdue_ || !is_told) pass_overdue_time();
   std::vector<Resident*> idle;
   std::vector<StreamKey> worked_on;
   for (auto& [id, resident] : residents_) {
@@ -384,9 +406,9 @@ void Engine::look_around() {
       worked_on.push_back(StreamKey::of(run.tenant, id));
       for (StepIndex i = 0; i < run.steps.size(); ++i) {
         Step& step = run.steps[i];
-        Duration term = run.definition(i).lease;
         // A remote worker's is its own to extend.
-        if (!step.lease_owner.text.starts_with(local_worker_prefix) || !find_worker(step.lease_owner)) continue;
+        if (!is_in_process(step) || !find_worker(step.lease_owner)) continue;
+        Duration term = lease_term(run.definition(i), step.lease_owner, false);
         if (resident->lease_marks[i] != LeaseMark::counted || step.lease_expires_at - now > term / 2) continue;
         step.lease_expires_at = now + term;
         rewrite(*resident);

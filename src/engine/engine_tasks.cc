@@ -242,6 +242,47 @@ std::optional<Refusal> Engine::answer_task(Resident& resident, AnswerTask comman
   return decide_and_apply(resident, command);
 }
 
+std::vector<TaskId> Engine::tasks_beneath(TenantId tenant, const Task& task) {
+  std::vector<TaskId> out = task.subtasks;
+  for (std::size_t i = 0; i < out.size() && out.size() < task_tree_tasks_max; ++i)
+    if (Resident* each = find_task(tenant, out[i]))
+      std::ranges::copy(each->run.task->subtasks, std::back_inserter(out));
+  std::erase_if(out, [&](TaskId id) { return !find_task(tenant, id); });
+  return out;
+}
+
+// Each by itself: what has ended meanwhile, or is gone, needs nothing.
+template <class Command>
+void Engine::command_beneath(const Resident& resident, const Command& command) {
+  const TenantId tenant = resident.run.tenant;
+  Command each = command;
+  each.subtasks = false;
+  for (TaskId id : tasks_beneath(tenant, *resident.run.task)) command_task(tenant, id, each, {});
+}
+
+std::optional<Refusal> Engine::delete_task(Resident& resident, DeleteTask command) {
+  if (!command.subtasks) return decide_and_apply(resident, command);
+  for (TaskId id : tasks_beneath(resident.run.tenant, *resident.run.task))
+    if (is_active(find_task(resident.run.tenant, id)->run.task->state)) command.active_subtask = id;
+  auto refusal = decide_and_apply(resident, command);
+  if (!refusal) command_beneath(resident, command);
+  return refusal;
+}
+
+std::optional<Refusal> Engine::change_task(Resident& resident, ChangeTask command) {
+  const TenantId tenant = resident.run.tenant;
+  const Task& task = *resident.run.task;
+  for (auto above = task.spec.parent; above && !command.budget_max;) {
+    Resident* parent = find_task(tenant, *above);
+    if (!parent) break;
+    command.budget_max = budget_left(tenant, parent->run);
+    // What it may spend now is its own to keep.
+    if (command.budget_max) command.budget_max->micros += spoken_for(tenant, resident.run).micros;
+    above = parent->run.task->spec.parent;
+  }
+  return decide_and_apply(resident, command);
+}
+
 // `other`: what was decided on beside the task itself.
 std::optional<Refusal> Engine::command_task(Resident& resident, const TaskCommand& command, Resident*& other) {
   TenantId tenant = resident.run.tenant;
@@ -260,6 +301,8 @@ std::optional<Refusal> Engine::command_task(Resident& resident, const TaskComman
     return decide_and_apply(resident, RunTask{run->by, budget_left(tenant, resident.run)});
   if (const auto* resume = std::get_if<ResumeTask>(&command))
     return decide_and_apply(resident, ResumeTask{resume->by, budget_left(tenant, resident.run)});
+  if (const auto* remove = std::get_if<DeleteTask>(&command)) return delete_task(resident, *remove);
+  if (const auto* change = std::get_if<ChangeTask>(&command)) return change_task(resident, *change);
   auto refusal = decide_and_apply(resident, command);
   const auto* cancel = std::get_if<CancelTask>(&command);
   if (cancel && !refusal && resident.run.task->state == TaskState::running) {
@@ -267,6 +310,7 @@ std::optional<Refusal> Engine::command_task(Resident& resident, const TaskComman
     other = find_verified(tenant, resident.run.task->latest()->run);
     if (other) decide_and_apply(*other, CancelRun{cancel->by, cancel->reason}, nullptr);
   }
+  if (cancel && !refusal && cancel->subtasks) command_beneath(resident, *cancel);
   return refusal;
 }
 

@@ -191,8 +191,8 @@ void Engine::release_leases(TenantId tenant) {
   for (Resident* resident : of_tenant)
     for (StepIndex i = 0; i < resident->run.steps.size(); ++i)
       if (const Step& step = resident->run.steps[i];
-          step.status == StepStatus::running && find_worker(step.lease_owner))
-        decide_and_apply(*resident, ReleaseStep{i, proof_of(step)}, nullptr);
+          step.status == StepStatus::running && is_in_process(step) && find_worker(step.lease_owner))
+        decide_and_apply(*resident, WithdrawLease{i, ReleaseCause::suspended}, nullptr);
 }
 
 namespace {

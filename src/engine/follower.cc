@@ -6,6 +6,13 @@
 #include <utility>
 
 namespace pawl {
+namespace {
+
+// A transaction that holds the journal back is over within milliseconds, as a rule.
+constexpr Duration held_back_pause_min = std::chrono::milliseconds(1),
+                   held_back_pause_max = std::chrono::milliseconds(64);
+
+}  // namespace
 
 Following::Following(Store& store, Follower& follower, FollowingOptions options)
     : store_(store),
@@ -75,15 +82,15 @@ void Following::learn_tenants() {
   }
 }
 
-Position Following::find_end() {
+JournalEnd Following::find_end() {
   if (shared_) {
     // In this order: a tenant that changed before that end is then known as it was there.
-    Position end = store_.last_position();
+    JournalEnd end = shared_->journal_end();
     learn_tenants();
     return end;
   }
   std::lock_guard lock(mutex_);
-  return last_;
+  return {.position = last_, .is_held_back = false};
 }
 
 void Following::see_frame(const KeptFrame& frame) {
@@ -116,7 +123,7 @@ Following::Progress Following::go_on() {
   if (held_at_ != before) follower_.took_over();
   held_at_ = before;
   Position position = std::max(before, std::exchange(seen_, {}).value_or(0));
-  Position end = find_end();
+  const auto [end, is_held_back] = find_end();
   end_ = end;
   bool wants_any = false;
   {
@@ -143,36 +150,54 @@ Following::Progress Following::go_on() {
   }
   position_ = position;
   if (position > before) {
-    if (wants_any && std::chrono::steady_clock::now() < follower_.settles_at()) {
+    if (wants_any && (std::chrono::steady_clock::now() < follower_.settles_at() || !follower_.settle_some())) {
       seen_ = position;
       return position < end ? Progress::behind : Progress::waiting;
     }
-    if (wants_any) follower_.settle();
     store_.followed(name_, position);
     held_at_ = position;
   }
-  return position < end ? Progress::behind : Progress::caught_up;
+  if (position < end) return Progress::behind;
+  return is_held_back ? Progress::held_back : Progress::caught_up;
+}
+
+Following::Moment Following::next_try(Progress progress, bool failed) {
+  auto now = std::chrono::steady_clock::now();
+  // Whose follower it is, or is not, is looked at now and then only.
+  if (failed || progress == Progress::elsewhere) return now + options_.pause;
+  if (progress != Progress::held_back) {
+    held_back_pause_ = {};
+  } else {
+    held_back_pause_ = std::clamp(2 * held_back_pause_, held_back_pause_min, held_back_pause_max);
+    return now + held_back_pause_;
+  }
+  auto until = now + (shared_ ? options_.look_period : options_.pause);
+  return progress == Progress::waiting ? std::min(until, follower_.settles_at()) : until;
+}
+
+bool Following::wait_for_work(Progress progress, bool failed) {
+  const bool waits_for_time = failed || progress == Progress::elsewhere || progress == Progress::held_back;
+  std::unique_lock lock(mutex_);
+  while (true) {
+    auto is_told = [&] { return progress == Progress::behind || (shared_ ? may_have_grown_ : last_ > position_); };
+    bool told = changed_.wait_until(lock, next_try(progress, failed), [&] {
+      if (ending_) return true;
+      return !waits_for_time && (shared_ || !wanted_.empty()) && is_told();
+    });
+    if (ending_) return false;
+    // Without a word nothing has changed, where everything is told.
+    const bool is_quiet = progress == Progress::caught_up || (progress == Progress::elsewhere && !may_have_grown_) ||
+                          (progress == Progress::waiting && std::chrono::steady_clock::now() < follower_.settles_at());
+    if (!told && !failed && shared_ && is_quiet && shared_->reports_all()) continue;
+    may_have_grown_ = false;
+    return true;
+  }
 }
 
 void Following::work() {
-  auto soon = [](Duration span) { return std::chrono::steady_clock::now() + span; };
   Progress progress = Progress::behind;
   bool failed = false;
-  while (true) {
-    {
-      std::unique_lock lock(mutex_);
-      // Whose follower it is, or is not, is looked at now and then only.
-      bool waits_for_time = failed || progress == Progress::elsewhere;
-      auto until = soon(shared_ && !waits_for_time ? options_.look_period : options_.pause);
-      if (progress == Progress::waiting) until = std::min(until, follower_.settles_at());
-      changed_.wait_until(lock, until, [&] {
-        if (ending_) return true;
-        if (waits_for_time || (!shared_ && wanted_.empty())) return false;
-        return progress == Progress::behind || (shared_ ? may_have_grown_ : last_ > position_);
-      });
-      if (ending_) break;
-      may_have_grown_ = false;
-    }
+  while (wait_for_work(progress, failed)) {
     try {
       progress = go_on();
       failed = false;

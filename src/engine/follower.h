@@ -52,6 +52,12 @@ class Follower {
   virtual void see(const JournalEvent& event) = 0;
   // Returns once all that follows from what it has seen is durable. What it throws makes it see the same again, later.
   virtual void settle() = 0;
+  // A part of it, for a follower that may be long at it; false when there is more to do, from settles_at() on. It may
+  // be shown more events in between.
+  virtual bool settle_some() {
+    settle();
+    return true;
+  }
   // It may take more before it settles what it has seen, until this moment.
   virtual std::chrono::steady_clock::time_point settles_at() const { return {}; }
   // Its place is this server's now: at the start, and when another server had it in between. What it remembers of what
@@ -64,10 +70,10 @@ class Follower {
 };
 
 struct FollowingOptions {
-  // How often a shared journal is looked at while nobody says that it grew.
+  // How often a shared journal is looked at while nobody says that it grew, and nobody would (reports_all).
   Duration look_period = std::chrono::milliseconds(250);
   // How long another server waits for one that is gone.
-  Duration hold = std::chrono::seconds(10);
+  Duration hold = std::chrono::seconds(5);
   // After a failure.
   Duration pause = std::chrono::seconds(1);
   std::size_t batch_bytes_max = 1 << 20;
@@ -96,12 +102,17 @@ class Following {
   Position end() const { return end_.load(std::memory_order_relaxed); }
 
  private:
-  enum class Progress { caught_up, behind, waiting, elsewhere };
+  // held_back: caught up with all that can be read yet.
+  enum class Progress { caught_up, held_back, behind, waiting, elsewhere };
+  using Moment = std::chrono::steady_clock::time_point;
 
   void work();
+  // Until something calls for go_on(); false when that is the end.
+  bool wait_for_work(Progress progress, bool failed);
+  Moment next_try(Progress progress, bool failed);
   Progress go_on();
   // How far the journal is; all tenants are known as they are there, or later.
-  Position find_end();
+  JournalEnd find_end();
   void learn(const Tenant& tenant);
   void learn_tenants();
   void see_frame(const KeptFrame& frame);
@@ -124,6 +135,7 @@ class Following {
   std::optional<Position> held_at_;          // where it left its place, while that is this server's
   std::optional<Position> seen_;             // beyond that: not settled yet
   std::map<TenantId, std::uint64_t> known_;  // how far each tenant's stream was when it was learned
+  Duration held_back_pause_{0};              // doubles while it is held back
   std::thread thread_;
 };
 

@@ -30,9 +30,10 @@ struct Lease {
   ToolName tool;
   Tier risk = Tier::low;
   JsonText input;  // `with`, every expression replaced
-  // Secrets are not: then `input` is still a template, whose only expressions they are. A tool in this process is given
-  // their values in `input`, and in `shown`, which is a template always, what may be journaled, proposed and told.
-  bool names_secrets = false;
+  // Secrets and the response are not: then `input` is still a template, whose only expressions they are. A tool in this
+  // process is given the secrets' values in `input`, and in `shown`, which is a template always, what may be journaled,
+  // proposed and told.
+  bool keeps_expressions = false;
   JsonText shown = {};
   bool key_is_declared = false;  // the workflow gives the idempotency key: no tool knows better
   // Of a write that is in doubt and called again: what stood there before the first call, as its plan said. Empty

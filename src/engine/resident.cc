@@ -22,6 +22,9 @@ struct StepIdOf {
   const StepId* operator()(const RunMoved&) const { return nullptr; }
   const StepId* operator()(const StepMoved& event) const { return &event.step; }
   const StepId* operator()(const StepClaimed& event) const { return &event.step; }
+  const StepId* operator()(const StepWaitOpened& event) const { return &event.step; }
+  const StepId* operator()(const StepArrived& event) const { return &event.step; }
+  const StepId* operator()(const StepReleased& event) const { return &event.step; }
   const StepId* operator()(const StepCompleted& event) const { return &event.step; }
   const StepId* operator()(const StepFailed& event) const { return &event.step; }
   const StepId* operator()(const StepCharged&) const { return nullptr; }
@@ -38,10 +41,12 @@ struct StepIdOf {
   const StepId* operator()(const TaskMoved&) const { return nullptr; }
   const StepId* operator()(const TaskAsked&) const { return nullptr; }
   const StepId* operator()(const TaskSubtask&) const { return nullptr; }
+  const StepId* operator()(const TaskChanged&) const { return nullptr; }
   const StepId* operator()(const TaskDeleted&) const { return nullptr; }
   const StepId* operator()(const TransitionRefused&) const { return nullptr; }
   const StepId* operator()(const RunObserved&) const { return nullptr; }
   const StepId* operator()(const ApprovalTold&) const { return nullptr; }
+  const StepId* operator()(const ApprovalReminded&) const { return nullptr; }
 };
 
 }  // namespace

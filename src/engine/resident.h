@@ -34,6 +34,7 @@ struct Engine::Resident {
   int claims = 0;  // of ready steps, since then
   bool folded_ready = false;
   bool wants_latest = false;    // new, of whatever version is the latest
+  bool rewrite_wanted = false;  // its row is written with this turn, whether an event comes or not
   std::vector<StepIndex> left;  // ready, and not queued here but left to whoever takes it from the store
   std::vector<LeaseMark> lease_marks;
   Hash folded_head;

@@ -113,6 +113,13 @@ void Runtime::post_urgent(Task task) {
   inbox_changed_.notify_one();
 }
 
+void Runtime::decide(std::vector<Task>& urgent) {
+  for (Task& task : urgent) {
+    engine_.begin_round();
+    task(engine_);
+  }
+}
+
 // What came while a long turn was being decided.
 void Runtime::decide_urgent() {
   std::vector<Lost> lost;
@@ -125,7 +132,7 @@ void Runtime::decide_urgent() {
   }
   still_clock_.read();  // these came after the turn before read it: an expired lease must not look alive to them
   begin_turn(lost);
-  for (auto& task : urgent) task(engine_);
+  decide(urgent);
 }
 
 void Runtime::offer(const WorkerName& worker, int slots) {
@@ -233,7 +240,7 @@ void Runtime::decide_loop() try {
       for (const auto& report : taken.reports) taken.concerned.push_back(StreamKey::of(report.tenant, report.run));
       engine_.expect(taken.concerned);
     }
-    for (auto& task : taken.urgent) task(engine_);
+    decide(taken.urgent);
     // Tasks first: one of them may register the worker whose offer came right after it.
     for (auto& task : taken.tasks) {
       still_clock_.read();
@@ -283,7 +290,9 @@ void Runtime::listen_loop() try {
     News news = shared_->wait_for_news(listening_at_once);
     if (news.empty()) continue;
     if (news.events && options_.on_events) options_.on_events();
-    if (!news.ready && news.tenants.empty() && news.runs.empty()) continue;
+    News of_events;
+    of_events.events = news.events;
+    if (news == of_events) continue;
     post_urgent([news = std::move(news)](Engine& engine) { engine.hear(news); });
   }
 } catch (const StoreFailure& failure) {

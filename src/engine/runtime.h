@@ -106,6 +106,7 @@ class Runtime : public LeaseBroker {
   };
 
   void decide_loop();
+  void decide(std::vector<Task>& urgent);
   void decide_urgent();
   bool receive(Inbox& taken);
   void begin_turn(std::span<const Lost> lost);

@@ -87,6 +87,11 @@ class Scheduler {
   // Whether starts of this workflow are counted, so that they must be remembered across a restart.
   bool is_paced(WorkflowNumber workflow) const;
 
+  // Whose it is.
+  std::pair<TenantId, WorkflowName> workflow_of(WorkflowNumber number) const {
+    return {workflows_[number].tenant->id, workflows_[number].name};
+  }
+
   std::size_t size() const { return size_; }
   std::uint64_t running(TenantId tenant) const;
   std::uint64_t queued(TenantId tenant) const;

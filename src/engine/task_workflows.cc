@@ -34,6 +34,8 @@ InternalWorkflow agent_workflow(TaskAgent agent) {
        {"prompt", "session_id", "resume", "answer", "max_budget_usd", "task_id", "folder", "model", "mcp", "sandbox"})
     source += given(key);
   if (agent == TaskAgent::command) source += given("command");
+  if (agent == TaskAgent::claude)
+    for (std::string_view key : {"permission_mode", "allowed_tools", "disallowed_tools"}) source += given(key);
   return {{"pawl.agent." + word}, std::move(source)};
 }
 

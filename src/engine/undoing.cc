@@ -17,18 +17,22 @@ struct Undoing {
 };
 using UndoingPtr = std::shared_ptr<Undoing>;
 
-void start(UndoingPtr undoing, int version) {
-  undoing->runtime.post([undoing, version](Engine& engine) {
+// A run that has ended undoes nothing more. The next of the same plan is told apart by the number in its trigger, so
+// that asking twice at once makes one run.
+void start(UndoingPtr undoing, int version, int number = 1) {
+  undoing->runtime.post([undoing, version, number](Engine& engine) {
+    const std::string of_run = undoing->request.run.str();
     NewRun run{.tenant = undoing->request.tenant,
                .workflow = undoing->plan.workflow,
                .version = version,
                .workspace = undoing->workspace,
                .by = undoing->request.by,
                .trigger_type = "undo",
-               .trigger_ref = undoing->request.run.str()};
+               .trigger_ref = number == 1 ? of_run : of_run + "#" + std::to_string(number)};
     run.is_internal = true;
-    engine.create_run(std::move(run), [undoing](std::expected<RunAnswer, Refusal> made) {
+    engine.create_run(std::move(run), [undoing, version, number](std::expected<RunAnswer, Refusal> made) {
       if (!made) return undoing->reply(std::unexpected(made.error()));
+      if (!made->is_new && is_terminal(made->status)) return start(undoing, version, number + 1);
       undoing->reply(UndoAnswer{*made, std::move(undoing->plan)});
     });
   });

@@ -14,7 +14,7 @@ struct UndoRequest {
 };
 
 struct UndoAnswer {
-  RunAnswer run;  // the one that undoes; not new when the same was asked for before
+  RunAnswer run;  // the one that undoes; not new when one that was asked for before is still at it
   UndoPlan plan;
 };
 
