@@ -4,6 +4,7 @@
 #include "tools/agent.h"
 
 #include <fmt/format.h>
+#include <sys/wait.h>
 
 #include <condition_variable>
 #include <mutex>
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "process/private_folder.h"
+#include "tools/agent_door.h"
 #include "tools/agent_outcome.h"
 #include "tools/agent_request.h"
 #include "tools/agent_run.h"
@@ -63,7 +65,7 @@ class Agent final : public Tool {
     if (!turn.is_ours()) return stopped();
     const LogPlace place{lease.run, lease.step, lease.attempt};
     const auto logs = context_->logs.begin(place);
-    auto result = run(lease, wanted, *terms, *sandboxed, logs, stop);
+    auto result = run({lease, wanted, *terms, *sandboxed, logs, stop});
     context_->logs.end(place);
     return result;
   }
@@ -134,54 +136,106 @@ class Agent final : public Tool {
     return spec;
   }
 
-  ToolResult run(const Lease& lease, AgentRequest& wanted, const ProgramTerms& terms, bool sandboxed,
-                 const fs::path& logs, const std::stop_token& stop) {
+  // An attempt at a step, once it is known what it wants and where.
+  struct Attempt {
+    const Lease& lease;
+    AgentRequest& wanted;
+    const ProgramTerms& terms;
+    bool sandboxed = false;
+    const fs::path& logs;
+    const std::stop_token& stop;
+    std::optional<AgentAccess> access = {};
+    std::optional<Money> left = {};  // of the step's budget
+  };
+
+  ToolResult run(Attempt attempt) {
+    const Lease& lease = attempt.lease;
+    const AgentRequest& wanted = attempt.wanted;
     auto session = AgentSession::load(*context_, lease, wanted.session);
     const bool is_first = !session.has_begun;
+    if (!session.is_recorded && context_->resumption)
+      if (auto earlier = context_->resumption(lease)) {
+        session.go_on_with(*context_, lease, earlier->run);
+        if (session.has_begun && !attempt.wanted.answer && !earlier->message.empty())
+          attempt.wanted.answer = as_text(earlier->message);
+      }
     // One that asked has a session, even if this server knows nothing of it.
-    const bool resumes = session.has_begun || wanted.resume || (!lease.question.empty() && asked_in(lease, session));
-    std::optional<Money> left = wanted.budget;
-    if (left && session.spent >= *left) return with_cost(over_budget(session.spent, wanted.budget), session, lease);
-    if (left) left->micros -= session.spent.micros;
-
-    const auto access = access_for(lease, wanted, sandboxed);
+    bool resumes = session.has_begun || wanted.resume || (!lease.question.empty() && asked_in(lease, session));
+    // The server died before the CLI had said a word. It may have taken the name for good all the same.
+    if (dialect_ == AgentDialect::claude && session.was_started && !resumes) session.begin_anew(*context_, lease);
+    attempt.left = wanted.budget;
+    if (attempt.left && session.spent >= *attempt.left)
+      return with_cost(over_budget(session.spent, wanted.budget), session, lease);
+    if (attempt.left) attempt.left->micros -= session.spent.micros;
+    auto access = access_for(lease, wanted, attempt.sandboxed);
     if (!access) return access.error();
-    auto entry = context_->ledger.enter(
-        sandboxed ? ControlLimits{wanted.sandbox.limits.memory_bytes_max, wanted.sandbox.limits.processes_max}
-                  : ControlLimits{});
-    auto plan = plan_for(lease, wanted, terms, session, sandboxed, resumes, left, *access, logs, entry);
-    if (!plan) return plan.error();
+    attempt.access = std::move(*access);
+    std::optional<AgentDoor> door;
+    if (auto problem = open_door(attempt, door)) return std::move(*problem);
+
     CostMeter meter(context_->charge, lease);
+    auto end = live_once(attempt, session, resumes, is_first && wanted.resume, meter);
+    if (end && resumes && is_gone(*end)) {
+      // It is not there any more: another one is told everything from the beginning.
+      session.begin_anew(*context_, lease);
+      resumes = false;
+      end = live_once(attempt, session, resumes, false, meter);
+    }
+    if (!end) return end.error();
+    learn(session, *end, resumes);
+    const AgentOutcome outcome{.wanted = wanted,
+                               .session = session,
+                               .end = *end,
+                               .logs = attempt.logs,
+                               .log_name = fs::relative(attempt.logs, context_->data).string(),
+                               .program = program_of(wanted)};
+    // Stopped, its lease is over, be it by a time-out: nobody listens, and what it has cost since it last said so is
+    // told by the attempt that follows.
+    const bool was_stopped = end->how == AgentEnd::How::stopped;
+    ToolResult result = was_stopped ? stopped() : outcome.decide();
+    if (std::holds_alternative<Asked>(result)) meter.note_last(end->cost);
+    session.untold.micros -= std::min(session.untold, meter.finish()).micros;
+    if (!was_stopped) return with_cost(std::move(result), session, lease);
+    session.save(*context_, lease);
+    return result;
+  }
+
+  std::string program_of(const AgentRequest& wanted) const {
+    return dialect_ == AgentDialect::claude ? context_->claude : wanted.command.front();
+  }
+
+  // One process, from its beginning to its end.
+  std::expected<AgentEnd, Failed> live_once(Attempt& attempt, AgentSession& session, bool resumes, bool is_first,
+                                            CostMeter& meter) const {
+    const SandboxLimits& limits = attempt.wanted.sandbox.limits;
+    auto entry = context_->ledger.enter(attempt.sandboxed ? ControlLimits{limits.memory_bytes_max, limits.processes_max}
+                                                          : ControlLimits{});
+    auto plan = plan_for(attempt, session, resumes, entry);
+    if (!plan) return std::unexpected(plan.error());
+    session.was_started = true;
+    session.save(*context_, attempt.lease);
     const AgentOrder order{.dialect = dialect_,
                            .plan = std::move(*plan),
-                           .input = message_for(wanted, lease, resumes, is_first && wanted.resume),
+                           .input = message_for(attempt.wanted, attempt.lease, resumes, is_first),
                            .spent_before = dialect_ == AgentDialect::claude ? session.total : Money{},
-                           .budget_left = left,
-                           .log_folder = logs,
+                           .budget_left = attempt.left,
+                           .log_folder = attempt.logs,
                            .meter = &meter,
                            .on_session = [&](const std::string& id) {
                              session.id = id;
                              session.has_begun = true;
-                             session.save(*context_, lease);
+                             session.save(*context_, attempt.lease);
                            }};
-    const auto program = dialect_ == AgentDialect::claude ? context_->claude : wanted.command.front();
-    const AgentEnd end = live(order, *context_, wanted.secrets, entry, stop);
-    if (end.not_started) return could_not_start(*end.not_started, program);
-    learn(session, end, resumes);
-    const AgentOutcome outcome{.wanted = wanted,
-                               .session = session,
-                               .end = end,
-                               .logs = logs,
-                               .log_name = fs::relative(logs, context_->data).string(),
-                               .program = program};
-    // Stopped, its lease is over, be it by a time-out: nobody listens, and what it has cost since it last said so is
-    // told by the attempt that follows.
-    ToolResult result = end.how == AgentEnd::How::stopped ? stopped() : outcome.decide();
-    if (std::holds_alternative<Asked>(result)) meter.note_last(end.cost);
-    session.untold.micros -= std::min(session.untold, meter.finish()).micros;
-    if (end.how != AgentEnd::How::stopped) return with_cost(std::move(result), session, lease);
-    session.save(*context_, lease);
-    return result;
+    AgentEnd end = live(order, *context_, attempt.wanted.secrets, entry, attempt.stop);
+    if (end.not_started) return std::unexpected(could_not_start(*end.not_started, program_of(attempt.wanted)));
+    return end;
+  }
+
+  // Whether a session that was to be resumed does not exist. Only of the CLI it is known how it says that.
+  bool is_gone(const AgentEnd& end) const {
+    const bool has_failed = end.status && WIFEXITED(*end.status) && WEXITSTATUS(*end.status) != 0;
+    return dialect_ == AgentDialect::claude && end.how == AgentEnd::How::by_itself && has_failed &&
+           !end.story.has_begun && end.cost == Money{};
   }
 
   static bool asked_in(const Lease& lease, const AgentSession& session) {
@@ -192,27 +246,55 @@ class Agent final : public Tool {
 
   std::expected<std::optional<AgentAccess>, Failed> access_for(const Lease& lease, const AgentRequest& wanted,
                                                                bool sandboxed) const {
-    const bool unreachable = sandboxed && !wanted.sandbox.network;
-    if (wanted.mcp == false || (unreachable && !wanted.mcp)) return std::nullopt;
-    if (unreachable)
-      return std::unexpected(invalid_arguments("`mcp` needs a network: say sandbox: {network: true}, or mcp: false"));
+    if (wanted.mcp == false) return std::nullopt;
     auto access = context_->access ? context_->access(lease, wanted.task) : std::nullopt;
     if (!access && wanted.mcp == true)
       return std::unexpected(invalid_arguments("`mcp` needs a server: start the run with one, or say mcp: false"));
+    if (access && !context_->mcp && sandboxed && !wanted.sandbox.network)
+      return std::unexpected(invalid_arguments("`mcp` needs a network: say sandbox: {network: true}, or mcp: false"));
     return access;
   }
 
-  std::expected<ProcessPlan, Failed> plan_for(const Lease& lease, AgentRequest& wanted, const ProgramTerms& terms,
-                                              const AgentSession& session, bool sandboxed, bool resumes,
-                                              std::optional<Money> left, const std::optional<AgentAccess>& access,
-                                              const fs::path& logs, ProcessLedger::Entry& entry) const {
+  // The folder of an attempt that its agent can write: for a question, and for the socket.
+  static fs::path ask_folder(const Attempt& attempt) { return attempt.sandboxed ? attempt.logs / "ask" : attempt.logs; }
+
+  // An agent that cannot reach the gate would work around it: it is not started.
+  std::optional<Failed> open_door(Attempt& attempt, std::optional<AgentDoor>& door) const {
+    if (!attempt.access || !context_->mcp) return std::nullopt;
     std::error_code error;
-    const auto folder = wanted.folder.empty() ? terms.make_workspace().string() : wanted.folder;
+    make_private_folders(ask_folder(attempt), error);
+    try {
+      door.emplace(ask_folder(attempt),
+                   [this, key = attempt.access->key](const std::string& line) { return context_->mcp(key, line); });
+    } catch (const std::system_error& problem) {
+      auto failed =
+          failure("AGENT_FAILED", fmt::format("the agent cannot be given the server's tools: {}; free what is "
+                                              "missing, or say mcp: false",
+                                              problem.what()));
+      failed.is_harmless = true;
+      return failed;
+    }
+    attempt.access->socket = door->path();
+    return std::nullopt;
+  }
+
+  std::expected<ProcessPlan, Failed> plan_for(Attempt& attempt, AgentSession& session, bool resumes,
+                                              ProcessLedger::Entry& entry) const {
+    const Lease& lease = attempt.lease;
+    const ProgramTerms& terms = attempt.terms;
+    const fs::path& logs = attempt.logs;
+    const bool sandboxed = attempt.sandboxed;
+    AgentRequest& wanted = attempt.wanted;
+    std::error_code error;
+    auto folder = wanted.folder.empty() ? session.workspace : wanted.folder;
+    if (folder.empty() || (wanted.folder.empty() && !fs::is_directory(folder, error)))
+      folder = terms.make_workspace().string();
+    session.workspace = folder;
     if (auto problem = folder_problem(folder, terms)) return std::unexpected(std::move(*problem));
     if (!fs::is_directory(folder, error))
       return std::unexpected(invalid_arguments(fmt::format("`folder` {} is not there", folder)));
     // Its own, for what is left from an attempt of the same number says nothing of this one.
-    const auto ask = sandboxed ? logs / "ask" : logs;
+    const auto ask = ask_folder(attempt);
     make_private_folders(ask, error);
     fs::remove(logs / question_file, error);
     fs::remove(logs / "ask" / question_file, error);
@@ -223,6 +305,7 @@ class Agent final : public Tool {
       make_private_folders(home, error);
       environment.set("HOME", home.string());
       environment.set("TMPDIR", "/tmp");
+      if (dialect_ == AgentDialect::claude) environment.set("CLAUDE_CONFIG_DIR", (home / ".claude").string());
     }
     name_lease(environment, lease);
     environment.set("PAWL_LOG_FOLDER", ask.string());
@@ -231,18 +314,22 @@ class Agent final : public Tool {
     environment.set("PAWL_RESUME", resumes ? "1" : "0");
     environment.set("PAWL_TASK_ID", wanted.task);
     environment.set("PAWL_MODEL", wanted.model);
-    if (left) environment.set("PAWL_MAX_BUDGET_USD", print_money(*left));
-    if (access) {
-      environment.set("PAWL_MCP_URL", access->url);
-      environment.set("PAWL_LEASE_KEY", access->key);
+    if (attempt.left) environment.set("PAWL_MAX_BUDGET_USD", print_money(*attempt.left));
+    if (const auto& access = attempt.access) {
+      if (!sandboxed || wanted.sandbox.network) {
+        environment.set("PAWL_MCP_URL", access->url);
+        environment.set("PAWL_LEASE_KEY", access->key);
+      }
+      if (!access->socket.empty()) environment.set("PAWL_MCP_SOCKET", access->socket.string());
       wanted.secrets.add("PAWL_LEASE_KEY", access->key);
     }
     environment.set(mark_variable, entry.mark());
-    ProcessPlan plan{.argv = dialect_ == AgentDialect::claude
-                                 ? claude_command(*context_, wanted, session, resumes, left, access)
-                                 : wanted.command,
-                     .environment = environment.entries(),
-                     .directory = folder};
+    ProcessPlan plan{
+        .argv = dialect_ == AgentDialect::claude
+                    ? claude_command(*context_, wanted, {session, resumes, sandboxed, attempt.left, attempt.access})
+                    : wanted.command,
+        .environment = environment.entries(),
+        .directory = folder};
     plan.control_groups = entry.group().entrances();
     if (!sandboxed) return plan;
     return in_sandbox(std::move(plan), wanted.sandbox,
@@ -250,10 +337,12 @@ class Agent final : public Tool {
                        .terms = terms,
                        .group = entry.group(),
                        .writable = {ask.string(), (session.folder / "home").string()},
+                       .readable = attempt.access && !attempt.access->socket.empty() ? std::vector{context_->program}
+                                                                                     : std::vector<std::string>{},
                        .shows_program = dialect_ == AgentDialect::claude});
   }
 
-  void learn(AgentSession& session, const AgentEnd& end, bool resumed) const {
+  static void learn(AgentSession& session, const AgentEnd& end, bool resumed) {
     session.spent = session.spent + end.cost;
     session.untold = session.untold + end.cost;
     session.total = session.total + end.cost;

@@ -15,6 +15,7 @@
 #include "engine/lease.h"
 #include "process/ledger.h"
 #include "process/sandbox.h"
+#include "tools/agent_resumption.h"
 #include "tools/cost_meter.h"
 #include "tools/run_logs.h"
 
@@ -31,6 +32,7 @@ inline constexpr std::array enum_names<SandboxUse>{std::string_view("off"), std:
 struct AgentAccess {
   std::string url;  // of the MCP endpoint
   std::string key;
+  std::filesystem::path socket = {};  // the same without a network (agent_door.h); empty: there is none
 };
 
 // What agents and sandboxes need of the server. Shared by all tools of a toolbox, and outlives them.
@@ -44,6 +46,11 @@ struct AgentContext {
   std::string claude = "claude";
   // Null, or gives nothing: there is no server to ask.
   std::function<std::optional<AgentAccess>(const Lease& lease, const std::string& task)> access;
+  // What the MCP endpoint says to a message that is sent with this key; empty: nothing. Null: there is no server.
+  std::function<std::string(const std::string& key, const std::string& line)> mcp;
+  std::string program;  // ours: an agent runs it to speak to the socket
+  // Null: no run goes on with what another one began.
+  std::function<std::optional<AgentResumption>(const Lease& lease)> resumption;
   // Null: what an agent costs is told when it ends.
   Charge charge;
   std::unique_ptr<Sandbox> sandbox = std::make_unique<Sandbox>();

@@ -64,6 +64,20 @@ bool is_over_budget(const AgentStory::Result& result) {
   return result.subtype == "error_max_budget_usd" || result.terminal_reason == "budget_exhausted";
 }
 
+std::string denied_tools(const AgentStory::Result& result) {
+  std::string out;
+  for (const AgentDenial& denial : result.denials) out += (out.empty() ? "" : ", ") + denial.tool;
+  if (result.denials_left_out > 0) out += fmt::format(" and {} more", result.denials_left_out);
+  return out;
+}
+
+boost::json::array denial_list(const AgentStory::Result& result) {
+  boost::json::array out;
+  for (const AgentDenial& denial : result.denials)
+    out.push_back(object{{"tool", denial.tool}, {"input", value_of(denial.input)}});
+  return out;
+}
+
 Failed agent_failed(std::string message, std::optional<bool> retryable, const AgentEnd& end) {
   auto failed = failure("AGENT_FAILED", std::move(message));
   failed.retryable = retryable;
@@ -75,10 +89,12 @@ Failed agent_failed(std::string message, std::optional<bool> retryable, const Ag
 }  // namespace
 
 Failed over_budget(const Money& spent, const std::optional<Money>& budget) {
-  return failure(
+  auto failed = failure(
       "AGENT_BUDGET_EXCEEDED",
       budget ? fmt::format("the agent has spent {} USD; {} were allowed", print_money(spent), print_money(*budget))
              : fmt::format("the agent has spent {} USD and says that its budget is exhausted", print_money(spent)));
+  failed.is_harmless = true;  // it is known how it ended; what it was allowed to do has receipts of its own
+  return failed;
 }
 
 Failed could_not_start(const SpawnError& error, const std::string& program) {
@@ -102,6 +118,7 @@ ToolResult AgentOutcome::completed(const AgentStory::Result& result) const {
     if (auto given = parse_json(result.output); given && nests_within(*given, json_depth_max - 2))
       output["output"] = std::move(*given);
   if (result.text.size() > agent_result_bytes_max) output["result_is_cut"] = true;
+  if (!result.denials.empty()) output["permission_denials"] = denial_list(result);
   return Completed{.output = wanted.secrets.scrubber.json(canonical(Json(std::move(output)))), .cost = {}};
 }
 
@@ -130,6 +147,7 @@ ToolResult AgentOutcome::said_error(const AgentStory::Result& result) const {
   std::string message = result.text.empty() ? fmt::format("{} ended with {}", program, result.subtype) : result.text;
   if (result.api_error_status > 0) message += fmt::format(" (status {})", result.api_error_status);
   if (!end.story.last_error.empty()) message += fmt::format(" ({})", end.story.last_error);
+  if (!result.denials.empty()) message += fmt::format("; it was not permitted to use {}", denied_tools(result));
   auto failed = agent_failed(wanted.secrets.scrubber.text(head_of(message, agent_message_bytes_max)),
                              result.retryable ? *result.retryable : may_pass(end.story), end);
   if (!result.error_code.empty()) failed.error_code = result.error_code.substr(0, diagnostic_code_chars_max);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
@@ -21,8 +22,8 @@ constexpr std::array passed_to_claude{"ANTHROPIC_API_KEY",
                                       "NO_PROXY"};
 // Of these, what must not stand in a log.
 constexpr std::array secrets_of_claude{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"};
-constexpr std::array permission_modes{"acceptEdits", "auto",   "bypassPermissions", "manual", "dontAsk",
-                                      "plan",        "default"};
+constexpr std::array<std::string_view, 7> permission_modes{
+    "acceptEdits", "auto", "bypassPermissions", "manual", "dontAsk", "plan", "default"};
 
 constexpr std::string_view continue_prompt =
     "You were interrupted before you had finished. Continue where you left off. If an action that you proposed was "
@@ -44,11 +45,6 @@ std::string as_text(const Json& value) {
   return boost::json::serialize(value);
 }
 
-std::string as_text(const JsonText& json) {
-  const auto parsed = parse_json(json);
-  return parsed ? as_text(*parsed) : json;
-}
-
 // What `env` holds where the template has an expression is a secret.
 void note_secrets(AgentRequest& wanted, Arguments& with, const Lease& lease) {
   if (!lease.shown.empty()) {
@@ -65,6 +61,21 @@ void note_secrets(AgentRequest& wanted, Arguments& with, const Lease& lease) {
         wanted.secrets.add(name, std::string_view(entry).substr(std::string_view(name).size() + 1));
 }
 
+struct ClaudePermissions {
+  std::string mode;
+  std::vector<std::string> allowed_tools;
+};
+
+// A step that lists tools may use those and no others. One that says nothing can edit files in its folder, and, since a
+// sandbox keeps commands there too, run commands in one: commands outside of a sandbox are somebody's explicit choice.
+ClaudePermissions permissions_for(const AgentRequest& wanted, bool sandboxed) {
+  if (wanted.permission_mode) return {*wanted.permission_mode, wanted.allowed_tools};
+  if (!wanted.allowed_tools.empty()) return {"dontAsk", wanted.allowed_tools};
+  std::vector<std::string> allowed;
+  if (sandboxed) allowed.emplace_back("Bash");
+  return {"acceptEdits", std::move(allowed)};
+}
+
 std::string joined(const std::vector<std::string>& words) {
   std::string out;
   for (const auto& word : words) out += (out.empty() ? "" : ",") + word;
@@ -72,6 +83,15 @@ std::string joined(const std::vector<std::string>& words) {
 }
 
 }  // namespace
+
+std::string as_text(const JsonText& json) {
+  const auto parsed = parse_json(json);
+  return parsed ? as_text(*parsed) : json;
+}
+
+bool is_permission_mode(std::string_view text) {
+  return std::ranges::find(permission_modes, text) != permission_modes.end();
+}
 
 AgentRequest read_agent_request(Arguments& with, const Lease& lease, const AgentContext& context,
                                 const ProgramTerms& terms, AgentDialect dialect) {
@@ -100,10 +120,10 @@ AgentRequest read_agent_request(Arguments& with, const Lease& lease, const Agent
   if (is_claude) {
     wanted.allowed_tools = with.text_list("allowed_tools");
     wanted.disallowed_tools = with.text_list("disallowed_tools");
-    wanted.permission_mode = with.text("permission_mode").value_or(wanted.permission_mode);
+    wanted.permission_mode = with.text("permission_mode");
     wanted.system_prompt = with.text("append_system_prompt").value_or("");
     wanted.turns_max = with.count("max_turns");
-    if (std::ranges::find(permission_modes, std::string_view(wanted.permission_mode)) == permission_modes.end())
+    if (wanted.permission_mode && !is_permission_mode(*wanted.permission_mode))
       with.refuse("permission_mode", "must be acceptEdits, auto, bypassPermissions, manual, dontAsk or plan");
   } else {
     wanted.command = with.text_list("command");
@@ -116,31 +136,36 @@ AgentRequest read_agent_request(Arguments& with, const Lease& lease, const Agent
 }
 
 std::vector<std::string> claude_command(const AgentContext& context, const AgentRequest& wanted,
-                                        const AgentSession& session, bool resumes, std::optional<Money> budget_left,
-                                        const std::optional<AgentAccess>& access) {
+                                        const AgentStart& start) {
   std::vector<std::string> argv{context.claude, "-p", "--output-format", "stream-json", "--verbose"};
   const auto add = [&](std::string_view flag, std::string value) {
     argv.emplace_back(flag);
     argv.push_back(std::move(value));
   };
-  add(resumes ? "--resume" : "--session-id", session.id);
-  if (budget_left) add("--max-budget-usd", print_money(*budget_left));
+  add(start.resumes ? "--resume" : "--session-id", start.session.id);
+  if (start.budget_left) add("--max-budget-usd", print_money(*start.budget_left));
   if (!wanted.model.empty()) add("--model", wanted.model);
-  add("--permission-mode", wanted.permission_mode);
+  const ClaudePermissions permissions = permissions_for(wanted, start.sandboxed);
+  add("--permission-mode", permissions.mode);
   if (wanted.turns_max) add("--max-turns", std::to_string(*wanted.turns_max));
-  auto allowed = wanted.allowed_tools;
+  auto allowed = permissions.allowed_tools;
   object servers;
-  if (access) {
+  if (const auto& access = start.access) {
     allowed.push_back("mcp__pawl");
     // The key itself stands in the environment only: arguments can be read by everybody on the machine.
-    servers["pawl"] = object{
-        {"type", "http"}, {"url", access->url}, {"headers", object{{"Authorization", "Bearer ${PAWL_LEASE_KEY}"}}}};
+    if (access->socket.empty())
+      servers["pawl"] = object{
+          {"type", "http"}, {"url", access->url}, {"headers", object{{"Authorization", "Bearer ${PAWL_LEASE_KEY}"}}}};
+    else
+      servers["pawl"] = object{{"type", "stdio"},
+                               {"command", context.program},
+                               {"args", boost::json::array{"mcp", "--socket", access->socket.string()}}};
   }
   if (!allowed.empty()) add("--allowedTools", joined(allowed));
   if (!wanted.disallowed_tools.empty()) add("--disallowedTools", joined(wanted.disallowed_tools));
   add("--mcp-config", boost::json::serialize(object{{"mcpServers", std::move(servers)}}));
   argv.emplace_back("--strict-mcp-config");
-  auto system = fmt::format(fmt::runtime(base_prompt), access ? base_prompt_mcp : std::string_view());
+  auto system = fmt::format(fmt::runtime(base_prompt), start.access ? base_prompt_mcp : std::string_view());
   if (!wanted.system_prompt.empty()) system += "\n\n" + wanted.system_prompt;
   add("--append-system-prompt", std::move(system));
   return argv;

@@ -34,18 +34,31 @@ struct AgentRequest {
   // agent.claude
   std::vector<std::string> allowed_tools;
   std::vector<std::string> disallowed_tools;
-  std::string permission_mode = "dontAsk";
+  std::optional<std::string> permission_mode;
   std::string system_prompt;
   std::optional<int> turns_max;
 };
+
+// Of the Claude Code CLI.
+bool is_permission_mode(std::string_view text);
 
 // What does not fit is the refusal of the arguments.
 AgentRequest read_agent_request(Arguments& with, const Lease& lease, const AgentContext& context,
                                 const ProgramTerms& terms, AgentDialect dialect);
 
+// Of one process.
+struct AgentStart {
+  const AgentSession& session;
+  bool resumes = false;
+  bool sandboxed = false;
+  std::optional<Money> budget_left;
+  const std::optional<AgentAccess>& access;
+};
 std::vector<std::string> claude_command(const AgentContext& context, const AgentRequest& wanted,
-                                        const AgentSession& session, bool resumes, std::optional<Money> budget_left,
-                                        const std::optional<AgentAccess>& access);
+                                        const AgentStart& start);
+
+// Text as it is, anything else as JSON.
+std::string as_text(const JsonText& json);
 
 // `is_first`: nothing was told to this session yet by this step.
 std::string message_for(const AgentRequest& wanted, const Lease& lease, bool resumes, bool is_first);

@@ -51,15 +51,18 @@ void write_object(const fs::path& path, const object& what) {
   const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file.is_open()) return;
   [[maybe_unused]] const auto ignored = ::pwrite(file.get(), text.data(), text.size(), 0);
-  if (text.size() > bytes) [[maybe_unused]]
-    const auto cut = ::ftruncate(file.get(), static_cast<off_t>(text.size()));
+  [[maybe_unused]] const auto cut = ::ftruncate(file.get(), static_cast<off_t>(text.size()));
 }
 
 // A session's name becomes that of a folder.
 std::string folder_name(const std::string& session) { return is_uuid(session) ? session : sha256(session).hex(); }
 
-fs::path step_file(const AgentContext& context, const Lease& lease) {
-  return context.logs.folder(lease.run, lease.step) / "agent.json";
+fs::path session_folder(const AgentContext& context, const Lease& lease, const std::string& session) {
+  return context.data / "agents" / lease.tenant.str() / folder_name(session);
+}
+
+fs::path step_file(const AgentContext& context, RunId run, const StepId& step) {
+  return context.logs.folder(run, step) / "agent.json";
 }
 
 }  // namespace
@@ -81,26 +84,55 @@ std::string uuid_of(RunId run, const StepId& step) {
 
 AgentSession AgentSession::load(const AgentContext& context, const Lease& lease, std::string wanted) {
   AgentSession out;
-  const auto step = read_object(step_file(context, lease));
+  const auto step = read_object(step_file(context, lease.run, lease.step));
   out.id = text_in(step, "session_id");
+  out.is_recorded = !out.id.empty();
+  out.workspace = text_in(step, "folder");
   out.spent = money_in(step, "spent_usd");
-  out.has_begun = !out.id.empty() && text_in(step, "begun") == "yes";
+  const auto begun = text_in(step, "begun");
+  out.has_begun = !out.id.empty() && begun == "yes";
+  out.was_started = out.has_begun || begun == "started";
   if (out.id.empty()) out.id = wanted.empty() ? uuid_of(lease.run, lease.step) : std::move(wanted);
-  out.folder = context.data / "agents" / lease.tenant.str() / folder_name(out.id);
-  const auto session = read_object(out.folder / "session.json");
-  out.total = money_in(session, "total_usd");
-  out.untold = money_in(session, "untold_usd");
+  out.find_costs(context, lease);
   return out;
+}
+
+void AgentSession::find_costs(const AgentContext& context, const Lease& lease) {
+  folder = session_folder(context, lease, id);
+  const auto session = read_object(folder / "session.json");
+  total = money_in(session, "total_usd");
+  untold = money_in(session, "untold_usd");
+}
+
+void AgentSession::go_on_with(const AgentContext& context, const Lease& lease, RunId earlier) {
+  const auto step = read_object(step_file(context, earlier, lease.step));
+  auto found = text_in(step, "session_id");
+  if (found.empty() || text_in(step, "begun") != "yes") return;
+  id = std::move(found);
+  has_begun = was_started = true;
+  workspace = text_in(step, "folder");
+  find_costs(context, lease);
 }
 
 void AgentSession::save(const AgentContext& context, const Lease& lease) const {
   std::error_code ignored;
-  const auto place = context.data / "agents" / lease.tenant.str() / folder_name(id);
+  const auto place = session_folder(context, lease, id);
   make_private_folders(place, ignored);
   write_object(place / "session.json",
                {{"session_id", id}, {"total_usd", print_money(total)}, {"untold_usd", print_money(untold)}});
-  write_object(step_file(context, lease),
-               {{"session_id", id}, {"begun", has_begun ? "yes" : "no"}, {"spent_usd", print_money(spent)}});
+  write_object(step_file(context, lease.run, lease.step), {{"session_id", id},
+                                                           {"folder", workspace},
+                                                           {"begun", has_begun     ? "yes"
+                                                                     : was_started ? "started"
+                                                                                   : "no"},
+                                                           {"spent_usd", print_money(spent)}});
+}
+
+void AgentSession::begin_anew(const AgentContext& context, const Lease& lease) {
+  id = random_uuid();
+  was_started = has_begun = false;
+  total = {};
+  folder = session_folder(context, lease, id);
 }
 
 }  // namespace pawl

@@ -13,6 +13,7 @@ namespace {
 using boost::json::object;
 
 constexpr double money_max = 1e9;
+constexpr std::size_t denied_input_bytes_max = 1000;
 
 const Json* find(const object& in, std::string_view key) {
   const Json* value = in.if_contains(key);
@@ -39,6 +40,24 @@ std::string joined_errors(const object& result) {
     for (const Json& error : *list)
       if (const auto* text = error.if_string()) out += (out.empty() ? "" : "; ") + std::string(std::string_view(*text));
   return out;
+}
+
+void take_denials(const object& line, AgentStory::Result& result) {
+  const Json* denials = find(line, "permission_denials");
+  const auto* list = denials ? denials->if_array() : nullptr;
+  if (!list) return;
+  for (const Json& each : *list) {
+    const auto* denial = each.if_object();
+    if (!denial) continue;
+    if (result.denials.size() == agent_denials_max) {
+      ++result.denials_left_out;
+      continue;
+    }
+    const Json* input = find(*denial, "tool_input");
+    JsonText text = input ? canonical(*input) : "null";
+    if (text.size() > denied_input_bytes_max) text = canonical(Json(head_of(text, denied_input_bytes_max)));
+    result.denials.push_back({head_of(text_in(*denial, "tool_name"), denied_input_bytes_max), std::move(text)});
+  }
 }
 
 // Lines of these types are most of a stream, and say nothing that counts once the session is known: not to read them as
@@ -80,6 +99,8 @@ void AgentStream::take(std::string_view line) {
 void AgentStream::take_object(const object& line) {
   const auto type = text_in(line, "type");
   if (auto session = text_in(line, "session_id"); !session.empty()) story_.session_id = std::move(session);
+  // A CLI that cannot resume a session says so in a result, and nothing else.
+  if (dialect_ == AgentDialect::plain || type != "result") story_.has_begun = true;
   for (const auto* key : {"total_cost_usd", "cost_usd"})
     if (const Json* cost = find(line, key))
       if (const auto amount = reported_money(*cost)) story_.total_cost = amount;
@@ -106,6 +127,7 @@ void AgentStream::take_object(const object& line) {
   result.api_error_status = number_in(line, "api_error_status");
   result.error_code = dialect_ == AgentDialect::plain ? text_in(line, "error_code") : "";
   result.retryable = flag_in(line, "retryable");
+  take_denials(line, result);
   story_.result = std::move(result);
 }
 

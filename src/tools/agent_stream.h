@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/json.h"
 #include "core/money.h"
@@ -84,9 +85,17 @@ class LineSplitter {
 
 enum class AgentDialect { claude, plain };
 
+// A call of a tool that the agent was not permitted.
+struct AgentDenial {
+  std::string tool;
+  JsonText input;  // cut to something short when it is long
+};
+inline constexpr std::size_t agent_denials_max = 20;
+
 // All that the lines have said so far.
 struct AgentStory {
   std::string session_id;
+  bool has_begun = false;           // the session is there: it does more than say that it is not
   std::optional<Money> total_cost;  // as last reported, of the whole session as far as it reports it
   JsonText usage;                   // of the last report; empty when there was none
   std::int64_t turns = 0;
@@ -102,6 +111,8 @@ struct AgentStory {
     std::int64_t api_error_status = 0;
     std::string error_code;  // plain dialect: in its own words
     std::optional<bool> retryable;
+    std::vector<AgentDenial> denials;  // at most agent_denials_max
+    std::size_t denials_left_out = 0;
   };
   std::optional<Result> result;  // the last one
   std::string last_error;        // of a call to the model: rate_limit, overloaded, ...

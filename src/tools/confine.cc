@@ -161,6 +161,7 @@ std::expected<ProcessPlan, Failed> in_sandbox(ProcessPlan plan, const SandboxReq
                       .hidden = hidden,
                       .network = request.network,
                       .shows_program = place.shows_program || !place.terms.is_confined};
+  std::ranges::copy(place.readable, std::back_inserter(sandbox.readable));
   if (place.terms.is_confined) {
     auto folders = own_folders(place.terms, hidden);
     if (!folders) return std::unexpected(std::move(folders.error()));

@@ -40,6 +40,7 @@ struct SandboxPlace {
   const ProgramTerms& terms;
   const ControlGroup& group;
   std::vector<std::string> writable = {};  // beside the workspace
+  std::vector<std::string> readable = {};  // beside what the server shows every sandbox
   bool shows_program = false;              // the installation chose it
 };
 // A program in a sandbox, beginning in `plan.directory`. Refused when that would show it what no sandbox may.

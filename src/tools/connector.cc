@@ -6,6 +6,7 @@
 #include <boost/json/serialize.hpp>
 #include <chrono>
 
+#include "core/expression.h"
 #include "crypto/sha256.h"
 #include "tools/http_url.h"
 #include "tools/outcome.h"
@@ -86,6 +87,13 @@ std::string base_url(Arguments& with, std::string_view key, std::string_view oth
 }
 
 std::string short_hash(const Json& value) { return sha256(canonical(value)).hex().substr(0, hash_chars); }
+
+JsonText with_field(const JsonText& shown, std::string_view key, std::string_view text) {
+  auto fields = parse_json(shown);
+  if (!fields || !fields->is_object()) return shown;
+  fields->get_object()[key] = template_of(text);
+  return canonical(*fields);
+}
 
 std::string undo_key(const Lease& lease) {
   return fmt::format("undo:{}:{}:{}", lease.run.str(), lease.step.text,

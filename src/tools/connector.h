@@ -61,6 +61,9 @@ std::string base_url(Arguments& with, std::string_view key, std::string_view oth
 // The beginning of sha256 over the canonical text: two that differ do not share one.
 std::string short_hash(const Json& value);
 
+// `shown`, a template, with this text as the value of `key`: what is proposed has one spelling, that which is sent.
+JsonText with_field(const JsonText& shown, std::string_view key, std::string_view text);
+
 // For the undo of what this lease does.
 std::string undo_key(const Lease& lease);
 

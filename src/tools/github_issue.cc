@@ -133,6 +133,7 @@ class IssueSet final : public Tool {
     if (!present) return std::unexpected(present.error());
     auto plan = Tool::plan(lease, std::move(stop));
     if (!plan) return plan;
+    plan->action.fields = with_field(lease.shown, "url", change.base);
     plan->action.target = target_of(change);
     plan->idempotent = true;
     plan->before = canonical(object{{kind_.list, json_of(*present)}});
@@ -289,7 +290,7 @@ class IssueSet final : public Tool {
                            {.name = "add", .kind = Form::text_list},
                            {.name = "remove", .kind = Form::text_list},
                            {.name = "token", .required = true, .kind = Form::text, .secrets = true},
-                           {.name = "url", .kind = Form::text},
+                           {.name = "url", .kind = Form::text, .fallback = canonical(Json(github_api))},
                            {.name = "timeout", .kind = Form::duration}},
                   .writes = ToolSpec::Writes::always};
     if (kind.can_set) spec.keys.push_back({.name = "set", .kind = Form::text_list});

@@ -12,6 +12,7 @@
 #include "tools/arguments.h"
 #include "tools/connector.h"
 #include "tools/http_outcome.h"
+#include "tools/http_undo.h"
 #include "tools/http_url.h"
 #include "tools/outcome.h"
 #include "tools/tools.h"
@@ -22,6 +23,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr int redirects_max = 5;
+constexpr std::string_view default_method = "GET";
 
 constexpr std::array<std::string_view, 7> methods = {"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"};
 // libcurl frames the message; two opinions on where it ends are how requests are smuggled. The host is the URL's, which
@@ -104,7 +106,7 @@ void read_body(Arguments& with, HttpRequest& request) {
 }
 
 HttpRequest read_request(Arguments& with, const Lease& lease, const ToolLimits& limits) {
-  HttpRequest request{.method = with_case(with.text("method").value_or("GET"), upper),
+  HttpRequest request{.method = with_case(with.text("method").value_or(std::string(default_method)), upper),
                       .url = {},
                       .headers = {},
                       .body = {},
@@ -184,52 +186,6 @@ Completed completed(HttpAnswer answer) {
   return {.output = std::move(output), .cost = {}};
 }
 
-constexpr std::array<std::string_view, 4> undo_keys = {"method", "url", "headers", "body"};
-
-// The request that would take this one back, as its author declared it.
-void read_undo(Arguments& with, const Lease& lease) {
-  const Json* undo = with.any("undo");
-  if (!undo) return;
-  const auto* map = undo->if_object();
-  const auto is_text = [&](std::string_view key) {
-    const Json* value = map ? map->if_contains(key) : nullptr;
-    return value && value->is_string();
-  };
-  if (!is_text("method") || !is_text("url"))
-    with.refuse("undo", "must be a map with `method` and `url`, and `headers` and `body` where they are needed");
-  for (const auto& member : map ? *map : boost::json::object{})
-    if (!contains(undo_keys, std::string_view(member.key())))
-      with.refuse("undo",
-                  fmt::format("has only method, url, headers and body, and no {}", std::string_view(member.key())));
-  // An effect must not turn out to have no undo only after it has happened.
-  if (with.refusal()) return;
-  const auto shown = parse_json(lease.shown.empty() ? "{}" : lease.shown);
-  const Json* declared = shown ? member(*shown, "undo") : nullptr;
-  const std::string url = text_member(declared ? *declared : template_of_value(*undo), "url");
-  if (const auto normal = normalize_url_template(url); !normal)
-    with.refuse("undo", fmt::format("has a `url` that {}", normal.error()));
-}
-
-// Unless it says otherwise, the undo is sent with the headers of what it undoes: those that say who asks, most likely.
-std::shared_ptr<const Action> undo_of(const Lease& lease) {
-  const auto shown = parse_json(lease.shown.empty() ? "{}" : lease.shown);
-  const Json* undo = shown && shown->is_object() ? shown->get_object().if_contains("undo") : nullptr;
-  if (!undo || !undo->is_object()) return nullptr;
-  boost::json::object fields = undo->get_object();
-  for (const auto* key : {"headers", "timeout", "connect_timeout"})
-    if (const Json* own = shown->get_object().if_contains(key); own && !fields.contains(key)) fields[key] = *own;
-  const auto* url = fields["url"].if_string();
-  auto normal = normalize_url_template(url ? std::string_view(*url) : std::string_view());
-  if (!normal) return nullptr;
-  fields["url"] = *normal;
-  return std::make_shared<const Action>(Action{.connector = "http",
-                                               .operation = "request",
-                                               .target = url_without_query(*normal),
-                                               .fields = canonical(fields),
-                                               .risk = lease.risk,
-                                               .idempotency_key = undo_key(lease)});
-}
-
 class HttpRequestTool final : public Tool {
  public:
   explicit HttpRequestTool(const ToolLimits& limits) : limits_(limits), rules_(http_rules(limits)) {
@@ -241,8 +197,9 @@ class HttpRequestTool final : public Tool {
 
   std::expected<Plan, Failed> plan(const Lease& lease, std::stop_token stop) override {
     Arguments with(lease.input);
-    read_follows(with, read_request(with, lease, limits_));
-    read_undo(with, lease);
+    const HttpRequest request = read_request(with, lease, limits_);
+    read_follows(with, request);
+    check_http_undo(with, lease);
     const bool repeats = with.boolean("idempotent").value_or(false);
     const bool only_reads = with.boolean("writes") == std::optional(false);
     if (with.refusal()) return std::unexpected(*with.refusal());
@@ -253,17 +210,23 @@ class HttpRequestTool final : public Tool {
     if (!fields || !fields->is_object() || !url)
       return std::unexpected(invalid_arguments("`url` " + (url ? std::string("is missing") : url.error())));
     fields->get_object()["url"] = *url;
+    fields->get_object()["method"] = request.method;
     plan->action.fields = canonical(*fields);
     plan->action.target = url_without_query(*url);
     plan->idempotent = repeats || only_reads;
     return plan;
   }
 
+  // What the call answered is its output.
+  std::shared_ptr<const Action> make_undo(const Lease& lease, const Completed& completed) const override {
+    return http_undo(lease, completed.output);
+  }
+
   ToolResult run(const Lease& lease, Instant now, std::stop_token stop) override {
     Arguments with(lease.input);
     HttpRequest request = read_request(with, lease, limits_);
     const bool follows = read_follows(with, request);
-    read_undo(with, lease);
+    check_http_undo(with, lease);
     if (with.refusal()) return *with.refusal();
 
     // The time-out is for all of it, redirects included.
@@ -273,11 +236,7 @@ class HttpRequestTool final : public Tool {
       if (!answer || answer->status >= 400) {
         return answer ? status_failure(request, *answer, now) : transfer_failure(answer.error(), request, limits_);
       }
-      if (!follows || answer->redirect_url.empty()) {
-        auto done = completed(std::move(*answer));
-        done.undo = undo_of(lease);
-        return done;
-      }
+      if (!follows || answer->redirect_url.empty()) return completed(std::move(*answer));
       if (redirects == redirects_max)
         return failure("TOOL_INVALID_ARGUMENTS", fmt::format("more than {} redirects", redirects_max));
       auto next = normalize_url(answer->redirect_url);
@@ -293,7 +252,7 @@ class HttpRequestTool final : public Tool {
   const HttpRules rules_;
   const ToolSpec spec_{.name = {"http.request"},
                        .keys = {{.name = "url", .required = true, .kind = Kind::text, .secrets = true},
-                                {.name = "method", .kind = Kind::text},
+                                {.name = "method", .kind = Kind::text, .fallback = canonical(Json(default_method))},
                                 {.name = "headers", .kind = Kind::text_map, .secrets = true},
                                 {.name = "body", .secrets = true},
                                 {.name = "timeout", .kind = Kind::duration},
@@ -301,7 +260,7 @@ class HttpRequestTool final : public Tool {
                                 {.name = "follow_redirects", .kind = Kind::boolean},
                                 {.name = "writes", .kind = Kind::boolean},
                                 {.name = "idempotent", .kind = Kind::boolean},
-                                {.name = "undo", .kind = Kind::map, .secrets = true}},
+                                {.name = "undo", .kind = Kind::map, .secrets = true, .response = true}},
                        .writes = ToolSpec::Writes::by_method};
 };
 

@@ -209,10 +209,9 @@ std::expected<std::string, std::string> normalize_url(std::string_view url) {
 std::expected<std::string, std::string> normalize_url_template(std::string_view url) {
   const auto pieces = parse_template(url);
   if (!pieces) return refuse("has an expression that cannot be read: " + pieces.error().reason);
-  const auto expression_of = [](const Expression& expression) { return "${{ secrets." + expression.secret + " }}"; };
   if (pieces->size() == 1)
-    if (const auto* whole = std::get_if<Expression>(&pieces->front())) return expression_of(*whole);
-  // Each secret is a word that normalising leaves alone, and that the text does not have.
+    if (const auto* whole = std::get_if<Expression>(&pieces->front())) return print_expression(*whole);
+  // Each expression is a word that normalising leaves alone, and that the text does not have.
   std::string word = "secret";
   while (url.contains(word)) word += "x";
   std::string text;
@@ -230,9 +229,9 @@ std::expected<std::string, std::string> normalize_url_template(std::string_view 
     const std::size_t at = rest.find(word);
     const std::size_t host_end = normal->find('/', normal->find("://") + 3);
     if (at == rest.npos || normal->size() - rest.size() + at < host_end)
-      return refuse("may have secrets only behind its host");
+      return refuse("may have expressions only behind its host");
     out += template_of(rest.substr(0, at));
-    out += expression_of(*expression);
+    out += print_expression(*expression);
     rest.remove_prefix(at + word.size());
   }
   return out + template_of(rest);

@@ -21,7 +21,8 @@ namespace pawl {
 // are not written as four decimal numbers, IPv6 zones. The result is its own one spelling.
 std::expected<std::string, std::string> normalize_url(std::string_view url);
 
-// The same of a template whose only expressions name secrets. They may stand behind the host only, or be the whole URL.
+// The same of a template whose only expressions name secrets or a response. They may stand behind the host only, or be
+// the whole URL.
 std::expected<std::string, std::string> normalize_url_template(std::string_view url);
 
 // What people and policies know the target of a request by: a normalised URL, or a template of one, without its query.

@@ -155,6 +155,7 @@ class IncidentUpdate final : public Tool {
     if (!record) return std::unexpected(record.error());
     auto plan = Tool::plan(lease, std::move(stop));
     if (!plan) return plan;
+    if (with.any("url")) plan->action.fields = with_field(lease.shown, "url", update.base);
     plan->action.target = fmt::format("{}/incident/{}", update.instance, update.sys_id);
     plan->action.idempotency_key = default_key(update);
     plan->idempotent = update.notes.empty();

@@ -107,6 +107,7 @@ class SlackPost final : public Tool {
     if (with.refusal()) return std::unexpected(*with.refusal());
     auto plan = Tool::plan(lease, std::move(stop));
     if (!plan) return plan;
+    plan->action.fields = with_field(lease.shown, "url", post.base);
     plan->action.target = post.thread.empty() ? post.channel : post.channel + "/" + post.thread;
     const boost::json::object said{{"text", post.text}, {"blocks", post.blocks}};
     plan->action.idempotency_key = fmt::format("slack:post:{}:{}:{}", post.channel, post.thread, short_hash(said));
@@ -164,7 +165,7 @@ class SlackPost final : public Tool {
                                 {.name = "blocks", .kind = Kind::list},
                                 {.name = "thread_ts", .kind = Kind::text},
                                 {.name = "token", .required = true, .kind = Kind::text, .secrets = true},
-                                {.name = "url", .kind = Kind::text},
+                                {.name = "url", .kind = Kind::text, .fallback = canonical(Json(slack_api))},
                                 {.name = "timeout", .kind = Kind::duration}},
                        .writes = ToolSpec::Writes::always};
 };

@@ -1,4 +1,5 @@
-// sleep: waits for `duration`. It holds a timer, not a thread.
+// sleep, for steps that an earlier version of pawl made ready for a worker. Since then the engine's own timers execute
+// it (StepDefinition::wait).
 #include <fmt/format.h>
 
 #include "tools/arguments.h"

@@ -58,6 +58,11 @@ class Tool {
   // In `lease.input` secrets have their values. What the tool gives back is searched for them, here and in plan(); what
   // it makes known in any other way (a log, another process's arguments, a file) it must keep free of them itself.
   virtual ToolResult run(const Lease& lease, Instant now, std::stop_token stop) = 0;
+  // What would undo a write that is done, null when nothing would. Called after secrets were taken out of `completed`,
+  // with the lease that run() was given; the default is what run() said.
+  virtual std::shared_ptr<const Action> make_undo(const Lease&, const Completed& completed) const {
+    return completed.undo;
+  }
 };
 
 }  // namespace pawl

@@ -33,6 +33,7 @@ ToolCatalog catalog_of(const std::vector<std::unique_ptr<Tool>>& tools) {
   ToolCatalog catalog;
   for (const auto& tool : tools) catalog.add(tool->spec());
   catalog.add({.name = approval_tool, .keys = {}, .writes = ToolSpec::Writes::never});
+  catalog.add({.name = wait_tool, .keys = {}, .writes = ToolSpec::Writes::never});
   return catalog;
 }
 

@@ -80,6 +80,10 @@ std::optional<EffectOutcome> outcome_for(ReceiptId receipt, const ToolResult& re
             fits ? response : fmt::format(R"({{"bytes":{},"sha256":"{}"}})", response.size(), sha256(response).hex()),
         .undo = completed->undo};
   }
+  // It did not get done, and is called again with the answer.
+  if (std::holds_alternative<Asked>(result))
+    return EffectOutcome{
+        .receipt = receipt, .succeeded = false, .error_code = "AGENT_INTERRUPTED", .message = "it waits for an answer"};
   const auto* failed = std::get_if<Failed>(&result);
   if (!failed || !failed->is_harmless) return std::nullopt;
   return EffectOutcome{
@@ -286,6 +290,7 @@ WorkerPool::Result WorkerPool::execute_write(Tool& tool, Lease&& lease, SecretUs
   exactly.before = std::move(allowed->before);
   ToolResult result = tool.run(exactly, now, std::move(stop));
   secrets.scrub(result);
+  if (auto* completed = std::get_if<Completed>(&result)) completed->undo = tool.make_undo(exactly, *completed);
   limit_output(result);
   auto effect = outcome_for(allowed->receipt, result);  // before the result is moved from
   return {std::move(result), std::move(effect)};
@@ -294,14 +299,15 @@ WorkerPool::Result WorkerPool::execute_write(Tool& tool, Lease&& lease, SecretUs
 WorkerPool::Result WorkerPool::execute(Tool& tool, const Lease& lease, SecretUse& secrets, Instant now,
                                        std::stop_token stop) {
   const bool writes = passes_gate(tool, lease);
-  if (!writes && !lease.names_secrets) {
+  if (!writes && !lease.keeps_expressions) {
     ToolResult result = tool.run(lease, now, std::move(stop));
     limit_output(result);
     return {std::move(result)};
   }
   Lease open = lease;
-  open.shown = lease.names_secrets ? lease.input : template_of_json(lease.input);
-  if (lease.names_secrets) {
+  if (writes) open.input = with_fallbacks(tool.spec(), std::move(open.input));
+  open.shown = lease.keeps_expressions ? open.input : template_of_json(open.input);
+  if (lease.keeps_expressions) {
     auto input = secrets.fill(open.shown);
     if (!input) return {std::move(input.error())};
     open.input = std::move(*input);
