@@ -16,6 +16,12 @@ Carriers::Carriers(Runtime& runtime, Store& store, const Clock& clock, CarriersO
   for (auto& client : clients) all_.push_back(std::make_unique<One>(std::move(client), runtime, store, clock, options));
 }
 
+std::optional<std::string> Carriers::find_target_problem(const Workflow& workflow) {
+  for (auto& one : all_)
+    if (one->client->provider() == workflow.provider) return one->client->find_target_problem(workflow.target);
+  return std::nullopt;
+}
+
 std::vector<Following*> Carriers::followings() {
   std::vector<Following*> out;
   for (auto& one : all_) out.push_back(&one->following);

@@ -26,6 +26,10 @@ class Carriers {
   // All of them outlive it.
   Carriers(Runtime& runtime, Store& store, const Clock& clock, CarriersOptions options);
 
+  // Why a run of this workflow could never be started, as its provider says; nothing for one without a provider here.
+  // From any thread; takes seconds at most.
+  std::optional<std::string> find_target_problem(const Workflow& workflow);
+
   // To be started before anything is committed, and told of every frame.
   std::vector<Following*> followings();
   void start();

@@ -24,6 +24,7 @@ ObserveRun meaning_of(Provider provider, const Sighting& sighting, Instant now) 
   const ProviderState* state = find_provider_state(provider, sighting.word, sighting.sign);
   ObserveRun out{.state = kept_text(sighting.word, word_bytes_max),
                  .sub_state = state ? state->sub_state : SubState::running,
+                 .is_partial = sighting.is_partial,
                  .retries = sighting.retries,
                  .next_retry_at = sighting.next_retry_at,
                  .last_failure = kept_text(sighting.last_failure, failure_bytes_max),

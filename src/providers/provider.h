@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,9 @@
 #include "core/run.h"
 
 namespace pawl::providers {
+
+// How long a workflow that is published waits for the provider to say whether its target exists.
+inline constexpr Duration target_answer_limit = std::chrono::seconds(5);
 
 // A run as it is handed over.
 struct Carried {
@@ -54,6 +58,7 @@ struct Sighting {
   bool is_known = true;  // false: it is not there
   std::string word;      // one of provider_states, or one that nobody knows
   Sign sign = Sign::none;
+  bool is_partial = false;  // what it does just now could not be seen yet: the sign, and why it is tried again
   int retries = 0;
   Instant next_retry_at;
   std::string last_failure;
@@ -81,6 +86,10 @@ class Client {
   // process, and who comes after it asks once more.
   virtual Duration stopping_takes() const { return {}; }
   virtual std::vector<Outcome> tell(const std::vector<Decided>& decided) = 0;
+
+  // Why runs could never be started there, as far as it can be asked; nothing when they could, or it cannot be reached
+  // or does not say. From any thread; takes seconds at most.
+  virtual std::optional<std::string> find_target_problem(const Target& target) = 0;
 
   // From any thread: nothing more is waited for.
   virtual void give_up() = 0;

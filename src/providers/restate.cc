@@ -123,6 +123,18 @@ std::vector<Outcome> RestateClient::start(const std::vector<Carried>& runs) {
   return out;
 }
 
+std::optional<std::string> RestateClient::find_target_problem(const Target& target) {
+  Transport asking({.timeout = target_answer_limit});
+  const std::string service = options_.admin + "/services/" + escaped(target.service);
+  Response response = asking.exchange(request("GET", service));
+  if (response.status == 404)
+    return fmt::format("Restate knows no service {}; register its deployment first", target.service);
+  if (!response.is_ok()) return std::nullopt;
+  response = asking.exchange(request("GET", service + "/handlers/" + escaped(target.handler)));
+  if (response.status == 404) return fmt::format("the service {} has no handler {}", target.service, target.handler);
+  return std::nullopt;
+}
+
 // One that was not known to be accepted may have been all the same: Restate tells which id it has, or would have.
 std::vector<std::string> RestateClient::find_ids(const std::vector<Carried>& runs, std::vector<Outcome>& outcomes) {
   std::set<std::string> services;

@@ -45,6 +45,7 @@ class RestateClient final : public Client {
   std::vector<Outcome> stop(const std::vector<Carried>& runs) override;
   Duration stopping_takes() const override { return options_.kill_after; }
   std::vector<Outcome> tell(const std::vector<Decided>& decided) override;
+  std::optional<std::string> find_target_problem(const Target& target) override;
   void give_up() override {
     acting_.stop();
     looking_.stop();

@@ -96,6 +96,15 @@ std::vector<Outcome> StepFunctionsClient::start(const std::vector<Carried>& runs
   return out;
 }
 
+std::optional<std::string> StepFunctionsClient::find_target_problem(const Target& target) {
+  Transport asking({.timeout = target_answer_limit, .access = options_.access});
+  Response response =
+      asking.exchange(request("DescribeStateMachine", target, object{{"stateMachineArn", target.state_machine}}));
+  const std::string error = stepfunctions::error_of(response);
+  if (error != "StateMachineDoesNotExist" && error != "InvalidArn") return std::nullopt;
+  return fmt::format("Step Functions knows no state machine {}", target.state_machine);
+}
+
 std::vector<Outcome> StepFunctionsClient::stop(const std::vector<Carried>& runs) {
   std::vector<Request> requests;
   // One that was not known to be accepted may have been all the same.
@@ -166,6 +175,8 @@ Sighting StepFunctionsClient::running(const Watched& watched) const {
   return {.run = watched.run.run,
           .word = "RUNNING",
           .sign = watched.history.sign(),
+          // After a restart it may take a while until each history is read.
+          .is_partial = watched.history_read == steady_clock::time_point(),
           .retries = watched.history.retries(),
           .last_failure = watched.history.last_failure()};
 }

@@ -39,6 +39,7 @@ class StepFunctionsClient final : public Client {
   std::vector<Outcome> start(const std::vector<Carried>& runs) override;
   std::vector<Outcome> stop(const std::vector<Carried>& runs) override;
   std::vector<Outcome> tell(const std::vector<Decided>& decided) override;
+  std::optional<std::string> find_target_problem(const Target& target) override;
   void give_up() override {
     acting_.stop();
     looking_.stop();
