@@ -303,6 +303,7 @@ class BundleCheck {
     };
     if (const auto* each = std::get_if<RunCreated>(&event.payload)) return is_digest(each->input);
     if (const auto* each = std::get_if<StepCompleted>(&event.payload)) return is_digest(each->output);
+    if (const auto* each = std::get_if<StepArrived>(&event.payload)) return is_digest(each->output);
     if (const auto* each = std::get_if<RunObserved>(&event.payload)) return is_digest(each->output);
     if (const auto* each = std::get_if<StepAsked>(&event.payload)) return is_digest(each->question);
     if (const auto* each = std::get_if<StepAnswered>(&event.payload)) return is_digest(each->answer);

@@ -2,10 +2,17 @@
 
 #include <algorithm>
 
+#include "core/notices.h"
 #include "crypto/sha256.h"
 
 namespace pawl {
 namespace {
+
+constexpr std::chrono::milliseconds measure_period{250};
+// Bundles that are recorded in one commit.
+constexpr std::size_t bundles_a_record = 32;
+// Runs that have not ended and are known to be governed. Of one that is forgotten, the bundle is only not made first.
+constexpr std::size_t governed_max = 100'000;
 
 bool has_type(std::string_view line, std::string_view type) {
   const std::string mark = "\"type\":\"" + std::string(type);
@@ -22,6 +29,7 @@ bool ends_run(std::string_view line) {
 }  // namespace
 
 void EvidenceFollower::see(const JournalEvent& event) {
+  ++events_;
   Pending& pending = pending_[event.stream.tenant];
   if (event.stream.is_tenant()) {
     // A checkpoint of nothing but the last checkpoint would go on for ever.
@@ -29,72 +37,187 @@ void EvidenceFollower::see(const JournalEvent& event) {
     return;
   }
   pending.runs.insert(event.run());
+  if (is_governed(event.line) && governed_.size() < governed_max) governed_.insert(event.run());
+  if (options_.bundles == BundlesWanted::none) return;
   // What an effect came to may turn out after the run is over: its bundle is then another one.
-  if (ends_run(event.line) || has_type(event.line, "receipt.")) pending.ended.insert(event.run());
+  const bool has_ended = ends_run(event.line);
+  if (has_ended)
+    pending.ended.insert(event.run());
+  else if (has_type(event.line, "receipt."))
+    pending.touched.insert(event.run());
+  else
+    return;
+  gathers_until_ = std::min(gathers_until_, Clock::now() + options_.gather);
 }
 
 void EvidenceFollower::missed(Position, Position) { missed_ = true; }
 
-std::chrono::steady_clock::time_point EvidenceFollower::settles_at() const {
+EvidenceFollower::Clock::time_point EvidenceFollower::settles_at() const {
   const bool is_full = std::ranges::any_of(
       pending_, [](const auto& each) { return each.second.runs.size() >= checkpoint_entries_max - 1; });
-  return is_full ? std::chrono::steady_clock::time_point{} : next_;
+  if (is_full || missed_) return {};
+  const bool is_due = std::ranges::any_of(pending_, [](const auto& each) { return each.second.has_due(); });
+  return std::min({covers_all_at_, gathers_until_, is_due ? goes_on_at_ : Clock::time_point::max()});
 }
 
 void EvidenceFollower::took_over() {
   pending_.clear();
+  governed_.clear();
+  recorded_.clear();
   missed_ = false;
+  tell_backlog();
 }
 
 void EvidenceFollower::settle() {
-  std::erase_if(pending_, [](const auto& each) { return each.second.runs.empty() && !each.second.has_moved; });
-  if (pending_.empty() && !missed_) return;
+  covers_all_at_ = {};
+  while (!settle_some()) covers_all_at_ = {};
+}
+
+bool EvidenceFollower::settle_some() {
+  const auto now = Clock::now();
+  std::erase_if(pending_, [](const auto& each) { return each.second.is_covered() && !each.second.has_due(); });
   if (missed_)
-    for (const Tenant& tenant : store_.tenants()) notary_.cover_all(tenant.id);
+    for (const Tenant& tenant : store_.tenants()) look_for_missed(tenant.id);
   missed_ = false;
-  for (auto& [tenant, pending] : pending_) {
-    // What is done is taken off at once: when something later fails and all is seen again, less is covered twice.
-    if (!pending.runs.empty() || pending.has_moved) {
-      auto rows = notary_.cover(tenant, {pending.runs.begin(), pending.runs.end()}, pending.has_moved);
-      std::erase_if(pending.ended, [&](RunId run) {
-        auto row = std::ranges::find(rows, run, &RunRow::id);
-        return row == rows.end() || !is_terminal(row->status);
-      });
-      pending.runs.clear();
-      pending.has_moved = false;
-    }
-    store_bundles(tenant, pending);
+  const bool covers_all = now >= covers_all_at_;
+  for (auto& [tenant, pending] : pending_)
+    cover(tenant, pending, covers_all || pending.runs.size() >= checkpoint_entries_max - 1);
+  if (covers_all) covers_all_at_ = now + options_.interval;
+  gathers_until_ = Clock::time_point::max();
+  tell_backlog();
+  // In slices, so that the server keeps its hold on this place in the journal. Governed ones are never kept waiting.
+  bool is_done = store_bundles(&Pending::due_first, Clock::now() + options_.gather);
+  if (const bool is_slice = is_busy(); is_done && is_slice && now < goes_on_at_) {
+    is_done = std::ranges::all_of(pending_, [](const auto& each) { return each.second.due.empty(); });
+  } else if (is_done) {
+    is_done = store_bundles(&Pending::due, Clock::now() + (is_slice ? options_.busy_slice : options_.gather));
+    goes_on_at_ = is_slice ? Clock::now() + options_.gather : Clock::time_point{};
   }
-  pending_.clear();
-  next_ = std::chrono::steady_clock::now() + options_.interval;
+  tell_backlog();
+  if (!is_done) return false;
+  if (!std::ranges::all_of(pending_, [](const auto& each) { return each.second.is_covered(); })) return false;
+  for (auto& [tenant, known] : recorded_) known.clear();
+  return true;
 }
 
-void EvidenceFollower::store_bundles(TenantId tenant, Pending& pending) {
-  while (!pending.ended.empty() && options_.bundles != BundlesWanted::none) {
-    const RunId run = *pending.ended.begin();
-    const bool is_wanted =
-        options_.bundles == BundlesWanted::all || is_governed(store_.history(StreamKey::of(tenant, run)).lines);
-    if (is_wanted) {
-      const Bundle bundle = notary_.bundle(tenant, run);
-      BundleStored stored{run, bundle.seq, sha256(bundle.bytes), bundle.bytes.size(), {}};
-      if (!is_stored(tenant, stored)) {
-        stored.where = artifacts_.put(tenant.str() + "/" + run.str() + ".zip", bundle.bytes);
-        notary_.record(tenant, std::move(stored));
-      }
-    }
-    pending.ended.erase(pending.ended.begin());
+// What is done is taken off at once: when something later fails and all is seen again, less is covered twice.
+void EvidenceFollower::cover(TenantId tenant, Pending& pending, bool with_all) {
+  for (RunId run : std::exchange(pending.touched, {}))
+    if (auto row = store_.load(tenant, run); row && is_terminal(row->status)) pending.ended.insert(run);
+  const std::set<RunId>& wanted = with_all ? pending.runs : pending.ended;
+  if (wanted.empty() && !(with_all && pending.has_moved)) return;
+  const auto rows = notary_.cover(tenant, {wanted.begin(), wanted.end()}, with_all && pending.has_moved);
+  for (const RunRow& row : rows) {
+    if (!is_terminal(row.status) || !pending.ended.contains(row.id)) continue;
+    if (wants_bundle(row)) (governed_.erase(row.id) > 0 ? pending.due_first : pending.due).insert(row.id);
   }
+  if (with_all) {
+    pending.runs.clear();
+    pending.has_moved = false;
+  } else {
+    for (RunId run : pending.ended) pending.runs.erase(run);
+  }
+  pending.ended.clear();
 }
 
-// Of what was seen again after a crash. Looks back a little only: at worst it is recorded twice.
-bool EvidenceFollower::is_stored(TenantId tenant, const BundleStored& stored) {
-  int left = 200;
-  bool found = false;
+// With `all`: of every run that people can see. Deliveries of notices are runs of pawl's own.
+bool EvidenceFollower::wants_bundle(const RunRow& row) const {
+  const std::string& name = row.workflow.text;
+  const bool is_notice = is_reserved_name(name) && !name.starts_with(undo_workflow_prefix);
+  if (options_.bundles == BundlesWanted::all && !is_notice) return true;
+  return governed_.contains(row.id) || is_governed(store_.history(StreamKey::of(row.tenant, row.id)).lines);
+}
+
+// Frames are gone that it had not seen: what they were about is in the tables.
+void EvidenceFollower::look_for_missed(TenantId tenant) {
+  notary_.cover_all(tenant);
+  if (options_.bundles == BundlesWanted::none) return;
+  std::map<RunId, std::uint64_t> stored;
   store_.for_each_piece_back(StreamKey::of(tenant), [&](std::uint64_t, std::string_view lines) {
-    found = lines.find("\"sha256\":\"" + stored.sha256.hex()) != lines.npos && has_type(lines, "bundle.stored");
-    return !found && --left > 0;
+    for (std::string_view rest = lines; !rest.empty();) {
+      const auto end = std::min(rest.find('\n'), rest.size() - 1);
+      const auto line = rest.substr(0, end);
+      rest.remove_prefix(end + 1);
+      if (!has_type(line, "bundle.stored")) continue;
+      auto event = parse_tenant_event(line);
+      if (const auto* bundle = event ? std::get_if<BundleStored>(&event->payload) : nullptr)
+        stored[bundle->run] = std::max(stored[bundle->run], bundle->seq);
+    }
+    return true;
   });
-  return found;
+  constexpr std::size_t rows_a_look = 512;
+  for (RunId place{};;) {
+    const auto rows = store_.load_from(tenant, place, rows_a_look);
+    for (const RunRow& row : rows) {
+      const auto found = stored.find(row.id);
+      const bool is_stored = found != stored.end() && found->second >= row.seq;
+      if (is_terminal(row.status) && !is_stored && wants_bundle(row)) pending_[tenant].due.insert(row.id);
+    }
+    if (rows.size() < rows_a_look) return;
+    place = rows.back().id;
+    ++place.bits.low;
+  }
+}
+
+bool EvidenceFollower::store_bundles(std::set<RunId> Pending::*which, Clock::time_point until) {
+  for (auto& [tenant, pending] : pending_) {
+    std::set<RunId>& due = pending.*which;
+    while (!due.empty()) {
+      if (Clock::now() >= until) return false;
+      std::vector<BundleStored> stored;
+      auto next = due.begin();
+      for (std::size_t count = 0; next != due.end() && count < bundles_a_record && Clock::now() < until; ++count)
+        store_bundle(tenant, *next++, stored);
+      record(tenant, stored);
+      due.erase(due.begin(), next);
+    }
+  }
+  return true;
+}
+
+void EvidenceFollower::store_bundle(TenantId tenant, RunId run, std::vector<BundleStored>& stored) {
+  const Bundle bundle = notary_.bundle(tenant, run);
+  BundleStored out{run, bundle.seq, sha256(bundle.bytes), bundle.bytes.size(), {}};
+  if (!recorded_.contains(tenant)) learn_stored(tenant);
+  if (recorded_[tenant].contains(out.sha256.hex())) return;
+  out.where = artifacts_.put(tenant.str() + "/" + run.str() + ".zip", bundle.bytes);
+  stored.push_back(std::move(out));
+}
+
+void EvidenceFollower::record(TenantId tenant, const std::vector<BundleStored>& stored) {
+  if (stored.empty()) return;
+  notary_.record(tenant, stored);
+  for (const BundleStored& each : stored) recorded_[tenant].insert(each.sha256.hex());
+}
+
+// Of what is seen again after a crash. Looks back a little only: at worst it is recorded twice.
+void EvidenceFollower::learn_stored(TenantId tenant) {
+  int left = 200;
+  std::set<std::string>& known = recorded_[tenant];
+  store_.for_each_piece_back(StreamKey::of(tenant), [&](std::uint64_t, std::string_view lines) {
+    constexpr std::string_view mark = "\"sha256\":\"";
+    for (auto at = lines.find(mark); at != lines.npos; at = lines.find(mark, at + 1))
+      known.emplace(lines.substr(at + mark.size(), 64));
+    return --left > 0;
+  });
+}
+
+bool EvidenceFollower::is_busy() {
+  const auto now = Clock::now();
+  if (now - measured_at_ < measure_period) return is_busy_;
+  const std::chrono::duration<double> span = now - measured_at_;
+  is_busy_ = static_cast<double>(events_) / span.count() > options_.busy_events_per_second;
+  events_ = 0;
+  measured_at_ = now;
+  return is_busy_;
+}
+
+void EvidenceFollower::tell_backlog() const {
+  if (!options_.on_backlog) return;
+  std::size_t count = 0;
+  for (const auto& [tenant, pending] : pending_)
+    count += pending.due_first.size() + pending.due.size() + pending.ended.size();
+  options_.on_backlog(count);
 }
 
 }  // namespace pawl

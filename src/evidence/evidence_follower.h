@@ -1,11 +1,16 @@
 // What keeps the evidence up while a server runs: follows the journal, covers what moved by checkpoints, and puts a
 // bundle of every run that has ended into the artifact store.
 //
-// A checkpoint is made at most once an interval, unless so much has moved that it is full. Its place in the journal
-// moves on only when checkpoints and bundles are durable, so a crash loses none; one that is seen again is stored
-// again, with the same bytes, and recorded once.
+// A checkpoint of all that moved is made at most once an interval, unless so much has moved that it is full. Runs that
+// have ended are covered within a second, and their bundles are stored then: those of governed runs first. While the
+// server is busy, the bundles of other runs get a small share of the time and wait for quieter moments; they are made
+// from the stored history, so nothing is lost by that. The place in the journal moves on only when checkpoints and
+// bundles are durable, so a crash loses none; one that is seen again is stored again, with the same bytes, and recorded
+// once. When frames are gone that it had not seen, it looks through the tables for ended runs without a bundle.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <map>
 #include <set>
 #include <vector>
@@ -25,37 +30,70 @@ inline constexpr std::array enum_names<BundlesWanted>{std::string_view("governed
 
 class EvidenceFollower final : public Follower {
  public:
+  using Clock = std::chrono::steady_clock;
+
   struct Options {
-    BundlesWanted bundles = BundlesWanted::governed;
+    BundlesWanted bundles = BundlesWanted::all;
     Duration interval = std::chrono::minutes(1);
+    // Runs that end within this time are covered by one checkpoint.
+    Duration gather = std::chrono::seconds(1);
+    // With more events a second than this, the server is busy.
+    double busy_events_per_second = 500;
+    // While it is, other than governed bundles are made for so long, once a `gather`.
+    Duration busy_slice = std::chrono::milliseconds(20);
+    // Told of how many ended runs have no bundle yet.
+    std::function<void(std::size_t runs)> on_backlog = {};
   };
   EvidenceFollower(Notary& notary, Store& store, Artifacts& artifacts, Options options)
-      : notary_(notary), store_(store), artifacts_(artifacts), options_(options) {}
+      : notary_(notary), store_(store), artifacts_(artifacts), options_(std::move(options)) {}
 
   std::string name() const override { return "evidence"; }
   bool wants(const Tenant&) const override { return true; }
   void see(const JournalEvent& event) override;
   void settle() override;
-  std::chrono::steady_clock::time_point settles_at() const override;
+  bool settle_some() override;
+  Clock::time_point settles_at() const override;
   void took_over() override;
+  void let_go() override { took_over(); }
   void missed(Position first, Position last) override;
 
  private:
   struct Pending {
-    std::set<RunId> runs;    // that moved
-    std::set<RunId> ended;   // of which a bundle may be due
-    bool has_moved = false;  // the tenant's own stream, and not by a checkpoint
+    std::set<RunId> runs;       // that moved
+    std::set<RunId> ended;      // of which a bundle may be due, once a checkpoint covers them
+    std::set<RunId> touched;    // whose receipts changed: a bundle is due if they had ended before
+    std::set<RunId> due_first;  // covered, and governed: their bundles can be made
+    std::set<RunId> due;        // covered, others
+    bool has_moved = false;     // the tenant's own stream, and not by a checkpoint
+
+    bool is_covered() const { return runs.empty() && ended.empty() && touched.empty() && !has_moved; }
+    bool has_due() const { return !due_first.empty() || !due.empty(); }
   };
-  void store_bundles(TenantId tenant, Pending& pending);
-  bool is_stored(TenantId tenant, const BundleStored& stored);
+
+  void cover(TenantId tenant, Pending& pending, bool with_all);
+  void look_for_missed(TenantId tenant);
+  // Until `until`; true when none is left.
+  bool store_bundles(std::set<RunId> Pending::*which, Clock::time_point until);
+  void store_bundle(TenantId tenant, RunId run, std::vector<BundleStored>& stored);
+  void record(TenantId tenant, const std::vector<BundleStored>& stored);
+  void learn_stored(TenantId tenant);
+  bool wants_bundle(const RunRow& row) const;
+  bool is_busy();
+  void tell_backlog() const;
 
   Notary& notary_;
   Store& store_;
   Artifacts& artifacts_;
   Options options_;
   std::map<TenantId, Pending> pending_;
+  std::set<RunId> governed_;  // of those that have not ended, or not been covered since
+  // What was stored since its place in the journal last moved, and a little before: it may be seen again.
+  std::map<TenantId, std::set<std::string>> recorded_;
   bool missed_ = false;
-  std::chrono::steady_clock::time_point next_{};
+  Clock::time_point covers_all_at_{}, gathers_until_ = Clock::time_point::max(), goes_on_at_{};
+  std::uint64_t events_ = 0;  // since measured_at_
+  Clock::time_point measured_at_{};
+  bool is_busy_ = false;
 };
 
 }  // namespace pawl

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <future>
 #include <map>
+#include <memory>
 
 #include "engine/workflows.h"
 
@@ -46,7 +49,27 @@ bool Notary::try_record(TenantId tenant, Engine::EvidenceRecord record) {
   return done.has_value();
 }
 
-void Notary::record(TenantId tenant, BundleStored stored) { try_record(tenant, std::move(stored)); }
+void Notary::record(TenantId tenant, const std::vector<BundleStored>& stored) {
+  // The last reply ends the wait. When the runtime stops, replies are dropped uncalled, and the promise with them.
+  struct Waiting {
+    std::atomic<std::size_t> left;
+    std::promise<std::string> problem;  // empty: all are durable
+    std::mutex mutex;
+    std::string first_problem = {};
+  };
+  if (stored.empty()) return;
+  auto waiting = std::make_shared<Waiting>(stored.size());
+  auto problem = waiting->problem.get_future();
+  parts_.runtime.post([tenant, stored, waiting = std::move(waiting)](Engine& engine) {
+    for (const BundleStored& each : stored)
+      engine.record_evidence(tenant, each, notary, [waiting](std::expected<TenantId, Refusal> done) {
+        std::lock_guard lock(waiting->mutex);
+        if (!done && waiting->first_problem.empty()) waiting->first_problem = done.error().message;
+        if (waiting->left.fetch_sub(1) == 1) waiting->problem.set_value(waiting->first_problem);
+      });
+  });
+  if (const std::string text = problem.get(); !text.empty()) throw EvidenceFailure(text);
+}
 
 void Notary::introduce_keys(TenantId tenant, const SigningKeys& keys) {
   auto wanted = keys_to_record(tenant_head(tenant).tenant, keys);

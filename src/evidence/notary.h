@@ -44,7 +44,8 @@ class Notary {
   // The run as it is now. A run that no checkpoint covers yet is covered first.
   Bundle bundle(TenantId tenant, RunId run);
 
-  void record(TenantId tenant, BundleStored stored);
+  // In one commit, where nobody else writes at the same moment.
+  void record(TenantId tenant, const std::vector<BundleStored>& stored);
   // A new key signs from now on, for every tenant: it is journaled for each before this returns.
   SigningKeys rotate();
 

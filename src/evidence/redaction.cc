@@ -68,8 +68,12 @@ class Redaction {
   }
   void operator()(RunObserved& event) { replace("output", event.output, true); }
   void operator()(ApprovalTold&) {}
+  void operator()(ApprovalReminded&) {}
   void operator()(RunMoved&) {}
   void operator()(StepMoved&) {}
+  void operator()(StepWaitOpened&) {}
+  void operator()(StepArrived& event) { replace("output", event.output); }
+  void operator()(StepReleased&) {}
   void operator()(StepClaimed&) {}
   void operator()(StepFailed&) {}
   void operator()(StepCharged&) {}
@@ -79,6 +83,7 @@ class Redaction {
   void operator()(TaskMoved&) {}
   void operator()(TaskAsked&) {}
   void operator()(TaskSubtask&) {}
+  void operator()(TaskChanged&) {}
   void operator()(TaskDeleted&) {}
   void operator()(TransitionRefused&) {}
 
