@@ -17,9 +17,10 @@ using boost::json::array;
 using boost::json::object;
 
 // Wherever they stand in an event: content, and not metadata.
-constexpr std::array content_keys{std::string_view("input"),   std::string_view("output"), std::string_view("question"),
-                                  std::string_view("answer"),  std::string_view("fields"), std::string_view("before"),
-                                  std::string_view("response")};
+constexpr std::array content_keys{
+    std::string_view("input"),    std::string_view("output"), std::string_view("question"),
+    std::string_view("answer"),   std::string_view("fields"), std::string_view("before"),
+    std::string_view("response"), std::string_view("result"), std::string_view("changes")};
 
 Json without_content(const Json& value) {
   if (const array* list = value.if_array()) {
@@ -49,6 +50,26 @@ std::optional<RunStatus> status_after(std::string_view type) {
   return std::nullopt;
 }
 
+// The task's state after its own move; what moves nothing leaves it as it is.
+TaskState state_after(std::string_view type, TaskState now) {
+  if (type == "task.created") return TaskState::pending;
+  if (type == "task.asked" || type == "task.question_closed") return TaskState::blocked;
+  for (const auto& row : task_table)
+    if (event_name(row.trigger) == type) return row.to;
+  return now;
+}
+
+// The requests that this event asks people for.
+array requests_after(std::string_view type, const std::optional<TaskState>& state) {
+  array out;
+  if (type == "approval.requested" || type == "approval.reminded" || type == "approval.escalated")
+    out = {"approve", "reject"};
+  if (type == "step.asked") out = {"answer"};
+  if (state)
+    for (std::string_view request : possible_requests(*state)) out.emplace_back(request);
+  return out;
+}
+
 }  // namespace
 
 std::string envelope_id(RunId run, std::uint64_t seq) {
@@ -56,13 +77,20 @@ std::string envelope_id(RunId run, std::uint64_t seq) {
   return "evt_" + id.substr(id.find('_') + 1) + "_" + std::to_string(seq);
 }
 
-object envelope_of(const JournalEvent& event, const object& parsed, std::string_view workflow) {
+object envelope_of(const JournalEvent& event, const object& parsed, std::string_view workflow, const Task* task) {
   bool is_task = workflow == task_workflow_name;
   std::string run = is_task ? task_of_stream(event.run()).str() : event.run().str();
   std::string_view type = parsed.at("type").get_string();
   object data{{"tenant", event.tenant.name}, {is_task ? "task_id" : "run_id", run}, {"seq", event.seq}};
   if (!is_task) data["workflow"] = workflow;
-  if (auto status = status_after(type)) data["status"] = to_string(*status);
+  if (auto status = status_after(type); status && !is_task) data["status"] = to_string(*status);
+  std::optional<TaskState> state;
+  if (task) {
+    state = state_after(type, task->state);
+    data["title"] = task->spec.title;
+    data["state"] = to_string(*state);
+  }
+  if (array requests = requests_after(type, state); !requests.empty()) data["requests"] = std::move(requests);
   object details = without_content(parsed).as_object();
   // An answer, a comment: what people and agents say to each other.
   if (const Json* message = details.if_contains("message"); message && is_task)

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/json.h"
+#include "core/task.h"
 #include "engine/follower.h"
 
 namespace pawl::notify {
@@ -16,8 +17,8 @@ inline constexpr std::size_t envelope_bytes_max = 20'000;
 // The same for every delivery of the same event, and of no other.
 std::string envelope_id(RunId run, std::uint64_t seq);
 
-// Of an event of a run; `parsed` is its line.
-boost::json::object envelope_of(const JournalEvent& event, const boost::json::object& parsed,
-                                std::string_view workflow);
+// Of an event of a run, or of a task; `parsed` is its line. `task`: as it is now, of an event of one.
+boost::json::object envelope_of(const JournalEvent& event, const boost::json::object& parsed, std::string_view workflow,
+                                const Task* task = nullptr);
 
 }  // namespace pawl::notify

@@ -7,6 +7,8 @@
 #include <boost/json/object.hpp>
 #include <vector>
 
+#include "core/field_changes.h"
+
 namespace pawl::notify {
 namespace {
 
@@ -44,29 +46,6 @@ object literal(std::string_view kind, std::string text) {
           {"elements", array{object{{"type", kind}, {"elements", array{object{{"type", "text"}, {"text", text}}}}}}}};
 }
 
-struct Leaf {
-  std::string path;
-  Json value;
-};
-
-void flatten(const Json& value, const std::string& path, std::vector<Leaf>& out) {
-  const object* map = value.if_object();
-  if (!map || map->empty()) return out.push_back({path, value});
-  for (const auto& [key, each] : *map)
-    flatten(each, path.empty() ? std::string(key) : path + "." + std::string(key), out);
-}
-
-// What is overwritten is given by the names of the fields, wherever those stand in the action.
-const Json* previous_of(const std::vector<Leaf>& before, std::string_view path) {
-  for (;;) {
-    for (const Leaf& leaf : before)
-      if (leaf.path == path) return &leaf.value;
-    auto dot = path.find('.');
-    if (dot == path.npos) return nullptr;
-    path.remove_prefix(dot + 1);
-  }
-}
-
 std::string shown(const Json& value, std::size_t width) {
   std::string text = canonical(value);
   for (char& c : text)
@@ -76,25 +55,22 @@ std::string shown(const Json& value, std::size_t width) {
 
 // Field, before, after; one line each.
 std::string table_of(const Proposal& proposal) {
-  auto fields = parse_json(proposal.action.fields);
-  auto before = parse_json(proposal.before);
-  std::vector<Leaf> now, then;
-  if (fields) flatten(*fields, "", now);
-  if (before) flatten(*before, "", then);
+  const auto changes = field_changes(value_of(proposal.action.fields), value_of(proposal.before));
   std::size_t name_width = 5, then_width = 6;
   std::vector<std::array<std::string, 3>> rows;
-  for (const Leaf& leaf : now) {
+  for (const FieldChange& change : changes) {
     if (rows.size() == rows_max) break;
-    const Json* previous = previous_of(then, leaf.path);
-    rows.push_back({cut(leaf.path, name_width_max), previous ? shown(*previous, value_width_max) : "(unknown)",
-                    shown(leaf.value, value_width_max)});
+    rows.push_back({cut(change.path, name_width_max),
+                    change.before ? shown(*change.before, value_width_max) : "(unknown)",
+                    shown(change.after, value_width_max)});
     name_width = std::max(name_width, rows.back()[0].size());
     then_width = std::max(then_width, rows.back()[1].size());
   }
   std::string out = fmt::format("{:<{}}  {:<{}}  {}", "field", name_width, "before", then_width, "after");
   for (const auto& row : rows)
     out += fmt::format("\n{:<{}}  {:<{}}  {}", row[0], name_width, row[1], then_width, row[2]);
-  if (now.size() > rows.size()) out += fmt::format("\n({} more fields are not shown)", now.size() - rows.size());
+  if (changes.size() > rows.size())
+    out += fmt::format("\n({} more fields are not shown)", changes.size() - rows.size());
   return cut(std::move(out), section_max);
 }
 
@@ -129,9 +105,23 @@ std::string policy_of(const Approval& approval) {
   return out;
 }
 
+std::string name_of(const Actor& actor) {
+  std::string name = actor.text;
+  if (name.starts_with("person:")) name.erase(0, 7);
+  return escaped(name);
+}
+
 std::string needed_of(const Approval& approval) {
   std::string out = fmt::format("{} of {}", approval.votes.size(), approval.terms.quorum);
-  if (approval.terms.two_person) out += ", not by whoever asked";
+  if (approval.terms.two_person) out += ", not by the requester";
+  for (std::size_t i = 0; i < approval.votes.size(); ++i)
+    out += (i == 0 ? "\napproved by " : ", ") + name_of(approval.votes[i].by);
+  return out;
+}
+
+std::string names_of(const Approvers& approvers) {
+  std::string out;
+  for (const std::string& name : approvers) (out += out.empty() ? "" : ", ") += escaped(name);
   return out;
 }
 
@@ -142,10 +132,12 @@ array facts_of(const CardSubject& subject) {
       {"Run", "`" + subject.run.id.str() + "`"},
       {"Risk tier", std::string(to_string(approval.terms.tier))},
       {"Policy", policy_of(approval)},
+      {"Requested by", name_of(subject.run.created_by)},
       {approval.status == ApprovalStatus::requested ? "Expires" : "Would have expired",
        slack_time(approval.expires_at)}};
   if (approval.proposal) facts.emplace_back("Target", escaped(approval.proposal->action.target));
   if (approval.terms.quorum > 1) facts.emplace_back("Approvals", needed_of(approval));
+  if (const Approvers may = approvers_now(approval); !may.empty()) facts.emplace_back("May decide", names_of(may));
   array out;
   for (auto& [name, text] : facts) out.push_back(mrkdwn(cut(fmt::format("*{}*\n{}", name, text), field_max)));
   return out;
@@ -194,20 +186,14 @@ std::string escaped(std::string_view text) {
 }
 
 std::string outcome_line(const Approval& approval) {
-  std::string who = approval.resolved_by.text;
-  if (who.starts_with("person:")) who.erase(0, 7);
-  who = escaped(who);
+  const std::string who = name_of(approval.resolved_by);
   switch (approval.status) {
     case ApprovalStatus::requested:
       return fmt::format("open: {} approved so far", needed_of(approval));
     case ApprovalStatus::approved: {
       std::string all;
       for (const Vote& vote : approval.votes)
-        if (vote.by != approval.resolved_by) {
-          std::string name = vote.by.text;
-          if (name.starts_with("person:")) name.erase(0, 7);
-          all += escaped(name) + ", ";
-        }
+        if (vote.by != approval.resolved_by) all += name_of(vote.by) + ", ";
       return "approved by " + all + who;
     }
     case ApprovalStatus::rejected:

@@ -1,4 +1,4 @@
-// pawl.slack: shows one approval in the tenant's Slack channel, as it is when the tool runs.
+// pawl.slack: shows what waits for people in the tenant's Slack channel, as it is when the tool runs.
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
@@ -7,6 +7,7 @@
 #include "notify/slack.h"
 #include "notify/slack_card.h"
 #include "notify/slack_client.h"
+#include "notify/slack_notice.h"
 #include "tools/outcome.h"
 
 namespace pawl::notify {
@@ -67,10 +68,13 @@ class SlackTool final : public Tool {
   ToolResult show(const Lease& lease, Instant now, const std::stop_token& stop) {
     auto input = parse_json(lease.input);
     const object* with = input ? input->if_object() : nullptr;
-    if (!with) return invalid_arguments("there is no approval to show");
+    if (!with) return invalid_arguments("there is nothing to show");
     auto tenant = context_.find_tenant(lease.tenant);
     if (!tenant || !tenant->slack) return skipped("Slack is not set any more");
     RunPointer run = look(lease.tenant, word(*with, "run"));
+    const std::string notice = word(*with, "notice");
+    if (notice == "task" || notice == "question")
+      return tell(lease, *tenant, run, notice == "task" ? "" : word(*with, "step"), now, stop);
     const Approval* approval = nullptr;
     for (std::size_t i = 0; run && i < run->approvals.size(); ++i)
       if (run->approvals[i].id.str() == word(*with, "approval")) approval = &run->approvals[i];
@@ -78,17 +82,38 @@ class SlackTool final : public Tool {
     object card = card_of({.tenant = tenant->name, .run = *run, .approval = *approval});
     if (word(*with, "card").empty()) {
       if (approval->status != ApprovalStatus::requested) return skipped("it was decided before it could be asked for");
-      return post(lease, *tenant, *approval, std::move(card), now, stop);
+      return post(lease, *tenant, approval->id.str(), std::move(card), now, stop);
     }
-    return update(lease, *tenant, word(*with, "card"), std::move(card), now, stop);
+    auto place = place_of_card(lease.tenant, word(*with, "card"));
+    if (!place) return std::move(place.error());
+    if (notice.empty()) return update(*tenant, *place, std::move(card), now, stop);
+    if (approval->status != ApprovalStatus::requested) return skipped("it was decided meanwhile");
+    object reminder = reminder_notice(*tenant, *approval, notice == "escalation");
+    reminder["thread_ts"] = place->ts;
+    reminder["reply_broadcast"] = true;
+    return post(lease, *tenant, {}, std::move(reminder), now, stop);
   }
 
-  ToolResult post(const Lease& lease, const Tenant& tenant, const Approval& approval, object card, Instant now,
+  // A question of a step, or what a task asks of people.
+  ToolResult tell(const Lease& lease, const Tenant& tenant, const RunPointer& run, const std::string& step, Instant now,
+                  const std::stop_token& stop) {
+    if (!run) return skipped("it is gone");
+    // What a task's run asks, the task asks; pawl's own runs ask nobody here.
+    const bool is_own = is_reserved_name(run->workflow->name.text) || run->trigger_type == task_trigger;
+    if (!step.empty() && is_own) return skipped("its task asks");
+    auto message = step.empty() ? task_notice(*run) : question_notice(*run, StepId{step});
+    if (!message) return skipped("it does not wait for anybody any more");
+    const std::string mark = lease.run.str();
+    (*message)["metadata"] = object{{"event_type", "pawl_notice"}, {"event_payload", object{{"approval_id", mark}}}};
+    return post(lease, tenant, mark, std::move(*message), now, stop);
+  }
+
+  // `mark`: what its metadata say it is for; empty: nothing.
+  ToolResult post(const Lease& lease, const Tenant& tenant, const std::string& mark, object card, Instant now,
                   const std::stop_token& stop) {
     // An attempt whose answer got lost may have posted it.
-    if (lease.attempt > 1)
-      if (auto known = find_posted(tenant, approval.id.str(), now, stop))
-        return Completed{.output = print(*known), .cost = {}};
+    if (lease.attempt > 1 && !mark.empty())
+      if (auto known = find_posted(tenant, mark, now, stop)) return Completed{.output = print(*known), .cost = {}};
     if (!pace_.wait(tenant.slack->channel, stop)) return stopped();
     card["channel"] = tenant.slack->channel;
     auto said =
@@ -122,20 +147,23 @@ class SlackTool final : public Tool {
     return std::nullopt;
   }
 
-  ToolResult update(const Lease& lease, const Tenant& tenant, const std::string& card_run, object card, Instant now,
-                    const std::stop_token& stop) {
-    RunPointer poster = look(lease.tenant, card_run);
-    if (!poster) return invalid_arguments("there is no run that posted the card");
+  std::expected<Card, ToolResult> place_of_card(TenantId tenant, const std::string& card_run) {
+    RunPointer poster = look(tenant, card_run);
+    if (!poster) return std::unexpected(ToolResult(invalid_arguments("there is no run that posted the card")));
     if (poster->status != RunStatus::success) {
-      if (is_terminal(poster->status)) return skipped("its card was never posted");
+      if (is_terminal(poster->status)) return std::unexpected(ToolResult(skipped("its card was never posted")));
       Failed out = patient_failure("TOOL_DEPENDENCY_DOWN", "the card is not posted yet");
       out.retry_after = card_patience;
-      return out;
+      return std::unexpected(ToolResult(std::move(out)));
     }
     auto output = parse_json(poster->steps.front().output);
     const object* posted = output ? output->if_object() : nullptr;
-    if (!posted || word(*posted, "ts").empty()) return skipped("its card was never posted");
-    Card place{word(*posted, "channel"), word(*posted, "ts")};
+    if (!posted || word(*posted, "ts").empty())
+      return std::unexpected(ToolResult(skipped("its card was never posted")));
+    return Card{word(*posted, "channel"), word(*posted, "ts")};
+  }
+
+  ToolResult update(const Tenant& tenant, const Card& place, object card, Instant now, const std::stop_token& stop) {
     if (!pace_.wait(place.channel, stop)) return stopped();
     object body{{"channel", place.channel}, {"ts", place.ts}, {"text", card["text"]}, {"blocks", card["blocks"]}};
     auto said = call_slack(context_, {.tenant = tenant, .method = "chat.update", .body = std::move(body)}, now, stop);
@@ -147,8 +175,10 @@ class SlackTool final : public Tool {
   ChannelPace pace_;
   const ToolSpec spec_{.name = slack_tool,
                        .keys = {{.name = "run", .required = true, .kind = ToolKey::Kind::text},
-                                {.name = "approval", .required = true, .kind = ToolKey::Kind::text},
-                                {.name = "card"}},
+                                {.name = "approval"},
+                                {.name = "card"},
+                                {.name = "notice"},
+                                {.name = "step"}},
                        .writes = ToolSpec::Writes::never};
 };
 

@@ -77,19 +77,22 @@ void WebhookFollower::remember(RunId run, std::string workflow) {
   oldest_.pop_front();
 }
 
+std::shared_ptr<const Run> WebhookFollower::look(const JournalEvent& event) {
+  using RunPointer = std::shared_ptr<const Run>;
+  auto run = context_.runtime->ask<RunPointer>([&](Engine& engine, Reply<RunPointer> reply) {
+    engine.inspect(event.stream.tenant, event.run(), std::move(reply));
+  });
+  if (!run) throw std::runtime_error(event.run().str() + ": " + run.error().message);
+  return std::move(*run);
+}
+
 const std::string& WebhookFollower::workflow_of(const JournalEvent& event, const object& parsed) {
   if (auto known = workflows_.find(event.run()); known != workflows_.end()) return known->second;
   if (const Json* workflow = parsed.if_contains("workflow");
-      workflow && (parsed.at("type") == "run.created" || parsed.at("type") == "task.created")) {
+      workflow && (parsed.at("type") == "run.created" || parsed.at("type") == "task.created"))
     remember(event.run(), std::string(workflow->get_string()));
-  } else {
-    auto run =
-        context_.runtime->ask<std::shared_ptr<const Run>>([&](Engine& engine, Reply<std::shared_ptr<const Run>> reply) {
-          engine.inspect(event.stream.tenant, event.run(), std::move(reply));
-        });
-    if (!run) throw std::runtime_error(event.run().str() + ": " + run.error().message);
-    remember(event.run(), (*run)->workflow->name.text);
-  }
+  else
+    remember(event.run(), look(event)->workflow->name.text);
   return workflows_.at(event.run());
 }
 
@@ -109,7 +112,10 @@ void WebhookFollower::see(const JournalEvent& event) {
     // A task is somebody's own, though its stream is of a workflow of pawl's.
     if (is_reserved_name(workflow) && workflow != task_workflow_name) return;
     if (!wanted) continue;
-    if (!envelope) envelope = envelope_of(event, parsed, workflow);
+    if (!envelope) {
+      const auto task = workflow == task_workflow_name ? look(event)->task : nullptr;
+      envelope = envelope_of(event, parsed, workflow, task.get());
+    }
     run_creator_.publish(event.stream.tenant, webhook_workflow(name), webhook_workflow_source(name));
     run_creator_.make(delivery_of(event.stream.tenant, name, *envelope));
   }

@@ -45,6 +45,7 @@ class WebhookFollower final : public Follower {
 
  private:
   const std::string& workflow_of(const JournalEvent& event, const boost::json::object& parsed);
+  std::shared_ptr<const Run> look(const JournalEvent& event);
   void remember(RunId run, std::string workflow);
 
   const NotifyContext& context_;
