@@ -147,10 +147,13 @@ Problem store_away() {
 }
 
 bool may(Role role, Access access) {
+  if (role == Role::metrics) return access == Access::open || access == Access::metrics;
   switch (access) {
     case Access::open:
     case Access::viewer:
       return true;  // looking is everyone's, within the tenant
+    case Access::metrics:
+      return role == Role::admin;
     case Access::worker:
       return role == Role::admin || role == Role::operator_ || role == Role::worker;
     case Access::approver:
@@ -165,10 +168,10 @@ bool may(Role role, Access access) {
 
 std::vector<Route> all_routes() {
   std::vector<Route> all;
-  for (auto part :
-       {run_routes(), workflow_routes(), policy_routes(), approval_routes(), lease_routes(), action_routes(),
-        receipt_routes(), people_routes(), tenant_routes(), installation_routes(), webhook_routes(), slack_routes(),
-        feed_routes(), operation_routes(), evidence_routes(), task_routes(), log_routes(), mcp_routes()})
+  for (auto part : {run_routes(), workflow_routes(), policy_routes(), approval_routes(), lease_routes(),
+                    worker_routes(), action_routes(), receipt_routes(), people_routes(), tenant_routes(),
+                    installation_routes(), webhook_routes(), slack_routes(), feed_routes(), operation_routes(),
+                    evidence_routes(), task_routes(), log_routes(), mcp_routes()})
     std::ranges::move(part, std::back_inserter(all));
   return all;
 }
@@ -195,6 +198,7 @@ Api::Api(Parts parts, ApiOptions options)
       routes_(all_routes()),
       open_requests_(parts.keys, parts.clock, options.open_requests) {
   openapi_document();  // stops here and now when a route was not described
+  if (store().shared()) away_watch_.emplace([this] { return is_store_away(); });
   for (const Route& route : routes_) {
     auto pattern = segments(route.pattern);
     auto variables = std::ranges::count_if(pattern, is_variable);
@@ -381,9 +385,14 @@ void Api::start(CallPtr call, const Route& route, const std::shared_ptr<TenantUs
   call->respond = [this, respond = std::move(call->respond), counted = std::move(counted), call = call.get(), &route,
                    since = std::chrono::steady_clock::now()](Response response) mutable {
     if (call->is_answered.exchange(true)) return;
-    answered({call->request, &route, route.access == Access::open ? nullptr : &call->who, since}, response);
+    answered({call->request, &route, route.access == Access::open ? nullptr : &call->who, since, call->waits},
+             response);
     respond(std::move(response));
   };
+  if (away_watch_)
+    call->watched = away_watch_->watch([waiting = std::weak_ptr(call)] {
+      if (auto found = waiting.lock()) found->answer(store_away());
+    });
   const std::size_t free = max - std::min(others, max);
   if (!reserved && free == 0) return call->answer(overloaded());
   if (!reserved && use && own >= in_flight_share * free)
@@ -436,9 +445,14 @@ void Api::answered(const Asked& asked, const Response& response) {
   if (options_.access_log) write(LogLevel::info, "request", 0);
   if (response.status == 401)
     if (auto held_back = refused_keys_.admit()) write(LogLevel::warning, "a key was refused", *held_back);
-  if (response.status >= 500)
-    if (auto held_back = server_errors_.admit()) write(LogLevel::error, "a request failed here", *held_back);
-  bool waits = asked.route && asked.route->kind == RouteKind::waits;
+  // A server that is not ready says so to whoever asks, again and again; why is logged where it begins and ends.
+  const bool is_turned_away = response.status == 503;
+  const bool is_probe = is_turned_away && asked.route && asked.route->access == Access::open;
+  if (response.status >= 500 && !is_probe)
+    if (auto held_back = server_errors_.admit())
+      write(is_turned_away ? LogLevel::warning : LogLevel::error,
+            is_turned_away ? "a request was turned away" : "a request failed here", *held_back);
+  bool waits = asked.waits || (asked.route && asked.route->kind == RouteKind::waits);
   if (!waits && std::chrono::steady_clock::now() - asked.since >= slow_request)
     if (auto held_back = slow_requests_.admit()) write(LogLevel::warning, "a request was slow", *held_back);
 }

@@ -14,10 +14,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "api/away_watch.h"
 #include "api/background.h"
 #include "api/directory.h"
 #include "api/feed.h"
@@ -27,8 +29,11 @@
 #include "api/open_requests.h"
 #include "api/problem.h"
 #include "api/request_input.h"
+#include "api/run_waits.h"
 #include "api/tenant_use.h"
+#include "api/worker_registry.h"
 #include "core/run_object.h"
+#include "core/run_wait.h"
 #include "engine/gatekeeper.h"
 #include "engine/runtime.h"
 #include "http/message.h"
@@ -56,6 +61,8 @@ struct Call {
   Responder respond;
   const Route& route;
   OpenRequests::Ticket open = {};  // of one that waits
+  bool waits = false;              // for a run to end; see RouteKind::waits
+  AwayWatch::Ticket watched = {};  // with a database that may be away
   // Only the first answer counts: what ends a request that waits may come at the same time as what it waits for.
   std::atomic<bool> is_answered = false;
 
@@ -65,7 +72,7 @@ struct Call {
 };
 using CallPtr = std::shared_ptr<Call>;
 
-enum class Access { open, viewer, worker, approver, operator_, admin };
+enum class Access { open, metrics, viewer, worker, approver, operator_, admin };
 
 enum class RouteKind {
   usual,
@@ -93,6 +100,7 @@ std::vector<Route> webhook_routes();
 std::vector<Route> slack_routes();
 std::vector<Route> approval_routes();
 std::vector<Route> lease_routes();
+std::vector<Route> worker_routes();
 std::vector<Route> action_routes();
 std::vector<Route> receipt_routes();
 std::vector<Route> people_routes();
@@ -103,6 +111,13 @@ std::vector<Route> operation_routes();
 std::vector<Route> evidence_routes();
 std::vector<Route> log_routes();
 std::vector<Route> mcp_routes();
+
+// The tools that this process executes itself.
+struct LocalWorker {
+  WorkerName name;
+  std::vector<ToolName> tools;  // none: it executes none
+  Instant since;
+};
 
 struct ApiOptions {
   // Requests that wait for the engine; past it, new ones are answered 503 with Retry-After, except workers' reports and
@@ -115,6 +130,7 @@ struct ApiOptions {
   // Bodies up to this size are read where they arrive; see Api::large_bodies_.
   std::size_t body_bytes_small = 64 << 10;
   std::size_t body_bytes_large = 1 << 20;
+  LocalWorker local_worker = {};
 };
 
 class Api final : public Handler {
@@ -132,11 +148,16 @@ class Api final : public Handler {
     Notary& notary;
     const notify::NotifyContext& notify_context;
     const RunLogs& logs;
+    // Why whoever executes runs of this workflow could never start one; nothing when that is not known. May take long.
+    std::function<std::optional<std::string>(const Workflow&)> find_target_problem = {};
   };
   explicit Api(Parts parts, ApiOptions options = {});
 
   Admission admit(const Request& head) override;
   void handle(Request request, Responder respond) override;
+  // What POST /mcp says to one message that is sent with this key, as a line; empty when it says nothing. Blocks; not
+  // from a thread that answers requests.
+  std::string speak_mcp(const std::string& key, const std::string& line);
   Response refuse(int status, std::string_view code, std::string_view detail) override;
 
   Runtime& runtime() { return parts_.runtime; }
@@ -154,12 +175,19 @@ class Api final : public Handler {
   OpenRequests& open_requests() { return open_requests_; }
   std::optional<std::int64_t> limit_of(TenantId tenant, Limit limit) const;
   const notify::NotifyContext& notify_context() const { return parts_.notify_context; }
+  // Only from background threads.
+  std::optional<std::string> find_target_problem(const Workflow& workflow) const {
+    return parts_.find_target_problem ? parts_.find_target_problem(workflow) : std::nullopt;
+  }
   // For what Slack is told after it was answered: it may take its time.
   Background& slack_replies() { return slack_replies_; }
   Log& log() { return parts_.log; }
   // Only from background threads.
   const RunLogs& logs() const { return parts_.logs; }
   LogWaits& log_waits() { return log_waits_; }
+  RunWaits& run_waits() { return run_waits_; }
+  WorkerRegistry& workers() { return workers_; }
+  const LocalWorker& local_worker() const { return options_.local_worker; }
   // Only from background threads.
   Notary& notary() { return parts_.notary; }
   std::atomic<bool>& ready() { return ready_; }
@@ -192,6 +220,7 @@ class Api final : public Handler {
     const Route* route = nullptr;
     const Principal* who = nullptr;
     std::chrono::steady_clock::time_point since;
+    bool waits = false;
   };
   void answered(const Asked& asked, const Response& response);
   LogFields fields_of(const Asked& asked, const Response& response) const;
@@ -226,6 +255,9 @@ class Api final : public Handler {
   Background huge_bodies_{{.threads = 1}};
   Background slack_replies_{{.threads = 2}};
   LogWaits log_waits_;
+  WorkerRegistry workers_;
+  RunWaits run_waits_{parts_.runtime, parts_.feed, ready_};
+  std::optional<AwayWatch> away_watch_;  // with several servers
 };
 
 bool may(Role role, Access access);
@@ -263,6 +295,20 @@ void answer_page(Call& call, const Items& items, NameOf name_of, IsName is_name,
   }
   call.answer(200, boost::json::object{{"items", std::move(page)}, {"next_cursor", more ? Json(last) : Json(nullptr)}});
 }
+
+// Why runs of a tenant do not move, as far as this server knows: who is connected, and what caps leave room for.
+class WaitReasons {
+ public:
+  // `running`: steps of the tenant that run just now.
+  WaitReasons(Call& call, int running);
+  // Null while it moves.
+  Json object_of(const Run& run) const;
+
+ private:
+  std::set<ToolName> served_;
+  std::string cap_;  // that leaves no room
+  bool is_shared_;
+};
 
 // A part of what a step's program said.
 struct LogRequest {

@@ -6,14 +6,16 @@
 #include <thread>
 
 #include "core/event.h"
-#include "store/shared_store.h"
+#include "core/event_object.h"
 
 namespace pawl::api {
 namespace {
 
 constexpr auto round_period = std::chrono::seconds(10);
-// How often a shared journal is looked at while nobody says that it grew.
+// How often a shared journal is looked at while nobody says that it grew, and nobody would (SharedStore::reports_all).
 constexpr auto look_period = std::chrono::milliseconds(250);
+// A transaction that holds the journal back is over within milliseconds, as a rule.
+constexpr auto held_back_pause_min = std::chrono::milliseconds(1), held_back_pause_max = std::chrono::milliseconds(64);
 // Somebody's transaction that takes longer than this is not waited for.
 constexpr auto now_patience = std::chrono::seconds(1);
 // Of the journal, for one client before the next one's turn.
@@ -41,10 +43,7 @@ std::optional<std::string_view> task_message(std::string_view line) {
 }  // namespace
 
 Feed::Feed(Store& store, std::string position_secret, std::size_t bytes_kept)
-    : store_(store),
-      positions_(std::move(position_secret)),
-      is_shared_(store.shared() != nullptr),
-      bytes_kept_(bytes_kept) {
+    : store_(store), positions_(std::move(position_secret)), shared_(store.shared()), bytes_kept_(bytes_kept) {
   last_ = store.last_position();
   thread_ = std::thread([this] { work(); });
   pthread_setname_np(thread_.native_handle(), "pawl-feed");
@@ -70,7 +69,7 @@ void Feed::publish(Frame& frame) {
       recent_bytes_ -= recent_.front().second->size();
       recent_.pop_front();
     }
-    if (subscribers_ == 0) return;
+    if (!has_readers()) return;
   }
   changed_.notify_one();
 }
@@ -79,21 +78,28 @@ void Feed::look() {
   {
     std::lock_guard lock(mutex_);
     may_have_grown_ = true;
-    if (subscribers_ == 0) return;
+    if (!has_readers()) return;
   }
   changed_.notify_one();
 }
 
 Position Feed::last_now() {
-  std::optional<Position> stored;
-  if (is_shared_) stored = store_.last_position();
+  JournalEnd end;
+  if (shared_) end = shared_->journal_end();
   std::lock_guard lock(mutex_);
-  if (stored) last_ = std::max(last_, *stored);
+  last_ = std::max(last_, end.position);
+  is_held_back_ = end.is_held_back;
   return last_;
 }
 
+// Only on its own thread, with the lock held: whether the store is asked how far the journal is.
+bool Feed::is_worth_a_look() const {
+  if (!shared_ || !has_readers()) return false;
+  return may_have_grown_ || is_held_back_ || !shared_->reports_all();
+}
+
 std::optional<std::pair<Position, Feed::Bytes>> Feed::next_frame(Position after) {
-  if (!is_shared_) {
+  if (!shared_) {
     std::lock_guard lock(mutex_);
     if (after >= last_) return std::nullopt;
     if (!recent_.empty() && recent_.front().first <= after + 1) {
@@ -121,11 +127,10 @@ std::optional<std::pair<Position, Feed::Bytes>> Feed::next_frame_cached(Position
 }
 
 FeedPosition Feed::now() {
-  SharedStore* shared = store_.shared();
-  if (!shared) return FeedPosition::behind(last_now());
+  if (!shared_) return FeedPosition::behind(last_now());
   // Not before what was acknowledged already, nor behind what is under way and will be seen in no table yet: a moment
   // later all of that is there.
-  const Position newest = shared->newest_position();
+  const Position newest = shared_->newest_position();
   const auto patience = std::chrono::steady_clock::now() + now_patience;
   while (last_now() < newest) {
     if (std::chrono::steady_clock::now() > patience) return FeedPosition::behind(last_now());
@@ -138,7 +143,7 @@ bool Feed::can_resume(std::optional<FeedPosition> after) {
   if (!after) return true;
   Position last = last_now();
   if (*after > FeedPosition::behind(last)) return false;  // not a position of this journal
-  if (is_shared_ || after->done() == last) return true;
+  if (shared_ || after->done() == last) return true;
   auto next = next_frame(after->done());
   return next && next->first == after->done() + 1;
 }
@@ -161,6 +166,15 @@ void Feed::subscribe(FeedFilter filter, std::optional<FeedPosition> after, std::
   changed_.notify_one();
 }
 
+void Feed::watch(std::shared_ptr<StreamWatch> watch) {
+  {
+    std::lock_guard lock(mutex_);
+    arrived_watch_ = std::move(watch);
+    is_watched_ = true;
+  }
+  changed_.notify_one();
+}
+
 void Feed::make_room(Number number) {
   {
     std::lock_guard lock(mutex_);
@@ -179,10 +193,11 @@ bool Feed::tell_position(Subscriber& subscriber) {
       Channel::Message{.id = positions_.print_anew(subscriber.filter.tenant, subscriber.after), .data = {}}));
 }
 
-Feed::MessagePtr Feed::message_of(FeedPosition at, const StreamPart& part, std::uint64_t seq, std::string_view line) {
+Feed::MessagePtr Feed::message_of(FeedPosition at, const StreamPart& part, std::uint64_t seq, std::string_view line,
+                                  bool raw) {
   bool shared = line.size() >= shared_message_bytes;
   if (shared)
-    if (auto known = shared_messages_.find(at); known != shared_messages_.end())
+    if (auto known = shared_messages_.find({at, raw}); known != shared_messages_.end())
       if (auto message = known->second.lock()) return message;
   auto message = std::make_shared<Channel::Message>();
   message->id = positions_.print(part.key.tenant, at);
@@ -195,14 +210,14 @@ Feed::MessagePtr Feed::message_of(FeedPosition at, const StreamPart& part, std::
     message->data += "\"run_id\":\"" + RunId{part.key.stream}.str() + "\",";
   }
   message->data += "\"seq\":" + std::to_string(seq) + ",\"event\":";
-  message->data += line;
+  message->data += raw ? std::string(line) : shown_event_text(line);
   message->data += '}';
   if (shared) {
     if (shared_messages_.size() >= shared_messages_max_) {
       std::erase_if(shared_messages_, [](const auto& entry) { return entry.second.expired(); });
       shared_messages_max_ = std::max(shared_messages_first, 2 * shared_messages_.size());
     }
-    shared_messages_[at] = message;
+    shared_messages_[{at, raw}] = message;
   }
   return message;
 }
@@ -226,7 +241,8 @@ bool Feed::deliver(Subscriber& subscriber, Position position, std::string_view p
           subscriber.pace = Pace::without_room;
           return true;
         }
-        if (!subscriber.channel->push(message_of(at, part, part.first_seq + place.events_of_part, line))) return false;
+        auto message = message_of(at, part, part.first_seq + place.events_of_part, line, filter.raw);
+        if (!subscriber.channel->push(std::move(message))) return false;
         subscriber.after = at;
       }
       ++place.events;
@@ -248,7 +264,7 @@ bool Feed::visit(Subscriber& subscriber, Position seen) {
   for (std::size_t looked_at = 0; subscriber.after.done() < seen && looked_at < visit_bytes_max;) {
     Position wanted = subscriber.after.done() + 1;
     auto frame = next_frame_cached(wanted - 1);
-    if (is_shared_) {  // positions have gaps there
+    if (shared_) {  // positions have gaps there
       if (!frame || frame->first > seen) {
         subscriber.after = FeedPosition::behind(seen);
         break;
@@ -268,22 +284,44 @@ bool Feed::visit(Subscriber& subscriber, Position seen) {
   return true;
 }
 
+bool Feed::visit(Watcher& watcher, Position seen) {
+  for (std::size_t looked_at = 0; watcher.after < seen && looked_at < visit_bytes_max;) {
+    auto frame = next_frame_cached(watcher.after);
+    if (!frame || frame->first > seen || (!shared_ && frame->first != watcher.after + 1)) {
+      watcher.after = seen;
+      if (!shared_) watcher.watch->see_all();
+      break;
+    }
+    watcher.after = frame->first;
+    looked_at += frame->second->size();
+    if (!watcher.watch->see(*frame->second)) return false;
+  }
+  return true;
+}
+
 void Feed::work() {
   std::vector<Subscriber> subscribers;
+  Watcher watcher;
   std::unique_lock lock(mutex_);
   Position seen = last_;
   bool any_behind = false;
   auto next_round = std::chrono::steady_clock::now() + round_period;
+  std::chrono::milliseconds held_back_pause{0};
   while (true) {
     auto until = next_round;
-    if (is_shared_ && !subscribers.empty()) until = std::min(until, std::chrono::steady_clock::now() + look_period);
+    if (shared_ && has_readers()) {
+      held_back_pause =
+          is_held_back_ ? std::clamp(2 * held_back_pause, held_back_pause_min, held_back_pause_max) : look_period;
+      until = std::min(until, std::chrono::steady_clock::now() + held_back_pause);
+      if (!is_held_back_) held_back_pause = {};
+    }
     changed_.wait_until(lock, until, [&] {
-      return ending_ || any_behind || !arrived_.empty() || !roomy_.empty() ||
-             ((last_ != seen || may_have_grown_) && !subscribers.empty());
+      return ending_ || any_behind || !arrived_.empty() || !roomy_.empty() || arrived_watch_ ||
+             ((last_ != seen || may_have_grown_) && has_readers());
     });
     if (ending_) return;
-    may_have_grown_ = false;
-    if (is_shared_ && !subscribers.empty()) {
+    if (is_worth_a_look()) {
+      may_have_grown_ = false;
       lock.unlock();
       try {
         last_now();
@@ -296,8 +334,13 @@ void Feed::work() {
     arrived_.clear();
     auto roomy = std::exchange(roomy_, {});
     seen = last_;
+    const bool begins = arrived_watch_ != nullptr;
+    if (begins) watcher = {std::exchange(arrived_watch_, nullptr), last_};
     lock.unlock();
     any_behind = false;
+    if (begins) watcher.watch->see_all();
+    if (watcher.watch && !visit(watcher, seen)) watcher = {};
+    any_behind = watcher.watch && watcher.after < seen;
     // Now and then everybody's turn: each is told how far the journal is, also when it has not moved on, because
     // whether it has is the business of those whose events these are.
     auto now = std::chrono::steady_clock::now();
@@ -314,6 +357,7 @@ void Feed::work() {
     });
     lock.lock();
     subscribers_ = subscribers.size() + arrived_.size();
+    is_watched_ = watcher.watch || arrived_watch_;
   }
 }
 

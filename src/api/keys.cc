@@ -17,6 +17,7 @@ constexpr std::size_t id_chars = 26;
 constexpr std::size_t secret_bytes = 20;
 constexpr std::size_t secret_chars = 32;
 constexpr std::size_t checksum_chars = 6;
+constexpr std::size_t secret_id_chars = 16;
 constexpr std::size_t key_chars = prefix.size() + id_chars + 1 + secret_chars + checksum_chars;
 
 // Crockford's, as ids use it: five bits a character.
@@ -43,6 +44,8 @@ std::string checksum(std::string_view id_and_secret) { return base32(sha256(id_a
 
 KeyRing::KeyRing(std::string secret) : secret_(std::move(secret)) {}
 
+std::string KeyRing::secret_id() const { return keyed_hash(secret_, "secret id").hex().substr(0, secret_id_chars); }
+
 NewKey KeyRing::make(Instant now) const {
   std::string random = random_bytes(10);
   IdBits bits;
@@ -66,7 +69,7 @@ NewKey KeyRing::make(std::string_view request_name, std::string_view content) co
 NewKey KeyRing::make(KeyId id) const {
   std::string secret = base32(random_bytes(secret_bytes), secret_chars);
   std::string body = id.str().substr(KeyTag::prefix.size() + 1) + "_" + secret;
-  return {id, std::string(prefix) + body + checksum(body), keyed_hash(secret_, secret).hex()};
+  return {id, std::string(prefix) + body + checksum(body), keyed_hash(secret_, secret).hex(), secret_id()};
 }
 
 std::string KeyRing::derive_secret(std::string_view purpose) const {

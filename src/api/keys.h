@@ -23,6 +23,7 @@ struct NewKey {
   KeyId id;
   std::string text;         // shown once
   std::string secret_hash;  // kept
+  std::string secret_id;    // kept beside it: KeyRing::secret_id()
 };
 
 // What a lease's own key is good for: this attempt at this step, until it is over.
@@ -57,6 +58,8 @@ class KeyRing {
   // `secret` is the installation's own, at least 32 bytes.
   explicit KeyRing(std::string secret);
 
+  // Names the installation's secret, and says nothing else about it.
+  std::string secret_id() const;
   NewKey make(Instant now) const;
   // The same, with an id that follows from the request: who makes the same one again finds what it made. Ids of
   // requests with the same name and another content differ in their lower half only.

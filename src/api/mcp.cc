@@ -12,6 +12,7 @@ using boost::json::array;
 using boost::json::object;
 
 constexpr int parse_error = -32700, invalid_request = -32600, no_such_method = -32601, invalid_params = -32602;
+constexpr int server_away = -32000;
 constexpr int header_mismatch = -32020, unsupported_version = -32022;
 constexpr std::int64_t list_ttl_ms = 300'000;
 constexpr std::string_view server_info_key = "io.modelcontextprotocol/serverInfo";
@@ -67,12 +68,12 @@ std::optional<Answer> check_headers(const http::Request& request, const Json& id
 
 std::variant<ToolCall, Answer> call_of(const Json& id, Era era, const object* params) {
   ToolCall call{.id = id, .era = era, .name = std::string(text_in(params, "name")), .arguments = {}};
+  const auto is_it = [&](const Json& tool) { return tool.at("name").as_string() == call.name; };
+  if (std::ranges::none_of(tools(), is_it)) return refuse_call(call, "there is no tool of that name");
   const Json* arguments = params ? params->if_contains("arguments") : nullptr;
   if (arguments && arguments->is_object()) call.arguments = arguments->get_object();
   if (arguments && !arguments->is_object() && !arguments->is_null())
-    return refuse_call(call, "arguments must be an object");
-  const auto is_it = [&](const Json& tool) { return tool.at("name").as_string() == call.name; };
-  if (std::ranges::none_of(tools(), is_it)) return refuse_call(call, "there is no tool of that name");
+    return refuse_arguments(call, "arguments must be an object");
   return call;
 }
 
@@ -154,6 +155,29 @@ constexpr std::string_view tools_text = R"([
   "parent_task_id":{"type":"string","description":"For keys that are not a lease's own."}},
   "required":["prompt"],"additionalProperties":false},
  "annotations":{"readOnlyHint":false,"destructiveHint":false,"idempotentHint":false,"openWorldHint":false}},
+{"name":"create_task","title":"Create a task",
+ "description":"Asks for something to be done, as a task of its own, which people review. For keys of operators; an agent that works for a task uses create_subtask.",
+ "inputSchema":{"type":"object","properties":{
+  "prompt":{"type":"string","description":"What is to be done, in full: whoever does it knows nothing else."},
+  "title":{"type":"string"},
+  "folder":{"type":"string","description":"Where it is done: an absolute path on the server."},
+  "max_budget_usd":{"type":"string","description":"What it may spend, like 0.50."},
+  "timeout":{"type":"string","description":"How long each try may take, like 30m."},
+  "depends_on":{"type":"array","items":{"type":"string"},"description":"Tasks that must be COMPLETED first."},
+  "tags":{"type":"array","items":{"type":"string"}},
+  "run":{"type":"boolean","description":"Begin at once; true unless told."}},
+  "required":["prompt"],"additionalProperties":false},
+ "annotations":{"readOnlyHint":false,"destructiveHint":false,"idempotentHint":false,"openWorldHint":false}},
+{"name":"list_tasks","title":"List tasks",
+ "description":"Tasks, newest first, in brief.",
+ "inputSchema":{"type":"object","properties":{
+  "state":{"type":"string","enum":["PENDING","QUEUED","RUNNING","READY","COMPLETED","FAILED","TIMED_OUT","CANCELLED","BUDGET_EXCEEDED","BLOCKED"]},
+  "tag":{"type":"string"},
+  "parent_task_id":{"type":"string","description":"Only its subtasks."},
+  "limit":{"type":"integer","minimum":1,"maximum":50,"description":"20 unless told."},
+  "cursor":{"type":"string","description":"next_cursor of the page before."}},
+  "additionalProperties":false},
+ "annotations":{"readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}},
 {"name":"get_status","title":"Look at a run or a task",
  "description":"How a run stands, with its steps; your own when none is named. Or how a task stands.",
  "inputSchema":{"type":"object","properties":{
@@ -168,6 +192,40 @@ constexpr std::string_view tools_text = R"([
 const array& tools() {
   static const array parsed = boost::json::parse(tools_text).as_array();
   return parsed;
+}
+
+http::Headers headers_for(std::string_view line) {
+  http::Headers out{{"accept", "application/json, text/event-stream"}};
+  const auto parsed = parse_json(line);
+  const object* message = parsed ? parsed->if_object() : nullptr;
+  const object* params = object_in(message, "params");
+  const auto version = text_in(object_in(params, "_meta"), version_key);
+  if (version.empty()) return out;
+  const auto add = [&](const char* name, std::string_view value) {
+    // Nothing that comes in a message may become another header.
+    if (!value.empty() && value.find_first_of("\r\n") == value.npos) out.emplace_back(name, value);
+  };
+  add("mcp-protocol-version", version);
+  add("mcp-method", text_in(message, "method"));
+  if (text_in(message, "method") == "tools/call") add("mcp-name", text_in(params, "name"));
+  return out;
+}
+
+std::string line_for(std::string_view line, int status, std::string_view body) {
+  if (body.empty()) return {};
+  const auto parsed = parse_json(body);
+  const object* answer = parsed ? parsed->if_object() : nullptr;
+  if (answer && answer->contains("jsonrpc")) return boost::json::serialize(*answer);
+  const auto detail = text_in(answer, "detail");
+  return line_for_failure(line, detail.empty() ? "the server answered " + std::to_string(status) : std::string(detail));
+}
+
+std::string line_for_failure(std::string_view line, std::string_view why) {
+  const auto parsed = parse_json(line);
+  const object* message = parsed ? parsed->if_object() : nullptr;
+  const Json* id = message ? message->if_contains("id") : nullptr;
+  if (!id) return {};
+  return boost::json::serialize(*error(*id, server_away, why, 0).body);
 }
 
 std::variant<ToolCall, Answer> understand(const http::Request& request) {
@@ -205,6 +263,12 @@ Answer answer_call(const ToolCall& call, ToolOutcome outcome) {
                 {{"content", array{object{{"type", "text"}, {"text", outcome.text}}}},
                  {"structuredContent", std::move(outcome.content)},
                  {"isError", outcome.is_error}});
+}
+
+Answer refuse_arguments(const ToolCall& call, std::string_view why) {
+  return answer_call(call, {.is_error = true,
+                            .content = {{"code", "INVALID_ARGUMENTS"}, {"detail", why}},
+                            .text = "INVALID_ARGUMENTS: " + std::string(why)});
 }
 
 Answer refuse_call(const ToolCall& call, std::string_view why) {

@@ -46,8 +46,20 @@ struct ToolOutcome {
   std::string text;  // for the model; empty: the content
 };
 Answer answer_call(const ToolCall& call, ToolOutcome outcome);
-// The call itself does not fit: an unknown tool, arguments of the wrong kind.
+// The arguments do not fit: a failure of the tool, which a model reads and can mend.
+Answer refuse_arguments(const ToolCall& call, std::string_view why);
+// The call itself does not fit: an unknown tool.
 Answer refuse_call(const ToolCall& call, std::string_view why);
+
+// For transports without headers, one message a line.
+//
+// What a client on HTTP says in headers, taken from the message.
+http::Headers headers_for(std::string_view line);
+// The answer as one line, without its end: what was answered to the line, be it by the protocol or before it came to
+// that (a key that is not good). Empty when nothing is to be said.
+std::string line_for(std::string_view line, int status, std::string_view body);
+// Nobody could be asked.
+std::string line_for_failure(std::string_view line, std::string_view why);
 
 // In an order that never changes.
 const boost::json::array& tools();

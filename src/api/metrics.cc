@@ -22,6 +22,33 @@ ClientMetric value(MetricType type, double number, std::vector<ClientMetric::Lab
   return metric;
 }
 
+// What has no name of its own: names are the tenants' to choose, and only so many are told apart.
+constexpr const char* others = "(others)";
+
+void add_outcomes(const EngineStats& stats, std::vector<MetricFamily>& families) {
+  using enum MetricType;
+  auto count = [](std::uint64_t number) { return static_cast<double>(number); };
+  auto runs = family("pawl_runs_ended_total", "Runs that ended, by tenant, workflow and status", Counter);
+  for (const auto& [tenant, workflow, outcomes] : stats.by_workflow)
+    for (std::size_t status = 0; status < outcomes.by_status.size(); ++status)
+      if (outcomes.by_status[status] > 0)
+        runs.metric.push_back(value(Counter, count(outcomes.by_status[status]),
+                                    {{"tenant", workflow.empty() ? others : tenant.str()},
+                                     {"workflow", workflow.empty() ? others : workflow.text},
+                                     {"status", std::string(enum_names<RunStatus>[status])}}));
+  auto begun = family("pawl_attempts_total", "Attempts that began, by tool", Counter);
+  auto ended = family("pawl_attempts_ended_total", "Attempts that ended, by tool and result", Counter);
+  for (const auto& [tool, outcomes] : stats.by_tool) {
+    const std::string name = tool.empty() ? others : tool.text;
+    if (outcomes.attempts > 0) begun.metric.push_back(value(Counter, count(outcomes.attempts), {{"tool", name}}));
+    for (const auto& [result, times] :
+         {std::pair("succeeded", outcomes.succeeded), std::pair("failed_retryable", outcomes.failed_retryable),
+          std::pair("failed_terminal", outcomes.failed_terminal), std::pair("released", outcomes.released)})
+      if (times > 0) ended.metric.push_back(value(Counter, count(times), {{"tool", name}, {"result", result}}));
+  }
+  for (auto* each : {&runs, &begun, &ended}) families.push_back(std::move(*each));
+}
+
 }  // namespace
 
 Metrics::Metrics()
@@ -46,6 +73,11 @@ Metrics::Metrics()
                          .Help("How often all that is stored was checked in the background")
                          .Register(registry_)
                          .Add({})),
+      bundles_due_(prometheus::BuildGauge()
+                       .Name("pawl_evidence_backlog")
+                       .Help("Ended runs whose evidence bundle is not stored yet")
+                       .Register(registry_)
+                       .Add({})),
       requests_(prometheus::BuildCounter()
                     .Name("pawl_http_requests_total")
                     .Help("Requests answered, by status")
@@ -84,6 +116,7 @@ void Metrics::unknown_state(std::string_view provider, std::string_view state) {
   unknown_states_.Add({{"provider", std::string(provider)}, {"state", std::string(state)}}).Increment();
 }
 
+void Metrics::bundles_due(std::size_t runs) { bundles_due_.Set(static_cast<double>(runs)); }
 void Metrics::found_damage() { damages_.Increment(); }
 void Metrics::verified_all() { verify_passes_.Increment(); }
 
@@ -102,7 +135,9 @@ void Metrics::answered(int status) {
   counter->Increment();
 }
 
-std::string Metrics::text(const EngineStats& stats, Instant now, std::size_t feeds, std::uint64_t log_lines_dropped) {
+std::string Metrics::text(const Figures& figures) {
+  const EngineStats& stats = figures.engine;
+  const Instant now = figures.now;
   auto families = registry_.Collect();
   auto add = [&](MetricType type, const char* name, const char* help, double number) {
     auto out = family(name, help, type);
@@ -116,12 +151,19 @@ std::string Metrics::text(const EngineStats& stats, Instant now, std::size_t fee
   add(Gauge, "pawl_working_set_bytes", "Memory of the runs in the working set; `working_set` bounds it",
       count(stats.working_set_bytes));
   add(Gauge, "pawl_leases_open", "Steps that a worker holds", count(stats.leases_open));
-  add(Gauge, "pawl_oldest_lease_seconds", "Age of the lease that has been held for longest",
-      stats.leases_open > 0 ? static_cast<double>((now - stats.oldest_lease).count()) / 1e3 : 0);
+  auto age = [&](Instant since) { return since == end_of_time ? 0 : static_cast<double>((now - since).count()) / 1e3; };
+  add(Gauge, "pawl_oldest_lease_seconds", "Age of the lease that has been held for longest", age(stats.oldest_lease));
+  add(Gauge, "pawl_oldest_queued_seconds", "How long the step has waited for a worker that waits longest",
+      age(stats.oldest_queued));
+  add(Gauge, "pawl_approvals_waiting", "Approvals that nobody has decided yet", count(figures.waiting.approvals));
+  add(Gauge, "pawl_oldest_approval_seconds", "How long the approval has waited that waits longest",
+      age(figures.waiting.oldest_approval));
+  add(Gauge, "pawl_receipts_in_doubt", "Effects of which nobody knows whether they happened",
+      count(figures.waiting.receipts_in_doubt));
   add(Gauge, "pawl_polls_waiting", "Remote workers that wait for a step", count(stats.polls_waiting));
-  add(Gauge, "pawl_feeds_open", "Clients that follow the feed", count(feeds));
+  add(Gauge, "pawl_feeds_open", "Clients that follow the feed", count(figures.feeds));
   add(Counter, "pawl_log_lines_dropped_total", "Log lines that were dropped because nobody took them",
-      count(log_lines_dropped));
+      count(figures.log_lines_dropped));
   add(Counter, "pawl_events_total", "Events appended to the journal", count(stats.events));
   add(Counter, "pawl_runs_created_total", "Runs created", count(stats.runs_created));
   add(Counter, "pawl_runs_finished_total", "Runs that ended", count(stats.runs_finished));
@@ -140,6 +182,7 @@ std::string Metrics::text(const EngineStats& stats, Instant now, std::size_t fee
           std::pair("max_writes_per_run", by.max_writes_per_run)})
       held.metric.push_back(value(Counter, count(times), {{"tenant", tenant.str()}, {"cap", cap}}));
   families.push_back(std::move(held));
+  add_outcomes(stats, families);
   return prometheus::TextSerializer().Serialize(families);
 }
 

@@ -30,14 +30,25 @@ class Metrics {
   void looked(std::string_view provider, bool succeeded, std::size_t runs);
   void unknown_state(std::string_view provider, std::string_view state);
 
+  // So many runs have ended whose evidence bundle is not stored yet.
+  void bundles_due(std::size_t runs);
+
   // Something that is stored is not what the journal says.
   void found_damage();
   // All that is stored was checked once more.
   void verified_all();
   std::uint64_t damages() const { return static_cast<std::uint64_t>(damages_.Value()); }
 
-  // All of it, with the engine's own figures as of now.
-  std::string text(const EngineStats& stats, Instant now, std::size_t feeds, std::uint64_t log_lines_dropped);
+  // What others count, as of now.
+  struct Figures {
+    EngineStats engine;
+    WaitingFigures waiting;
+    Instant now;
+    std::size_t feeds = 0;
+    std::uint64_t log_lines_dropped = 0;
+  };
+  // All of it.
+  std::string text(const Figures& figures);
 
  private:
   prometheus::Registry registry_;
@@ -45,6 +56,7 @@ class Metrics {
   prometheus::Counter& frames_;
   prometheus::Counter& damages_;
   prometheus::Counter& verify_passes_;
+  prometheus::Gauge& bundles_due_;
   prometheus::Family<prometheus::Counter>& requests_;
   prometheus::Family<prometheus::Counter>& deliveries_;
   prometheus::Family<prometheus::Counter>& looks_;

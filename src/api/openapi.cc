@@ -42,6 +42,8 @@ std::string_view word_of(Access access) {
   switch (access) {
     case Access::open:
       return "none";
+    case Access::metrics:
+      return to_string(Role::metrics);
     case Access::viewer:
       return to_string(Role::viewer);
     case Access::worker:

@@ -20,6 +20,21 @@ std::vector<ObjectDoc> evidence_objects() {
        "",
        {{"items", "[Checkpoint]", "Newest first."},
         {"next_cursor", "text?", "For the next page; null on the last one."}}},
+      {"AuditEntry",
+       "An event of the tenant's own stream.",
+       {{"seq", "1..", "Its place in the stream, from 1 without gaps."},
+        {"at", "Time", ""},
+        {"by", "text", "Who did it: `key:...`, `slack:...`, `engine`, a person at the folder; may be empty."},
+        {"type", "text", "For example `key.created`, `policy.published`, `transition.refused`, `bundle.stored`."},
+        {"hash", "Hash", "SHA-256 of `previous_hash` and the event's canonical JSON."},
+        {"previous_hash", "Hash", "The hash of the event before."},
+        {"event", "map", "The event as the journal has it."}}},
+      {"AuditPage",
+       "",
+       {{"items", "[AuditEntry]", "Newest first."},
+        {"next_cursor", "text?",
+         "For the next page; null on the last one. One look reads a bounded part of the stream: with a filter, a page "
+         "may be short and not the last."}}},
       {"SigningKey",
        "",
        {{"id", "text", "`ed25519:` and the SHA-256 of the public key."},
@@ -81,6 +96,21 @@ std::vector<RouteDoc> evidence_route_docs() {
        .answers = {{200, "The proof.", {{"ConsistencyProof"}}}},
        .problems = {"NOT_FOUND"}},
       {.method = get,
+       .pattern = "/audit",
+       .operation_id = "list_audit",
+       .tag = "evidence",
+       .says = "The tenant's own stream: keys, people, policies, workflows, limits, webhooks, refused requests on runs "
+               "that have ended, checkpoints and stored bundles. The events of a run are in `GET /runs/{id}/events`.",
+       .query = {{"actor", "text", "Only what this one did, as `by` has it."},
+                 {"type", "text", "Only this type, or with `.*` at its end all that begin so."},
+                 {"object", "text",
+                  "Only what names this run, workflow, workspace, key, person, webhook or connector."},
+                 {"since", "Time", "Only what happened then or later."},
+                 {"until", "Time", "Only what happened before."},
+                 {"limit", "1..500", "50 unless told."},
+                 {"cursor", "text", "Where the page before ended."}},
+       .answers = {{200, "A page of it.", {{"AuditPage"}}}}},
+      {.method = get,
        .pattern = "/signing-keys",
        .operation_id = "list_signing_keys",
        .tag = "evidence",
@@ -108,6 +138,18 @@ std::vector<ExampleDoc> evidence_examples() {
   "signature": "00aa"
 })"},
       {"CheckpointPage", R"({"items": [], "next_cursor": null})"},
+      {"AuditPage",
+       R"({
+  "items": [
+    {
+      "seq": 2, "at": "2026-11-16T07:29:28.681Z", "by": "engine", "type": "workspace.set",
+      "hash": "4f1a8a6d3c3d0a8e1f5a9c8c7c0f5b1f2a3d4e5f60718293a4b5c6d7e8f90a1b",
+      "previous_hash": "0000000000000000000000000000000000000000000000000000000000000000",
+      "event": {"at": 1794814168681, "by": "engine", "type": "workspace.set", "weight": 2, "workspace": "billing"}
+    }
+  ],
+  "next_cursor": null
+})"},
       {"SigningKey",
        R"({
   "id": "ed25519:8d29a1b1eb9a13fec1dd1459cdfd0f004f04498644d533f268837dd4c63f4565",

@@ -12,7 +12,8 @@ std::vector<ExampleDoc> run_examples() {
   return {
       {"RunStarted",
        R"({
-  "id": "run_01m7hm5kk9e00a16va1g5nvbxh", "workflow": "ship-order", "version": 1, "workspace": "default",
+  "id": "run_01m7hm5kk9e00a16va1g5nvbxh", "tenant_id": "ten_01m7hm5hw6f0a8f126pnfvmmbp",
+  "workflow": "ship-order", "version": 1, "workspace": "default",
   "provider": "native", "status": "created", "sub_state": null, "provider_state": "created",
   "retry_count": 0, "error_code": null, "retryable": null,
   "input": {"order": 17}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
@@ -21,13 +22,19 @@ std::vector<ExampleDoc> run_examples() {
   "seq": 2,
   "steps": [
     {
-      "id": "pack", "tool": "warehouse.pack", "needs": [], "status": "ready", "attempts": 0, "max_attempts": 3,
-      "started_at": null, "finished_at": null, "next_eligible_at": null, "lease_owner": null,
+      "id": "pack", "index": 0, "idempotency_key": "run_01m7hm5kk9e00a16va1g5nvbxh:pack",
+      "tool": "warehouse.pack", "needs": [], "status": "ready", "attempts": 0, "max_attempts": 3,
+      "started_at": null, "finished_at": null, "next_eligible_at": null, "due_at": null,
+      "lease_owner": null,
+      "lease_expires_at": null,
       "cost_usd": "0.00", "cost_is_known": true, "output": null, "question": null, "answer": null, "last_error": null
     },
     {
-      "id": "sign-off", "tool": "approval", "needs": ["pack"], "status": "pending", "attempts": 0,
-      "max_attempts": 3, "started_at": null, "finished_at": null, "next_eligible_at": null, "lease_owner": null,
+      "id": "sign-off", "index": 1, "idempotency_key": "run_01m7hm5kk9e00a16va1g5nvbxh:sign-off",
+      "tool": "approval", "needs": ["pack"], "status": "pending", "attempts": 0,
+      "max_attempts": 3, "started_at": null, "finished_at": null, "next_eligible_at": null, "due_at": null,
+      "lease_owner": null,
+      "lease_expires_at": null,
       "cost_usd": "0.00", "cost_is_known": true, "output": null, "question": null, "answer": null, "last_error": null
     }
   ],
@@ -35,7 +42,8 @@ std::vector<ExampleDoc> run_examples() {
 })"},
       {"Run",
        R"({
-  "id": "run_01m7hm5kk9e00a16va1g5nvbxh", "workflow": "ship-order", "version": 1, "workspace": "default",
+  "id": "run_01m7hm5kk9e00a16va1g5nvbxh", "tenant_id": "ten_01m7hm5hw6f0a8f126pnfvmmbp",
+  "workflow": "ship-order", "version": 1, "workspace": "default",
   "provider": "native", "status": "waiting", "sub_state": "waiting", "provider_state": "waiting",
   "retry_count": 0, "error_code": null, "retryable": null,
   "input": {"order": 17}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
@@ -44,14 +52,19 @@ std::vector<ExampleDoc> run_examples() {
   "cost_usd": "0.10", "cost_is_known": true, "seq": 8,
   "steps": [
     {
-      "id": "pack", "tool": "warehouse.pack", "needs": [], "status": "succeeded", "attempts": 1,
+      "id": "pack", "index": 0, "idempotency_key": "run_01m7hm5kk9e00a16va1g5nvbxh:pack",
+      "tool": "warehouse.pack", "needs": [], "status": "succeeded", "attempts": 1,
       "max_attempts": 3, "started_at": "2026-11-16T07:29:29.885Z", "finished_at": "2026-11-16T07:29:31.989Z",
-      "next_eligible_at": null, "lease_owner": "packer-1", "cost_usd": "0.10", "cost_is_known": true, "output": {"boxes": 2},
+      "next_eligible_at": null, "due_at": null, "lease_owner": "packer-1",
+      "lease_expires_at": null, "cost_usd": "0.10", "cost_is_known": true, "output": {"boxes": 2},
       "question": null, "answer": null, "last_error": null
     },
     {
-      "id": "sign-off", "tool": "approval", "needs": ["pack"], "status": "waiting_approval", "attempts": 0,
-      "max_attempts": 3, "started_at": null, "finished_at": null, "next_eligible_at": null, "lease_owner": null,
+      "id": "sign-off", "index": 1, "idempotency_key": "run_01m7hm5kk9e00a16va1g5nvbxh:sign-off",
+      "tool": "approval", "needs": ["pack"], "status": "waiting_approval", "attempts": 0,
+      "max_attempts": 3, "started_at": null, "finished_at": null, "next_eligible_at": null, "due_at": null,
+      "lease_owner": null,
+      "lease_expires_at": null,
       "cost_usd": "0.00", "cost_is_known": true, "output": null, "question": null, "answer": null, "last_error": null
     }
   ],
@@ -67,7 +80,8 @@ std::vector<ExampleDoc> run_examples() {
 })"},
       {"RunEnded",
        R"({
-  "id": "run_01m7hm5kk9e00a16va1g5nvbxh", "workflow": "ship-order", "version": 1, "workspace": "default",
+  "id": "run_01m7hm5kk9e00a16va1g5nvbxh", "tenant_id": "ten_01m7hm5hw6f0a8f126pnfvmmbp",
+  "workflow": "ship-order", "version": 1, "workspace": "default",
   "provider": "native", "status": "success", "sub_state": "succeeded", "provider_state": "success",
   "retry_count": 0, "error_code": null, "retryable": null,
   "input": {"order": 17}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
@@ -76,15 +90,20 @@ std::vector<ExampleDoc> run_examples() {
   "finished_at": "2026-11-16T07:29:33.398Z", "cost_usd": "0.10", "cost_is_known": true, "seq": 12,
   "steps": [
     {
-      "id": "pack", "tool": "warehouse.pack", "needs": [], "status": "succeeded", "attempts": 1,
+      "id": "pack", "index": 0, "idempotency_key": "run_01m7hm5kk9e00a16va1g5nvbxh:pack",
+      "tool": "warehouse.pack", "needs": [], "status": "succeeded", "attempts": 1,
       "max_attempts": 3, "started_at": "2026-11-16T07:29:29.885Z", "finished_at": "2026-11-16T07:29:31.989Z",
-      "next_eligible_at": null, "lease_owner": "packer-1", "cost_usd": "0.10", "cost_is_known": true, "output": {"boxes": 2},
+      "next_eligible_at": null, "due_at": null, "lease_owner": "packer-1",
+      "lease_expires_at": null, "cost_usd": "0.10", "cost_is_known": true, "output": {"boxes": 2},
       "question": null, "answer": null, "last_error": null
     },
     {
-      "id": "sign-off", "tool": "approval", "needs": ["pack"], "status": "succeeded", "attempts": 0,
+      "id": "sign-off", "index": 1, "idempotency_key": "run_01m7hm5kk9e00a16va1g5nvbxh:sign-off",
+      "tool": "approval", "needs": ["pack"], "status": "succeeded", "attempts": 0,
       "max_attempts": 3, "started_at": null, "finished_at": "2026-11-16T07:29:33.398Z",
-      "next_eligible_at": null, "lease_owner": null, "cost_usd": "0.00", "cost_is_known": true, "output": null, "question": null,
+      "next_eligible_at": null, "due_at": null,
+      "lease_owner": null,
+      "lease_expires_at": null, "cost_usd": "0.00", "cost_is_known": true, "output": null, "question": null,
       "answer": null, "last_error": null
     }
   ],
@@ -101,7 +120,8 @@ std::vector<ExampleDoc> run_examples() {
 })"},
       {"RunDenied",
        R"({
-  "id": "run_01m7hm5r6ye008df4ffwm630dx", "workflow": "ship-order", "version": 1, "workspace": "default",
+  "id": "run_01m7hm5r6ye008df4ffwm630dx", "tenant_id": "ten_01m7hm5hw6f0a8f126pnfvmmbp",
+  "workflow": "ship-order", "version": 1, "workspace": "default",
   "provider": "native", "status": "denied", "sub_state": "failed", "provider_state": "denied",
   "retry_count": 0, "error_code": "APPROVAL_REJECTED",
   "retryable": false, "input": {"order": 18}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp",
@@ -110,15 +130,20 @@ std::vector<ExampleDoc> run_examples() {
   "finished_at": "2026-11-16T07:29:34.530Z", "cost_usd": "0.10", "cost_is_known": true, "seq": 12,
   "steps": [
     {
-      "id": "pack", "tool": "warehouse.pack", "needs": [], "status": "succeeded", "attempts": 1,
+      "id": "pack", "index": 0, "idempotency_key": "run_01m7hm5r6ye008df4ffwm630dx:pack",
+      "tool": "warehouse.pack", "needs": [], "status": "succeeded", "attempts": 1,
       "max_attempts": 3, "started_at": "2026-11-16T07:29:33.408Z", "finished_at": "2026-11-16T07:29:33.814Z",
-      "next_eligible_at": null, "lease_owner": "packer-1", "cost_usd": "0.10", "cost_is_known": true, "output": {"boxes": 2},
+      "next_eligible_at": null, "due_at": null, "lease_owner": "packer-1",
+      "lease_expires_at": null, "cost_usd": "0.10", "cost_is_known": true, "output": {"boxes": 2},
       "question": null, "answer": null, "last_error": null
     },
     {
-      "id": "sign-off", "tool": "approval", "needs": ["pack"], "status": "failed_terminal", "attempts": 0,
+      "id": "sign-off", "index": 1, "idempotency_key": "run_01m7hm5r6ye008df4ffwm630dx:sign-off",
+      "tool": "approval", "needs": ["pack"], "status": "failed_terminal", "attempts": 0,
       "max_attempts": 3, "started_at": null, "finished_at": "2026-11-16T07:29:34.530Z",
-      "next_eligible_at": null, "lease_owner": null, "cost_usd": "0.00", "cost_is_known": true, "output": null, "question": null,
+      "next_eligible_at": null, "due_at": null,
+      "lease_owner": null,
+      "lease_expires_at": null, "cost_usd": "0.00", "cost_is_known": true, "output": null, "question": null,
       "answer": null,
       "last_error": {
         "error_code": "APPROVAL_REJECTED", "category": "approval",
@@ -154,7 +179,8 @@ std::vector<ExampleDoc> run_examples() {
 })"},
       {"RunCanceled",
        R"({
-  "id": "run_01m7hm5sa4e00brfm1qkqcte6d", "workflow": "ship-order", "version": 1, "workspace": "default",
+  "id": "run_01m7hm5sa4e00brfm1qkqcte6d", "tenant_id": "ten_01m7hm5hw6f0a8f126pnfvmmbp",
+  "workflow": "ship-order", "version": 1, "workspace": "default",
   "provider": "native", "status": "canceled", "sub_state": "failed", "provider_state": "canceled",
   "retry_count": 0, "error_code": null, "retryable": null,
   "input": {"order": 19}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
@@ -163,15 +189,21 @@ std::vector<ExampleDoc> run_examples() {
   "finished_at": "2026-11-16T07:29:35.041Z", "cost_usd": "0.00", "cost_is_known": true, "seq": 6,
   "steps": [
     {
-      "id": "pack", "tool": "warehouse.pack", "needs": [], "status": "canceled", "attempts": 0,
+      "id": "pack", "index": 0, "idempotency_key": "run_01m7hm5sa4e00brfm1qkqcte6d:pack",
+      "tool": "warehouse.pack", "needs": [], "status": "canceled", "attempts": 0,
       "max_attempts": 3, "started_at": null, "finished_at": "2026-11-16T07:29:35.041Z",
-      "next_eligible_at": null, "lease_owner": null, "cost_usd": "0.00", "cost_is_known": true, "output": null, "question": null,
+      "next_eligible_at": null, "due_at": null,
+      "lease_owner": null,
+      "lease_expires_at": null, "cost_usd": "0.00", "cost_is_known": true, "output": null, "question": null,
       "answer": null, "last_error": null
     },
     {
-      "id": "sign-off", "tool": "approval", "needs": ["pack"], "status": "canceled", "attempts": 0,
+      "id": "sign-off", "index": 1, "idempotency_key": "run_01m7hm5sa4e00brfm1qkqcte6d:sign-off",
+      "tool": "approval", "needs": ["pack"], "status": "canceled", "attempts": 0,
       "max_attempts": 3, "started_at": null, "finished_at": "2026-11-16T07:29:35.041Z",
-      "next_eligible_at": null, "lease_owner": null, "cost_usd": "0.00", "cost_is_known": true, "output": null, "question": null,
+      "next_eligible_at": null, "due_at": null,
+      "lease_owner": null,
+      "lease_expires_at": null, "cost_usd": "0.00", "cost_is_known": true, "output": null, "question": null,
       "answer": null, "last_error": null
     }
   ],
@@ -179,7 +211,8 @@ std::vector<ExampleDoc> run_examples() {
 })"},
       {"RunForeign",
        R"({
-  "id": "run_01m7hm5st4e00aj4np4nz5r5s6", "workflow": "bill-order", "version": 1, "workspace": "default",
+  "id": "run_01m7hm5st4e00aj4np4nz5r5s6", "tenant_id": "ten_01m7hm5hw6f0a8f126pnfvmmbp",
+  "workflow": "bill-order", "version": 1, "workspace": "default",
   "provider": "restate", "status": "waiting", "sub_state": "waiting", "provider_state": "suspended",
   "retry_count": 1, "error_code": null, "retryable": null, "input": {"order": 17},
   "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api", "trigger_ref": "", "retry_of": null,
@@ -204,7 +237,8 @@ std::vector<ExampleDoc> run_examples() {
 })"},
       {"RunExternal",
        R"({
-  "id": "run_01m7hm5st4e00aj4np4nz5r5s5", "workflow": "ship-order", "version": 1, "workspace": "default",
+  "id": "run_01m7hm5st4e00aj4np4nz5r5s5", "tenant_id": "ten_01m7hm5hw6f0a8f126pnfvmmbp",
+  "workflow": "ship-order", "version": 1, "workspace": "default",
   "provider": "external", "status": "failed", "sub_state": "failed", "provider_state": "failed",
   "retry_count": 0, "error_code": "TOOL_DEPENDENCY_DOWN",
   "retryable": true, "input": {}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
@@ -300,10 +334,25 @@ std::vector<ExampleDoc> answer_examples() {
        R"({
   "items": [
     {
-      "id": "run_01m7hm5kk9e00a16va1g5nvbxh", "workflow": "ship-order", "version": 1, "workspace": "default",
+      "id": "run_01m7hm5kk9e00a16va1g5nvbxh", "tenant_id": "ten_01m7hm5hw6f0a8f126pnfvmmbp",
+  "workflow": "ship-order", "version": 1, "workspace": "default",
       "provider": "native", "status": "waiting", "sub_state": "waiting", "provider_state": "waiting", "retry_count": 0,
-      "error_code": null, "created_at": "2026-11-16T07:29:28.681Z",
-      "updated_at": "2026-11-16T07:29:31.989Z", "seq": 8
+      "error_code": null, "retryable": null, "created_at": "2026-11-16T07:29:28.681Z",
+      "updated_at": "2026-11-16T07:29:31.989Z", "seq": 8,
+      "waits_for": {
+        "kind": "approval", "text": "step sign-off waits for approval until 2026-11-16T08:29:31.989Z",
+        "step": "sign-off", "until": "2026-11-16T08:29:31.989Z", "approval_id": "apr_01m7hm5kk9e00atssh0jsk99j4"
+      }
+    }
+  ],
+  "next_cursor": null
+})"},
+      {"WorkerPage",
+       R"({
+  "items": [
+    {
+      "name": "packer-1", "kind": "remote", "tools": ["warehouse.pack"], "key_id": "key_01m7hm5hw6f0a8f126pnfvmmbp",
+      "since": "2026-11-16T07:29:28.681Z", "last_seen_at": "2026-11-16T07:29:31.989Z"
     }
   ],
   "next_cursor": null
@@ -326,7 +375,7 @@ std::vector<ExampleDoc> answer_examples() {
       "seq": 1, "hash": "3d5458e7fd729af8f093c5314a8272f84268e3776cb65f7a3ccc79322f8af5a7",
       "event": {
         "at": 1794814168681, "budget_usd": "2.50", "by": "key:01m7hm5hw6f0a8f126pnfvmmbp",
-        "input": "{\"order\":17}", "provider": "native", "timeout_ms": 14400000, "trigger_type": "api",
+        "input": {"order": 17}, "provider": "native", "timeout_ms": 14400000, "trigger_type": "api",
         "type": "run.created", "v": 1, "version": 1, "workflow": "ship-order",
         "workflow_digest": "8d29a1b1eb9a13fec1dd1459cdfd0f004f04498644d533f268837dd4c63f4565",
         "workspace": "default"
@@ -432,7 +481,7 @@ std::vector<ExampleDoc> answer_examples() {
       {"LeaseResults",
        R"({
   "items": [
-    {"lease_id": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "ok": true},
+    {"lease_id": "run_01m7hm5kk9e00a16va1g5nvbxh:pack", "ok": true, "expires_at": "2026-11-16T07:30:06.036Z"},
     {"lease_id": "run_01m7hm5sa4e00brfm1qkqcte6d:pack", "ok": false, "code": "LEASE_LOST", "cancel": true},
     {
       "lease_id": "run_01m7hm5sa4e00brfm1qkqcte6d:label", "ok": false, "code": "INVALID_REQUEST",

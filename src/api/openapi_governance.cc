@@ -84,7 +84,8 @@ std::vector<RouteDoc> governance_routes() {
        .path = {receipt},
        .bodies = {{"Nothing"}},
        .body_required = false,
-       .answers = {{201, "The run that undoes it.", {{"Undo"}}}, {200, "The same was asked for before.", {{"Undo"}}}},
+       .answers = {{201, "The run that undoes it.", {{"Undo"}}},
+                   {200, "A run that was asked for before is still at it.", {{"Undo"}}}},
        .problems = {"NOT_FOUND", "NOT_REVERSIBLE"}},
       {.method = post,
        .pattern = "/runs/{id}/undo",
@@ -92,11 +93,13 @@ std::vector<RouteDoc> governance_routes() {
        .tag = "receipts",
        .says = "Starts a run with a step for every effect that can be undone. What is undone says so in its receipt, "
                "whatever "
-               "becomes of the rest.",
+               "becomes of the rest. Once that run has ended, asking again starts another one for the effects that are "
+               "left.",
        .path = {{"id", "RunId", "The run's id."}},
        .bodies = {{"Nothing"}},
        .body_required = false,
-       .answers = {{201, "The run that undoes it.", {{"Undo"}}}, {200, "The same was asked for before.", {{"Undo"}}}},
+       .answers = {{201, "The run that undoes it.", {{"Undo"}}},
+                   {200, "A run that was asked for before is still at it.", {{"Undo"}}}},
        .problems = {"NOT_FOUND", "NOT_REVERSIBLE"}},
       {.method = get,
        .pattern = "/people",
@@ -191,7 +194,10 @@ std::vector<ObjectDoc> governance_answers() {
       {"EffectLeft", "", {{"receipt_id", "ReceiptId", ""}, {"why", "text", ""}}},
       {"Person",
        "Somebody who decides: one person, by whatever keys and accounts they speak.",
-       {{"name", "Name", ""}, {"keys", "[KeyId]", ""}, {"accounts", "[text]", "slack:TEAM:USER"}}},
+       {{"name", "Name", ""},
+        {"keys", "[KeyId]", ""},
+        {"accounts", "[text]", "slack:TEAM:USER"},
+        {"groups", "[Name]", "That approvals can name: group:NAME."}}},
       {"PersonPage", "", {{"items", "[Person]", ""}, {"next_cursor", "text?", "Always null."}}},
   };
 }
@@ -235,7 +241,9 @@ std::vector<ObjectDoc> governance_requests() {
       {"Settlement", "", {{"happened", "flag", "Whether it had its effect."}}},
       {"PersonIdentities",
        "",
-       {{"keys?", "[KeyId]", "Ids of API keys of this tenant."}, {"accounts?", "[text]", "slack:TEAM:USER"}}},
+       {{"keys?", "[KeyId]", "Ids of API keys of this tenant."},
+        {"accounts?", "[text]", "slack:TEAM:USER"},
+        {"groups?", "[Name]", "That approvals can name: group:NAME."}}},
   };
 }
 
@@ -291,10 +299,11 @@ std::vector<ExampleDoc> governance_examples() {
   "undoing": ["rcp_01m7hm5kk9e00atssh0jsk99j4"], "left": []
 })"},
       {"Settlement", R"({"happened": true})"},
-      {"PersonIdentities", R"({"keys": [], "accounts": ["slack:T0123:U0456"]})"},
-      {"Person", R"({"name": "ada", "keys": [], "accounts": ["slack:T0123:U0456"]})"},
+      {"PersonIdentities", R"({"keys": [], "accounts": ["slack:T0123:U0456"], "groups": ["finance"]})"},
+      {"Person", R"({"name": "ada", "keys": [], "accounts": ["slack:T0123:U0456"], "groups": ["finance"]})"},
       {"PersonPage",
-       R"({"items": [{"name": "ada", "keys": [], "accounts": ["slack:T0123:U0456"]}], "next_cursor": null})"},
+       R"({"items": [{"name": "ada", "keys": [], "accounts": ["slack:T0123:U0456"], "groups": ["finance"]}],
+  "next_cursor": null})"},
   };
 }
 

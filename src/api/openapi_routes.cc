@@ -11,6 +11,8 @@ using enum Method;
 const Field vocabulary{"vocabulary", "Vocabulary",
                        "In which words statuses are said; contract-v1 unless told. Approvals and events have the same "
                        "words in all of them."};
+const Field end_wait{"wait", "Duration",
+                     "Answers when the run has ended, or with the run as it is when this time is over; 60s at most."};
 const Field list_limit{"limit", "1..500", "How many at most; 500 unless told."};
 const Field list_cursor{"cursor", "text", "The next_cursor of the page before."};
 const Field run_id{"id", "RunId", "The run's id."};
@@ -35,8 +37,9 @@ std::vector<RouteDoc> runs() {
        .tag = "runs",
        .says =
            "Answers once the run is durable. A repeat with the same Idempotency-Key, or with the same trigger_type and "
-           "trigger_ref, answers with the run that the first request made.",
-       .query = {vocabulary},
+           "trigger_ref, answers with the run that the first request made. With `wait` it answers once the run has "
+           "ended, with the ended run.",
+       .query = {end_wait, vocabulary},
        .headers = {idempotency_key_header},
        .bodies = {{"NewRun"}},
        .answers = {{201, "The run was made.", {{"Run", "RunStarted"}}, {"Location"}},
@@ -69,6 +72,8 @@ std::vector<RouteDoc> runs() {
                  {"workflow", "Name", "Only runs of this workflow."},
                  {"workspace", "Name", "Only runs of this workspace."},
                  {"since", "Time", "Only runs made at this time or later."},
+                 {"until", "Time", "Only runs made at this time or earlier."},
+                 {"error_code", "text", "Only runs that ended with this code."},
                  {"q", "text", "Only runs whose id, workflow or error code holds this text."},
                  {"limit", "1..500", "How many at most; 50 unless told."},
                  {"cursor", "RunId", "The next_cursor of the page before."},
@@ -78,9 +83,11 @@ std::vector<RouteDoc> runs() {
        .pattern = "/runs/{id}",
        .operation_id = "get_run",
        .tag = "runs",
-       .says = "",
+       .says = "With `wait` it answers once the run has ended: nobody needs to poll.",
        .path = {run_id},
-       .query = {{"at", "1..", "The run as it was after so many of its events."}, vocabulary},
+       .query = {{"at", "1..", "The run as it was after so many of its events. Not beside `wait`."},
+                 end_wait,
+                 vocabulary},
        .answers = {run_after("The run.", "Run")},
        .problems = {"NOT_FOUND"}},
       {.method = get,
@@ -93,6 +100,7 @@ std::vector<RouteDoc> runs() {
                  {"cursor", "1..", "The next_cursor of the page before; instead of `after`."},
                  {"limit", "1..10000", "How many at most; 1000 unless told."},
                  {"at", "1..", "Only events up to this one."},
+                 {"raw", "flag", "Events as they are stored and hashed, with JSON values as strings that hold JSON."},
                  vocabulary},
        .answers = {{200, "A page of events.", {{"RunEventPage"}}}},
        .problems = {"NOT_FOUND"}},
@@ -297,6 +305,13 @@ std::vector<RouteDoc> approvals() {
 
 std::vector<RouteDoc> leases() {
   return {
+      {.method = get,
+       .pattern = "/workers",
+       .operation_id = "list_workers",
+       .tag = "leases",
+       .says = "Those who asked for steps, or reported on one, in the last minutes, and the server's own. With several "
+               "servers each lists those who ask it.",
+       .answers = {{200, "The workers.", {{"WorkerPage"}}}}},
       {.method = post,
        .pattern = "/leases",
        .operation_id = "take_leases",
@@ -333,7 +348,9 @@ std::vector<RouteDoc> leases() {
        .pattern = "/leases/heartbeat",
        .operation_id = "keep_leases",
        .tag = "leases",
-       .says = "Send one at a third of the time until expires_at. An item that is not ok says cancel: drop that work.",
+       .says = "Send one at a third of the time until expires_at. An item that is ok says until when the lease is held "
+               "now, "
+               "which is durable; one that is not ok says cancel: drop that work.",
        .bodies = {{"KeptLeases"}},
        .answers = {{200, "Which are still held.", {{"LeaseResults"}}}}},
   };
@@ -532,6 +549,7 @@ std::vector<RouteDoc> operations() {
        .query = {{"after", "text", "Go on behind this position; 0 for all that is kept. From now on unless told."},
                  {"run", "RunId", "Only this run's events."},
                  {"task", "TaskId", "Only this task's events."},
+                 {"raw", "flag", "Events as they are stored and hashed, with JSON values as strings that hold JSON."},
                  vocabulary},
        .headers = {{"Last-Event-ID", "text",
                     "As `after`, which goes before it; browsers send it when they reconnect."}},

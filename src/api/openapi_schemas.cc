@@ -56,7 +56,7 @@ object event_type_schema() {
   std::string names = "run.created";
   append_event_names<RunTrigger>(names);
   append_event_names<StepTrigger>(names);
-  names += ", step.charged, approval.requested, approval.voted";
+  names += ", step.charged, approval.requested, approval.voted, approval.reminded, approval.escalated";
   append_event_names<ApprovalTrigger>(names);
   names += ", action.denied, action.found, receipt.intended, receipt.repeated";
   append_event_names<ReceiptTrigger>(names);

@@ -21,20 +21,24 @@ std::vector<Field> summary_fields() {
           {"priority", "TaskPriority", "Of several that can begin at the same moment, which is first."},
           {"tags", "[text]", ""},
           {"question", "json", "What it asks while it is BLOCKED; null when it asks nothing."},
+          {"result", "TaskResult?", "What its latest execution came to; in a list only the beginning of it."},
           {"run_id", "RunId?",
            "Of its latest execution: named when it is queued, made when all it depends on is COMPLETED."},
           {"error_code", "text?", "Of its diagnostic."},
           {"cost_usd", "Money", "Of all executions."},
           {"created_at", "Time", ""},
           {"updated_at", "Time", ""},
-          {"possible", "[text]", "What can be asked of it now: run, cancel, accept, reject, resume, answer, delete."}};
+          {"possible", "[text]",
+           "What can be asked of it now: run, cancel, accept, reject, resume, answer, change, delete."}};
 }
 
 std::vector<Field> task_fields() {
   std::vector<Field> out = summary_fields();
   std::vector<Field> more{
       {"prompt", "text?", "An agent's."},
-      {"settings", "json", "An agent's: model, command, folder, mcp, sandbox; null when none is set."},
+      {"settings", "json",
+       "An agent's: model, command, folder, mcp, sandbox, permission_mode, allowed_tools, disallowed_tools; null when "
+       "none is set."},
       {"input", "json", "A workflow's."},
       {"max_budget_usd", "Money?", ""},
       {"timeout", "Duration?", "Of each of its runs."},
@@ -69,8 +73,8 @@ constexpr std::string_view task_example = R"({
   "id": "task_01m7hm5kk9e00a16va1g5nvbxh", "title": "Tidy the changelog", "state": "BLOCKED", "agent": "claude",
   "workflow": null, "workspace": "default", "parent_task_id": null, "depends_on": [], "subtasks": [],
   "priority": "normal", "tags": ["docs"], "question": {"question": "Which release?", "choices": ["1.4", "1.5"]},
-  "run_id": "run_01m7hm5kk9e00a16va1g5nvbxj", "error_code": null, "cost_usd": "0.12",
-  "created_at": "2026-11-16T07:29:28.681Z", "updated_at": "2026-11-16T07:31:02.114Z", "possible": ["answer", "delete"],
+  "result": null, "run_id": "run_01m7hm5kk9e00a16va1g5nvbxj", "error_code": null, "cost_usd": "0.12",
+  "created_at": "2026-11-16T07:29:28.681Z", "updated_at": "2026-11-16T07:31:02.114Z", "possible": ["answer", "cancel", "change", "delete"],
   "prompt": "Tidy CHANGELOG.md.", "settings": {"folder": "/srv/site"}, "input": null, "max_budget_usd": "2.50",
   "timeout": "15m", "answer": null, "rejection_comment": null, "session_id": "5b6962dd-5f5c-4b8e-9c62-0a1f8f3b8a7e",
   "dropped": [],
@@ -79,7 +83,7 @@ constexpr std::string_view task_example = R"({
       "number": 1, "run_id": "run_01m7hm5kk9e00a16va1g5nvbxj", "session_id": "5b6962dd-5f5c-4b8e-9c62-0a1f8f3b8a7e",
       "resumes": false, "message": null, "log_folder": "logs/run_01m7hm5kk9e00a16va1g5nvbxj",
       "queued_at": "2026-11-16T07:29:30.020Z", "started_at": "2026-11-16T07:29:30.051Z",
-      "ended_at": "2026-11-16T07:31:02.114Z", "outcome": "BLOCKED", "cost_usd": "0.12"
+      "ended_at": "2026-11-16T07:31:02.114Z", "outcome": "BLOCKED", "cost_usd": "0.12", "result": null
     }
   ],
   "runs": ["run_01m7hm5kk9e00a16va1g5nvbxj"], "created_by": "key:key_01m7hm5hw5e0d8m8rzs2x9qyf1", "diagnostic": null,
@@ -97,6 +101,12 @@ std::vector<RouteDoc> task_route_docs() {
               {{"TaskAnswer"}});
   answer.body_required = true;
   answer.problems = {"NOT_FOUND", "INVALID_TASK_TRANSITION", "NOTHING_WAITING", "INPUT_TOO_LARGE"};
+  RouteDoc cancel =
+      request("/tasks/{id}/cancel", "cancel_task",
+              "From PENDING, QUEUED and BLOCKED at once. Of a task that is RUNNING the run is canceled, and the task "
+              "follows; when it is done at that very moment, it stays done.",
+              {{"Reason"}});
+  cancel.query = {{"subtasks", "flag", "With all beneath it that is not over."}};
   return {
       {.method = post,
        .pattern = "/tasks",
@@ -142,23 +152,31 @@ std::vector<RouteDoc> task_route_docs() {
                  {"cursor", "1..", "The next_cursor of the page before; instead of `after`."},
                  {"limit", "1..10000", "How many at most; 1000 unless told."},
                  {"at", "1..", "Only events up to this one."},
+                 {"raw", "flag", "Events as they are stored and hashed, with JSON values as strings that hold JSON."},
                  {"vocabulary", "Vocabulary", "Taken, and of no consequence here."}},
        .answers = {{200, "A page of events.", {{"RunEventPage"}}}},
        .problems = {"NOT_FOUND"}},
+      {.method = patch,
+       .pattern = "/tasks/{id}",
+       .operation_id = "change_task",
+       .tag = "tasks",
+       .says = "While it is neither QUEUED nor RUNNING nor over. What is changed counts from its next run on.",
+       .path = {task_id},
+       .bodies = {{"TaskChange"}},
+       .answers = {{200, "The task.", {{"Task"}}}},
+       .problems = {"NOT_FOUND", "INVALID_TASK_TRANSITION", "TASK_LIMIT"}},
       {.method = delete_,
        .pattern = "/tasks/{id}",
        .operation_id = "delete_task",
        .tag = "tasks",
        .says = "Its stream stays in the journal; to everybody who asks it is gone.",
        .path = {task_id},
+       .query = {{"subtasks", "flag", "With all beneath it, none of which may be QUEUED or RUNNING."}},
        .answers = {{200, "As it was.", {{"Task"}}}},
        .problems = {"NOT_FOUND", "TASK_ACTIVE"}},
-      request("/tasks/{id}/run", "run_task", "From PENDING, and from FAILED: as a new run."),
-      request("/tasks/{id}/cancel", "cancel_task",
-              "From PENDING and QUEUED at once. Of a task that is RUNNING the run is canceled, and the task follows; "
-              "when it "
-              "is done at that very moment, it stays done.",
-              {{"Reason"}}),
+      request("/tasks/{id}/run", "run_task",
+              "From PENDING, from FAILED and from TIMED_OUT: as a new run, in a new session."),
+      std::move(cancel),
       request("/tasks/{id}/accept", "accept_task", "From READY: it is COMPLETED."),
       request("/tasks/{id}/reject", "reject_task",
               "From READY: it is PENDING again, and an agent that is run again is told why.", {{"TaskRejection"}}),
@@ -186,7 +204,15 @@ std::vector<ObjectDoc> task_answers() {
         {"started_at", "Time?", ""},
         {"ended_at", "Time?", ""},
         {"outcome", "TaskState?", "The state that it ended in."},
-        {"cost_usd", "Money", ""}}},
+        {"cost_usd", "Money", ""},
+        {"result", "TaskResult?", "What it came to, of one that was done."}}},
+      {"TaskResult",
+       "What an execution came to, cut to what a person reads: the whole of it is the output of the run's step.",
+       {{"step", "Name", "Whose output it is: the last step that gave one."},
+        {"text", "text?", "What an agent said, with a note when it was not permitted something."},
+        {"output", "json", "What another step gave, or an agent beside its text; null when it is long."},
+        {"permission_denials", "[map]", "Calls that an agent was not permitted: tool and input."},
+        {"is_cut", "flag", "Something is left out here."}}},
   };
 }
 
@@ -202,6 +228,10 @@ std::vector<ObjectDoc> task_requests() {
         {"folder?", "text", "Where the agent works."},
         {"mcp?", "flag", "Whether the agent is given pawl's tools."},
         {"sandbox?", "map", "What the agent may reach."},
+        {"permission_mode?", "text", "The agent `claude`: a permission mode of the Claude Code CLI."},
+        {"allowed_tools?", "[text]",
+         "The agent `claude`: tools that it may use without being asked, such as `Bash(git *)`."},
+        {"disallowed_tools?", "[text]", "The agent `claude`: tools that it may not use."},
         {"workflow?", "Name", "A published one, instead of an agent."},
         {"input?", "map", "The workflow's."},
         {"parent_task_id?", "TaskId", "Makes it a subtask: its parent waits for it, and it needs no review."},
@@ -212,6 +242,13 @@ std::vector<ObjectDoc> task_requests() {
         {"tags?", "[text]", "50 at most."},
         {"workspace?", "Name", "default unless told."},
         {"run?", "flag", "Run it at once."}}},
+      {"TaskChange",
+       "What is not named stays as it is.",
+       {{"prompt?", "text/262144", "An agent's."},
+        {"timeout?", "Duration?", "Null for none."},
+        {"max_budget_usd?", "Money?", "Null for none."},
+        {"priority?", "TaskPriority", ""},
+        {"tags?", "[text]", "All of them."}}},
       {"TaskRejection", "", {{"comment?", "text/65536", "What is wrong with it."}}},
       {"TaskAnswer", "", {{"answer", "json", "Text, or whatever the question wants."}}},
   };
@@ -223,6 +260,7 @@ std::vector<ExampleDoc> task_examples() {
        R"({"title": "Tidy the changelog", "prompt": "Tidy CHANGELOG.md.", "folder": "/srv/site", "max_budget_usd": "2.50", "timeout": "15m", "tags": ["docs"]})"},
       {"Task", task_example},
       {"TaskPage", R"({"items": [], "next_cursor": null})"},
+      {"TaskChange", R"({"timeout": "30m", "max_budget_usd": "5.00"})"},
       {"TaskRejection", R"({"comment": "The dates are missing."})"},
       {"TaskAnswer", R"({"answer": "1.5"})"},
   };

@@ -53,6 +53,7 @@ int status_of(RefusalCode code) {
       return 404;
     case RefusalCode::self_approval:
     case RefusalCode::not_a_person:
+    case RefusalCode::not_an_approver:
     case RefusalCode::above_ceiling:
       return 403;
     case RefusalCode::invalid:

@@ -83,6 +83,12 @@ const std::string* Query::find(std::string_view name) const {
   return found == values_.end() ? nullptr : &found->second;
 }
 
+bool Query::flag(std::string_view name) const {
+  const std::string* text = find(name);
+  if (text && *text != "true" && *text != "false") refuse_input(std::string(name), "It must be true or false.");
+  return text && *text == "true";
+}
+
 std::uint64_t Query::number(std::string_view name, std::uint64_t otherwise, std::uint64_t max) const {
   const std::string* text = find(name);
   if (!text) return otherwise;

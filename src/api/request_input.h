@@ -48,6 +48,8 @@ class Query {
   void only(std::initializer_list<std::string_view> known) const;
   const std::string* find(std::string_view name) const;
   std::uint64_t number(std::string_view name, std::uint64_t otherwise, std::uint64_t max) const;
+  // False unless it says true.
+  bool flag(std::string_view name) const;
   // Where an earlier page of a list ended.
   template <class AnyId>
   std::optional<AnyId> cursor() const {

@@ -1,6 +1,7 @@
 #include <boost/json/array.hpp>
 
 #include "api/api.h"
+#include "api/run_reader.h"
 
 namespace pawl::api {
 namespace {
@@ -8,14 +9,27 @@ namespace {
 using boost::json::array;
 using boost::json::object;
 
-object row_object(const ApprovalRow& row) {
-  return {{"id", row.id.str()},
-          {"run_id", row.run.str()},
-          {"step", row.step.text},
-          {"status", to_string(row.status)},
-          {"tier", to_string(row.tier)},
-          {"requested_at", print_time(row.requested_at)},
-          {"expires_at", print_time(row.expires_at)}};
+// Past it a page ends, however many were asked for.
+constexpr std::size_t approvals_bytes_max = 4 << 20;
+
+// All that somebody who decides must know, as the run has it.
+object listed_object(const ApprovalRow& row, const Run* run) {
+  object out{{"id", row.id.str()},
+             {"run_id", row.run.str()},
+             {"step", row.step.text},
+             {"status", to_string(row.status)},
+             {"tier", to_string(row.tier)},
+             {"requested_at", print_time(row.requested_at)},
+             {"expires_at", print_time(row.expires_at)}};
+  if (!run) return out;
+  for (const Approval& approval : run->approvals) {
+    if (approval.id != row.id) continue;
+    out = approval_object(*run, approval);
+    out["run_id"] = row.run.str();
+    out["workflow"] = run->workflow->name.text;
+    out["workflow_version"] = run->workflow->version;
+  }
+  return out;
 }
 
 void list_approvals(CallPtr call) {
@@ -35,10 +49,19 @@ void list_approvals(CallPtr call) {
     auto rows = c.api.store().list_approvals(c.who.tenant, filter);
     bool more = rows.size() > limit;
     if (more) rows.pop_back();
+    RunReader runs(c.api.store(), c.who.tenant);
     array items;
-    for (const ApprovalRow& row : rows) items.push_back(row_object(row));
-    c.answer(200,
-             object{{"items", std::move(items)}, {"next_cursor", more ? Json(rows.back().id.str()) : Json(nullptr)}});
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < rows.size() && bytes < approvals_bytes_max; ++i) {
+      const Run* run = runs.find(rows[i].run);
+      if (run)
+        for (const Approval& approval : run->approvals)
+          if (approval.id == rows[i].id && approval.proposal) bytes += approval.proposal->action.fields.size();
+      items.push_back(listed_object(rows[i], run));
+    }
+    more = more || items.size() < rows.size();
+    const Json cursor = more && !items.empty() ? Json(rows[items.size() - 1].id.str()) : Json(nullptr);
+    c.answer(200, object{{"items", std::move(items)}, {"next_cursor", cursor}});
   });
 }
 

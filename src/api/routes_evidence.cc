@@ -1,6 +1,7 @@
 #include <boost/json/array.hpp>
 
 #include "api/api.h"
+#include "evidence/audit_log.h"
 #include "evidence/notary.h"
 
 namespace pawl::api {
@@ -12,9 +13,7 @@ using boost::json::object;
 // The run is looked at first: what does not concern the caller, or has not ended, is refused before anything is signed.
 void get_evidence(CallPtr call) {
   call->query.only({"partial"});
-  const std::string* partial = call->query.find("partial");
-  if (partial && *partial != "true" && *partial != "false") refuse_input("partial", "It must be true or false.");
-  const bool is_partial = partial && *partial == "true";
+  const bool is_partial = call->query.flag("partial");
   RunId id = run_of(*call);
   with_fresh_tables(call, id, [id, is_partial](Call& c) {
     auto row = c.api.store().load(c.who.tenant, id);
@@ -73,6 +72,27 @@ void prove_consistency(CallPtr call) {
   });
 }
 
+std::optional<Instant> moment_in(const Call& call, std::string_view name) {
+  const auto* text = call.query.find(name);
+  if (!text) return std::nullopt;
+  auto moment = parse_time(*text);
+  if (!moment) refuse_input(std::string(name), "It must be a time like 2026-11-16T02:21:57Z.");
+  return moment;
+}
+
+void list_audit(CallPtr call) {
+  call->query.only({"actor", "type", "object", "since", "until", "limit", "cursor"});
+  AuditFilter filter{.since = moment_in(*call, "since"), .until = moment_in(*call, "until")};
+  for (auto [name, into] :
+       {std::pair("actor", &filter.actor), std::pair("type", &filter.type), std::pair("object", &filter.object)})
+    if (const auto* text = call->query.find(name)) *into = *text;
+  filter.limit = call->query.number("limit", page_default, page_max);
+  if (call->query.find("cursor")) filter.before = call->query.number("cursor", 0, INT64_MAX);
+  with_fresh_tables(call, std::nullopt, [filter](Call& c) {
+    c.answer(200, audit_page_object(read_audit_log(c.api.store(), c.who.tenant, filter)));
+  });
+}
+
 void list_signing_keys(CallPtr call) {
   call->query.only({});
   in_background(call, [](Call& c) {
@@ -101,6 +121,7 @@ std::vector<Route> evidence_routes() {
       {post, "/checkpoints", operator_, make_checkpoint, "Make a checkpoint now", RouteKind::heavy},
       {get, "/checkpoints/consistency", viewer, prove_consistency,
        "A proof that nothing was taken back between two checkpoints", RouteKind::heavy},
+      {get, "/audit", admin, list_audit, "Who changed what in the tenant, newest first", RouteKind::heavy},
       {get, "/signing-keys", viewer, list_signing_keys, "The public keys that sign here"},
       {post, "/signing-keys/rotate", admin, rotate_signing_key, "Let a new key sign (admins of the tenant default)"},
   };

@@ -48,9 +48,9 @@ FeedPosition read_position(Call& call, const std::string& text) {
 }
 
 void follow(CallPtr call) {
-  call->query.only({"after", "run", "task", "vocabulary"});
+  call->query.only({"after", "run", "task", "raw", "vocabulary"});
   call->vocabulary();
-  FeedFilter filter{call->who.tenant, std::nullopt, call->who.role == Role::admin};
+  FeedFilter filter{call->who.tenant, std::nullopt, call->who.role == Role::admin, call->query.flag("raw")};
   if (const auto* run = call->query.find("run")) {
     filter.run = RunId::parse(*run);
     if (!filter.run) refuse_input("run", "It must be a run's id, like " + RunId{}.str() + ".");

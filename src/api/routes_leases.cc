@@ -1,4 +1,5 @@
 // Remote workers: take leases, keep them, report on them. routes_actions.cc has what they do in between.
+#include <atomic>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 
@@ -57,6 +58,10 @@ void take_leases(CallPtr call) {
   poll.wait = input.duration("wait").value_or(Duration(0));
   if (poll.wait > wait_max) input.refuse("wait", "can be 60s at most");
   if (poll.wait > Duration(0)) keep_open(call);
+  const Instant now = call->api.clock().now();
+  call->api.workers().polled(
+      call->who.tenant, {.name = poll.worker, .key = poll.key, .tools = poll.tools, .since = now, .last_seen = now},
+      now + poll.wait);
   poll.is_wanted = [call] {
     const auto& gone = call->request.gone;
     return !call->is_answered && (!gone || !gone->load(std::memory_order_relaxed));
@@ -73,7 +78,8 @@ struct ReportItem {
   std::optional<LeaseRef> lease;
   Hash token_digest;
   StepOutcome outcome;
-  std::string_view code;  // why not; empty = ok
+  std::string_view code;              // why not; empty = ok
+  std::optional<Instant> expires_at;  // of a lease that was extended
   std::optional<Problem> malformed;
 };
 using ReportItems = std::shared_ptr<std::vector<ReportItem>>;
@@ -94,7 +100,9 @@ void append_result(std::string& out, const ReportItem& item) {
     append_json_string(out, item.malformed->where);
     out += '}';
   } else if (item.code.empty()) {
-    out += ",\"ok\":true}";
+    out += ",\"ok\":true";
+    if (item.expires_at) out += ",\"expires_at\":\"" + print_time(*item.expires_at) + "\"";
+    out += '}';
   } else {
     // A lease that is lost is work to drop, whatever took it away: cancel, time-out or another worker.
     out += ",\"ok\":false,\"code\":\"" + std::string(item.code) + "\",\"cancel\":true}";
@@ -124,6 +132,7 @@ ReportItems read_items(const Call& call, ReadOutcome read_outcome) {
   Input input = Input::parse(call.request);
   input.only({"items"});
   auto items = std::make_shared<std::vector<ReportItem>>();
+  call.api.workers().heard(call.who.tenant, call.who.key, call.api.clock().now());
   input.each(
       "items", items_max,
       [&](const Input& in) {
@@ -192,15 +201,50 @@ void release(CallPtr call) {
   report(call, items);
 }
 
-// Urgent, and answered without a commit: a heartbeat that waits in a crowd costs the lease it was to keep.
+// Answers when all of a request's leases have been decided on. With several servers some may take longer: those that
+// lose against another server's write are decided again.
+class HeartbeatAnswer {
+ public:
+  HeartbeatAnswer(CallPtr call, ReportItems items)
+      : call_(std::move(call)), items_(std::move(items)), open_(items_->size()) {}
+  ReportItem& item(std::size_t at) { return (*items_)[at]; }
+  void decided() {
+    if (--open_ == 0)
+      call_->api.answers().post(call_->who.tenant, [call = call_, items = items_] { answer_items(*call, *items); });
+  }
+
+ private:
+  CallPtr call_;
+  ReportItems items_;
+  std::atomic<std::size_t> open_;  // the engine decides some at once, others answer from the thread that commits
+};
+
+// Urgent: a heartbeat that waits in a crowd costs the lease it was to keep.
 void heartbeat(CallPtr call) {
   auto items = read_items(*call, [](const Input& in, ReportItem&) { in.only({"lease_id", "token"}); });
+  if (items->empty()) return answer_items(*call, *items);
   call->api.runtime().post_urgent([call, items](Engine& engine) {
-    for (ReportItem& item : *items)
-      if (!item.malformed && (!item.lease || !engine.heartbeat(call->who.tenant, item.lease->run, item.lease->step,
-                                                               proof_of(*call, item))))
-        item.code = "LEASE_LOST";
-    call->api.answers().post(call->who.tenant, [call, items] { answer_items(*call, *items); });
+    std::vector<StreamKey> runs;
+    for (const ReportItem& item : *items)
+      if (item.lease) runs.push_back(StreamKey::of(call->who.tenant, item.lease->run));
+    engine.expect(runs);
+    auto answer = std::make_shared<HeartbeatAnswer>(call, items);
+    for (std::size_t at = 0; at < items->size(); ++at) {
+      const ReportItem& item = (*items)[at];
+      if (item.malformed || !item.lease) {
+        if (!item.malformed) answer->item(at).code = "LEASE_LOST";
+        answer->decided();
+        continue;
+      }
+      engine.heartbeat(call->who.tenant, item.lease->run, item.lease->step, proof_of(*call, item),
+                       [answer, at](std::expected<Instant, Refusal> until) {
+                         if (until)
+                           answer->item(at).expires_at = *until;
+                         else
+                           answer->item(at).code = to_string(until.error().code);
+                         answer->decided();
+                       });
+    }
   });
 }
 

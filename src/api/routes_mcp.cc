@@ -5,13 +5,18 @@
 //   record_outcome   POST /leases/{id}/actions/{receipt}/outcome
 //   ask_human        POST /leases/{id}/ask
 //   create_subtask   POST /tasks
+//   create_task      POST /tasks
+//   list_tasks       GET /tasks
 //   get_status       GET /runs/{id}, GET /tasks/{id}
 #include <boost/json/serialize.hpp>
+#include <chrono>
+#include <future>
 
 #include "api/api.h"
 #include "api/lease_id.h"
 #include "api/mcp.h"
 #include "crypto/sha256.h"
+#include "http/request_id.h"
 
 namespace pawl::api {
 namespace {
@@ -21,11 +26,14 @@ using boost::json::object;
 
 constexpr std::size_t title_bytes_usual = 80;
 constexpr std::size_t content_bytes_max = std::size_t{256} << 10;
+constexpr std::int64_t tasks_listed_max = 50;
+constexpr auto agent_answer_time_max = std::chrono::seconds(60);
 
 // What a tool asks of a route.
 struct Inner {
   Method method = Method::post;
   std::string path;
+  std::string query = {};
   object body;
   std::string said;  // to the model, when all went well; empty: what the route answered
 };
@@ -120,6 +128,34 @@ Inner create_subtask(const Call& call, object arguments) {
   return {.path = "/tasks", .body = std::move(arguments), .said = {}};
 }
 
+Inner create_task(object arguments) {
+  if (!arguments.contains("title")) arguments["title"] = title_of(arguments);
+  if (!arguments.contains("run")) arguments["run"] = true;
+  return {.path = "/tasks", .body = std::move(arguments), .said = {}};
+}
+
+Inner list_tasks(object arguments) {
+  std::string query = "limit=20";
+  if (const Json* limit = arguments.if_contains("limit"); limit && !limit->is_null()) {
+    const auto* number = limit->if_int64();
+    if (!number || *number < 1 || *number > tasks_listed_max)
+      throw Misfit{"limit must be a number from 1 to " + std::to_string(tasks_listed_max)};
+    query = "limit=" + std::to_string(*number);
+  }
+  const auto add = [&](const char* key, const char* name) {
+    const auto text = take_text(arguments, key, false);
+    if (text.empty()) return;
+    // As it stands: what would need an escape in a query is no state, tag or id that could be found.
+    if (!is_valid_name(text)) throw Misfit{std::string(key) + " has characters that it cannot have"};
+    query += std::string("&") + name + "=" + text;
+  };
+  add("state", "state");
+  add("tag", "tag");
+  add("parent_task_id", "parent");
+  add("cursor", "cursor");
+  return {.method = Method::get, .path = "/tasks", .query = std::move(query), .body = {}, .said = {}};
+}
+
 Inner get_status(const Call& call, object arguments) {
   const auto task = take_text(arguments, "task_id", false);
   auto run = take_text(arguments, "run_id", false);
@@ -137,6 +173,8 @@ Inner inner_of(const Call& call, const mcp::ToolCall& tool) {
   if (tool.name == "record_outcome") return record(call, tool.arguments);
   if (tool.name == "ask_human") return ask(call, tool.arguments);
   if (tool.name == "create_subtask") return create_subtask(call, tool.arguments);
+  if (tool.name == "create_task") return create_task(tool.arguments);
+  if (tool.name == "list_tasks") return list_tasks(tool.arguments);
   return get_status(call, tool.arguments);
 }
 
@@ -144,7 +182,7 @@ Inner inner_of(const Call& call, const mcp::ToolCall& tool) {
 object brief(const object& whole) {
   object out;
   for (const auto* key : {"run_id", "task_id", "id", "title", "state", "status", "workflow", "error_code", "retryable",
-                          "question", "summary", "cost_usd", "created_at", "started_at", "finished_at"})
+                          "question", "result", "summary", "cost_usd", "created_at", "started_at", "finished_at"})
     if (const Json* value = whole.if_contains(key)) out[key] = *value;
   if (const Json* steps = whole.if_contains("steps"); steps && steps->is_array()) {
     array list;
@@ -172,7 +210,10 @@ mcp::ToolOutcome outcome_of(const mcp::ToolCall& tool, const Inner& inner, const
     return out;
   }
   out.text = inner.said;
-  if (tool.name == "get_status") out.content = brief(out.content);
+  if (tool.name == "get_status" || tool.name == "create_task") out.content = brief(out.content);
+  if (Json* items = tool.name == "list_tasks" ? out.content.if_contains("items") : nullptr; items && items->is_array())
+    for (Json& item : items->get_array())
+      if (item.is_object()) item = brief(item.get_object());
   if (boost::json::serialize(out.content).size() > content_bytes_max) {
     out.content = {};
     out.text = "This is longer than can be shown here.";
@@ -195,7 +236,7 @@ void serve_mcp(CallPtr call) {
     auto inner = std::make_shared<const Inner>(inner_of(*call, *tool));
     Request request{.method = inner->method,
                     .path = inner->path,
-                    .query = {},
+                    .query = inner->query,
                     .headers = {{"authorization", std::string(call->request.header("authorization"))},
                                 {"content-type", "application/json"}},
                     .body = inner->method == Method::get ? "" : boost::json::serialize(inner->body),
@@ -206,11 +247,31 @@ void serve_mcp(CallPtr call) {
       send(*call, mcp::answer_call(*tool, outcome_of(*tool, *inner, response)));
     });
   } catch (const Misfit& misfit) {
-    send(*call, mcp::refuse_call(*tool, misfit.why));
+    send(*call, mcp::refuse_arguments(*tool, misfit.why));
   }
 }
 
 }  // namespace
+
+std::string Api::speak_mcp(const std::string& key, const std::string& line) {
+  Request request{.method = Method::post,
+                  .path = "/mcp",
+                  .query = {},
+                  .headers = mcp::headers_for(line),
+                  .body = line,
+                  .peer = "agent",
+                  .id = http::RequestIds().next(),
+                  .gone = {}};
+  request.headers.emplace_back("authorization", "Bearer " + key);
+  request.headers.emplace_back("content-type", "application/json");
+  auto answered = std::make_shared<std::promise<Response>>();
+  auto answer = answered->get_future();
+  handle(std::move(request), [answered](Response response) { answered->set_value(std::move(response)); });
+  if (answer.wait_for(agent_answer_time_max) != std::future_status::ready)
+    return mcp::line_for_failure(line, "the server does not answer");
+  const Response response = answer.get();
+  return mcp::line_for(line, response.status, response.body);
+}
 
 std::vector<Route> mcp_routes() {
   return {{Method::post, "/mcp", Access::viewer, serve_mcp, "The Model Context Protocol: tools for agents",

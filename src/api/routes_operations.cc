@@ -26,13 +26,16 @@ void metrics(CallPtr call) {
   call->query.only({});
   require_default_tenant(*call);
   call->api.runtime().post([call](Engine& engine) {
-    call->api.answers().post(call->who.tenant, [call, stats = engine.stats()] {
-      call->respond({.status = 200,
-                     .content_type = "text/plain; version=0.0.4; charset=utf-8",
-                     .body = call->api.metrics().text(stats, call->api.clock().now(), call->api.feed().subscribers(),
-                                                      call->api.log().dropped()),
-                     .headers = {},
-                     .stream = {}});
+    in_background(call, [stats = engine.stats()](Call& c) {
+      c.respond({.status = 200,
+                 .content_type = "text/plain; version=0.0.4; charset=utf-8",
+                 .body = c.api.metrics().text({.engine = stats,
+                                               .waiting = c.api.store().count_waiting(),
+                                               .now = c.api.clock().now(),
+                                               .feeds = c.api.feed().subscribers(),
+                                               .log_lines_dropped = c.api.log().dropped()}),
+                 .headers = {},
+                 .stream = {}});
     });
   });
 }
@@ -47,7 +50,8 @@ void describe(CallPtr call) {
 std::vector<Route> operation_routes() {
   return {{Method::get, "/healthz", Access::open, healthz, "Whether this process lives"},
           {Method::get, "/readyz", Access::open, readyz, "Whether it takes work"},
-          {Method::get, "/metrics", Access::admin, metrics, "Figures for Prometheus (admins of the tenant default)"},
+          {Method::get, "/metrics", Access::metrics, metrics, "Figures for Prometheus (keys of the tenant default)",
+           RouteKind::heavy},
           {Method::get, "/openapi.json", Access::open, describe, "This API, described for programs (OpenAPI 3.1)"}};
 }
 

@@ -12,10 +12,10 @@ using boost::json::object;
 constexpr std::size_t identities_max = 100;
 
 object person_object(const std::string& name, const Tenant::Person& person) {
-  array keys, accounts;
+  array keys, accounts, groups(person.groups.begin(), person.groups.end());
   for (KeyId key : person.keys) keys.emplace_back(key.str());
   for (const std::string& account : person.accounts) accounts.emplace_back(account);
-  return {{"name", name}, {"keys", std::move(keys)}, {"accounts", std::move(accounts)}};
+  return {{"name", name}, {"keys", std::move(keys)}, {"accounts", std::move(accounts)}, {"groups", std::move(groups)}};
 }
 
 void list_people(CallPtr call) {
@@ -42,7 +42,7 @@ std::vector<std::string> texts_in(const Input& input, std::string_view key) {
 void set_person(CallPtr call) {
   call->query.only({});
   Input input = Input::parse(call->request);
-  input.only({"keys", "accounts"});
+  input.only({"keys", "accounts", "groups"});
   PersonSet person{.name = call->path[0], .keys = {}, .accounts = {}};
   for (const std::string& text : texts_in(input, "keys")) {
     auto key = KeyId::parse(text);
@@ -50,6 +50,7 @@ void set_person(CallPtr call) {
     person.keys.insert(*key);
   }
   for (std::string& text : texts_in(input, "accounts")) person.accounts.insert(std::move(text));
+  for (std::string& text : texts_in(input, "groups")) person.groups.insert(std::move(text));
   call->api.runtime().post([call, person](Engine& engine) {
     engine.set_person(call->who.tenant, person, call->who.actor(),
                       [call, name = person.name](std::expected<TenantId, Refusal> done) {
@@ -87,7 +88,8 @@ std::vector<Route> people_routes() {
   using enum Access;
   return {
       {get, "/people", viewer, list_people, "The people of this tenant, with their keys and accounts"},
-      {put, "/people/{name}", admin, set_person, "Say whose keys and accounts are one person's"},
+      {put, "/people/{name}", admin, set_person,
+       "Say whose keys and accounts are one person's, and which groups they are in"},
       {delete_, "/people/{name}", admin, remove_person, "Forget a person; their keys stay"},
   };
 }

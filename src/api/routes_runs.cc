@@ -5,6 +5,8 @@
 #include <set>
 
 #include "api/api.h"
+#include "api/run_reader.h"
+#include "core/event_object.h"
 #include "crypto/sha256.h"
 #include "store/run_summaries.h"
 #include "store/stream.h"
@@ -66,26 +68,31 @@ Problem creation_problem(const Refusal& refusal) {
           .where = "/workflow"};
 }
 
-// 201 with the new run, or 200 with the one that an earlier request made.
-void answer_with_made_run(Engine& engine, CallPtr call, RunId id, std::shared_ptr<const bool> is_new) {
-  engine.inspect(call->who.tenant, id, [call, is_new](std::expected<std::shared_ptr<const Run>, Refusal> made) {
+// 201 with the new run, or 200 with the one that an earlier request made; with `wait`, once it has ended.
+void answer_with_made_run(Engine& engine, CallPtr call, RunId id, std::shared_ptr<const bool> is_new,
+                          std::optional<EndWait> wait = {}) {
+  using Found = std::expected<std::shared_ptr<const Run>, Refusal>;
+  auto answer = [is_new](Call& c, const Run& made) {
+    Headers headers{{"Location", "/runs/" + made.id.str()}};
+    if (!*is_new) headers.push_back({"Idempotency-Replayed", "true"});
+    c.answer(*is_new ? 201 : 200, run_object(made, c.vocabulary()), std::move(headers));
+  };
+  engine.inspect(call->who.tenant, id, [call, answer, wait = std::move(wait)](Found made) mutable {
     if (!made) return call->answer(problem_of(made.error()));
-    call->api.answers().post(call->who.tenant, [call, is_new, made = std::move(*made)] {
-      Headers headers{{"Location", "/runs/" + made->id.str()}};
-      if (!*is_new) headers.push_back({"Idempotency-Replayed", "true"});
-      call->answer(*is_new ? 201 : 200, run_object(*made, call->vocabulary()), std::move(headers));
-    });
+    if (wait) return wait_for_end(call, (*made)->id, std::move(*wait), answer);
+    call->api.answers().post(call->who.tenant, [call, answer, made = std::move(*made)] { answer(*call, *made); });
   });
 }
 
 void create_run(CallPtr call) {
-  call->query.only({"vocabulary"});
+  call->query.only({"wait", "vocabulary"});
   call->vocabulary();
   Input input = Input::parse(call->request);
   NewRun run = read_new_run(input, call->who, false);
   if (auto key = idempotency_key(call->request))
     run.idempotency = idempotency_of(call->who, std::move(*key), input.canonical_text());
-  call->api.runtime().post([call, run = std::move(run)](Engine& engine) mutable {
+  auto wait = read_end_wait(call);
+  call->api.runtime().post([call, run = std::move(run), wait = std::move(wait)](Engine& engine) mutable {
     auto is_new = std::make_shared<bool>(false);
     auto id = engine.create_run(std::move(run), [call, is_new](std::expected<RunAnswer, Refusal> answer) {
       if (answer)
@@ -94,7 +101,7 @@ void create_run(CallPtr call) {
         call->answer(creation_problem(answer.error()));
     });
     if (!id) return;
-    answer_with_made_run(engine, call, *id, is_new);
+    answer_with_made_run(engine, call, *id, is_new, std::move(wait));
   });
 }
 
@@ -152,11 +159,16 @@ void create_batch(CallPtr call) {
 // ---- Looking
 
 void get_run(CallPtr call) {
-  call->query.only({"at", "vocabulary"});
+  call->query.only({"at", "wait", "vocabulary"});
   RunId id = run_of(*call);
+  if (call->query.find("at") && call->query.find("wait"))
+    refuse_input("wait", "It cannot stand beside at: the past does not change.");
+  call->vocabulary();
+  if (auto wait = read_end_wait(call))
+    return wait_for_end(call, id, std::move(*wait),
+                        [](Call& c, const Run& run) { c.answer(200, run_object(run, c.vocabulary())); });
   if (!call->query.find("at")) return answer_with_run(call, call->who.tenant, id, 200);
   std::uint64_t at = call->query.number("at", 1, UINT64_MAX / 2);
-  call->vocabulary();
   call->api.runtime().post([call, id, at](Engine& engine) {
     auto present = std::make_shared<std::shared_ptr<const Run>>();
     engine.inspect(call->who.tenant, id, [present](std::expected<std::shared_ptr<const Run>, Refusal> run) {
@@ -193,6 +205,8 @@ struct RunQuery {
   std::optional<Provider> provider;
   std::optional<std::string> provider_state;
   std::optional<std::uint64_t> retries_min;
+  std::optional<Instant> until;
+  std::string error_code;
   std::string text;
   Vocabulary vocabulary = Vocabulary::contract_v1;
   bool by_summary() const { return provider || provider_state || retries_min; }
@@ -201,16 +215,21 @@ struct RunQuery {
 
 RunQuery read_filter(const Call& call) {
   call.query.only({"status", "sub_state", "provider", "provider_state", "retry_count_min", "workflow", "workspace",
-                   "since", "q", "limit", "cursor", "vocabulary"});
+                   "since", "until", "error_code", "q", "limit", "cursor", "vocabulary"});
   RunQuery out;
   out.vocabulary = call.vocabulary();
   out.filter.limit = call.query.number("limit", page_default, page_max);
   if (const auto* name = call.query.find("workflow")) out.filter.workflow = WorkflowName{*name};
   if (const auto* name = call.query.find("workspace")) out.filter.workspace = WorkspaceName{*name};
-  if (const auto* since = call.query.find("since")) {
-    out.filter.since = parse_time(*since);
-    if (!out.filter.since) refuse_input("since", "It must be a time like 2026-11-16T02:21:57Z.");
-  }
+  auto time = [&](std::string_view name) -> std::optional<Instant> {
+    const std::string* text = call.query.find(name);
+    auto at = text ? parse_time(*text) : std::nullopt;
+    if (text && !at) refuse_input(std::string(name), "It must be a time like 2026-11-16T02:21:57Z.");
+    return at;
+  };
+  out.filter.since = time("since");
+  out.until = time("until");
+  if (const auto* code = call.query.find("error_code")) out.error_code = *code;
   out.filter.before = call.query.cursor<RunId>();
   if (const auto* text = call.query.find("q")) out.text = *text;
   auto column = static_cast<std::size_t>(out.vocabulary);
@@ -238,7 +257,8 @@ RunQuery read_filter(const Call& call) {
   }
   if (stored.size() == 1) out.filter.status = *stored.begin();
   bool is_status = stored.size() == 1 && !others.contains(*stored.begin());
-  out.all_rows_fit = out.text.empty() && !out.by_summary() && ((!out.word && !out.sub_state) || is_status);
+  out.all_rows_fit = out.text.empty() && out.error_code.empty() && !out.until && !out.by_summary() &&
+                     ((!out.word && !out.sub_state) || is_status);
   return out;
 }
 
@@ -247,6 +267,8 @@ RunPhase phase_of_row(const RunRow& row) { return row.phase.value_or(RunPhase::p
 bool fits(const RunRow& row, const RunQuery& wanted) {
   if (wanted.word && run_word(wanted.vocabulary, row.status, phase_of_row(row)) != *wanted.word) return false;
   if (wanted.sub_state && sub_state(row.status, phase_of_row(row)) != *wanted.sub_state) return false;
+  if (!wanted.error_code.empty() && row.error_code != wanted.error_code) return false;
+  if (wanted.until && row.created_at > *wanted.until) return false;
   const std::string& text = wanted.text;
   return text.empty() || row.id.str().find(text) != std::string::npos ||
          row.workflow.text.find(text) != std::string::npos || row.error_code.find(text) != std::string::npos;
@@ -297,6 +319,7 @@ object row_object(const RunRow& row, const RunSummaries& summaries, Vocabulary v
   const RunSummary summary = found == summaries.end() ? RunSummary{} : found->second;
   std::string_view sub = sub_state(row.status, phase_of_row(row));
   return {{"id", row.id.str()},
+          {"tenant_id", row.tenant.str()},
           {"workflow", row.workflow.text},
           {"version", row.version},
           {"workspace", row.workspace.text},
@@ -306,6 +329,7 @@ object row_object(const RunRow& row, const RunSummaries& summaries, Vocabulary v
           {"provider_state", summary.provider_state.empty() ? Json(nullptr) : Json(summary.provider_state)},
           {"retry_count", summary.retries},
           {"error_code", row.error_code.empty() ? Json(nullptr) : Json(row.error_code)},
+          {"retryable", summary.retryable ? Json(*summary.retryable) : Json(nullptr)},
           {"created_at", print_time(row.created_at)},
           {"updated_at", print_time(row.updated_at)},
           {"seq", row.seq}};
@@ -313,12 +337,22 @@ object row_object(const RunRow& row, const RunSummaries& summaries, Vocabulary v
 
 void list_runs(CallPtr call) {
   auto wanted = read_filter(*call);
-  with_fresh_tables(call, std::nullopt, [wanted = std::move(wanted)](Call& c) {
+  auto running = std::make_shared<int>(0);
+  call->api.runtime().post(
+      [call, running](Engine& engine) { *running = static_cast<int>(engine.scheduler().running(call->who.tenant)); });
+  with_fresh_tables(call, std::nullopt, [wanted = std::move(wanted), running](Call& c) {
     std::optional<RunId> more;
     array items;
     auto rows = find_rows(c.api.store(), c.who.tenant, wanted, more);
     auto summaries = summaries_of(c.api.store(), c.who.tenant, rows);
-    for (const RunRow& row : rows) items.push_back(row_object(row, summaries, wanted.vocabulary));
+    RunReader runs(c.api.store(), c.who.tenant);
+    const WaitReasons reasons(c, *running);
+    for (const RunRow& row : rows) {
+      items.push_back(row_object(row, summaries, wanted.vocabulary));
+      const bool may_wait = !is_terminal(row.status) && row.workflow.text != task_workflow_name;
+      const Run* run = may_wait ? runs.find(row.id) : nullptr;
+      items.back().as_object()["waits_for"] = run ? reasons.object_of(*run) : Json(nullptr);
+    }
     c.answer(200, object{{"items", std::move(items)}, {"next_cursor", more ? Json(more->str()) : Json(nullptr)}});
   });
 }
@@ -417,8 +451,9 @@ void report_status(CallPtr call) {
 }  // namespace
 
 void answer_with_events(CallPtr call, RunId id, StreamKind kind) {
-  call->query.only({"after", "cursor", "limit", "at", "vocabulary"});
+  call->query.only({"after", "cursor", "limit", "at", "raw", "vocabulary"});
   call->vocabulary();
+  const bool raw = call->query.flag("raw");
   if (call->query.find("after") && call->query.find("cursor"))
     refuse_input("cursor", "Say where to begin once: cursor, or after.");
   std::uint64_t after =
@@ -439,9 +474,8 @@ void answer_with_events(CallPtr call, RunId id, StreamKind kind) {
     for (; seq < last && items.size() < limit && bytes < events_bytes_max; ++seq) {
       const StreamLine& line = stream.lines[seq];
       bytes += line.text.size();
-      auto event = parse_json(line.text);
-      items.push_back(
-          object{{"seq", line.seq}, {"hash", line.hash.hex()}, {"event", event ? *event : Json(line.text)}});
+      Json event = raw ? parse_json(line.text).value_or(Json(line.text)) : shown_event(line.text);
+      items.push_back(object{{"seq", line.seq}, {"hash", line.hash.hex()}, {"event", std::move(event)}});
     }
     c.answer(200, object{{"items", std::move(items)},
                          {"next_cursor", seq < last ? Json(std::to_string(seq)) : Json(nullptr)}});

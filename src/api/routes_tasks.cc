@@ -7,6 +7,7 @@
 #include "core/task_object.h"
 #include "crypto/sha256.h"
 #include "engine/task_workflows.h"
+#include "tools/agent_request.h"
 
 namespace pawl::api {
 namespace {
@@ -41,8 +42,11 @@ std::vector<std::string> read_texts(const Input& input, std::string_view key, st
   return out;
 }
 
+constexpr std::array claude_settings{std::string_view("permission_mode"), std::string_view("allowed_tools"),
+                                     std::string_view("disallowed_tools")};
 constexpr std::array agent_settings{std::string_view("model"), std::string_view("command"), std::string_view("folder"),
-                                    std::string_view("mcp"), std::string_view("sandbox")};
+                                    std::string_view("mcp"),   std::string_view("sandbox"), claude_settings[0],
+                                    claude_settings[1],        claude_settings[2]};
 
 // What only an agent has. Each must be of its kind; what they mean is the agent's business.
 JsonText read_settings(const Input& input) {
@@ -54,6 +58,9 @@ JsonText read_settings(const Input& input) {
     out[key] = *value;
   };
   auto is_text = [](const Json& value) { return value.is_string() && !value.get_string().empty(); };
+  auto is_list = [&](const Json& value) {
+    return value.is_array() && !value.get_array().empty() && std::ranges::all_of(value.get_array(), is_text);
+  };
   take("model", is_text, "a string");
   take(
       "command",
@@ -62,6 +69,11 @@ JsonText read_settings(const Input& input) {
         return value.is_array() && !value.get_array().empty() && std::ranges::all_of(value.get_array(), fits);
       },
       "a list of strings: a program and its arguments");
+  take(
+      "permission_mode", [](const Json& value) { return value.is_string() && is_permission_mode(value.get_string()); },
+      "acceptEdits, auto, bypassPermissions, manual, dontAsk or plan");
+  take("allowed_tools", is_list, "a list of tools, such as Bash(git *)");
+  take("disallowed_tools", is_list, "a list of tools, such as WebFetch");
   take("folder", is_text, "a string");
   take(
       "mcp", [](const Json& value) { return value.is_bool(); }, "true or false");
@@ -89,6 +101,9 @@ TaskSpec read_spec(const Input& input) {
     if (input.has("input")) input.refuse("input", "is for workflows, and this task is an agent's");
     out.settings = read_settings(input);
     if (out.agent == TaskAgent::command && !input.has("command")) input.refuse("command", "is missing");
+    if (out.agent == TaskAgent::command)
+      for (std::string_view key : claude_settings)
+        if (input.has(key)) input.refuse(key, "is for the agent claude");
   }
   if (input.has("parent_task_id")) out.parent = input.id<TaskId>("parent_task_id");
   for (const std::string& text : read_texts(input, "depends_on", task_dependencies_max, 64)) {
@@ -165,8 +180,27 @@ void make_task(Engine& engine, CallPtr call, NewTask task, bool runs) {
 void create_task(CallPtr call) {
   call->query.only({});
   Input input = Input::parse(call->request);
-  input.only({"title", "prompt", "agent", "model", "command", "folder", "mcp", "sandbox", "workflow", "input",
-              "parent_task_id", "depends_on", "max_budget_usd", "timeout", "priority", "tags", "workspace", "run"});
+  input.only({"title",
+              "prompt",
+              "agent",
+              "model",
+              "command",
+              "folder",
+              "mcp",
+              "sandbox",
+              "permission_mode",
+              "allowed_tools",
+              "disallowed_tools",
+              "workflow",
+              "input",
+              "parent_task_id",
+              "depends_on",
+              "max_budget_usd",
+              "timeout",
+              "priority",
+              "tags",
+              "workspace",
+              "run"});
   // An agent that delegates chooses neither another program nor another sandbox than its own.
   if (call->who.lease)
     input.only(
@@ -402,11 +436,43 @@ void run_task(CallPtr call) {
   command_task(call, RunTask{call->who.actor()});
 }
 
+// Whether all that is beneath the task is meant too.
+bool with_subtasks(const Call& call) {
+  call.query.only({"subtasks"});
+  const auto* word = call.query.find("subtasks");
+  if (word && *word != "true" && *word != "false") refuse_input("subtasks", "It must be true or false.");
+  return word && *word == "true";
+}
+
 void cancel_task(CallPtr call) {
-  call->query.only({});
+  const bool subtasks = with_subtasks(*call);
   Input input = Input::parse(call->request);
   input.only({"reason"});
-  command_task(call, CancelTask{call->who.actor(), input.text_or("reason", "", 2000)});
+  command_task(call, CancelTask{call->who.actor(), input.text_or("reason", "", 2000), subtasks});
+}
+
+// The keys that are to change, each as it would be when the task were made; null takes a limit away.
+void change_task(CallPtr call) {
+  call->query.only({});
+  Input input = Input::parse(call->request);
+  input.only({"prompt", "timeout", "max_budget_usd", "tags", "priority"});
+  object changes;
+  if (input.has("prompt")) changes["prompt"] = input.text("prompt", task_prompt_bytes_max);
+  if (input.is_null("timeout"))
+    changes["timeout"] = nullptr;
+  else if (const auto timeout = input.positive_duration("timeout"))
+    changes["timeout"] = print_duration(*timeout);
+  if (input.is_null("max_budget_usd"))
+    changes["max_budget_usd"] = nullptr;
+  else if (const auto budget = input.money("max_budget_usd"))
+    changes["max_budget_usd"] = print_money(*budget);
+  if (const auto priority = input.word<TaskPriority>("priority")) changes["priority"] = to_string(*priority);
+  if (input.has("tags")) {
+    array tags;
+    for (const std::string& tag : read_texts(input, "tags", task_tags_max, task_tag_chars_max)) tags.emplace_back(tag);
+    changes["tags"] = std::move(tags);
+  }
+  command_task(call, ChangeTask{call->who.actor(), canonical(changes)});
 }
 
 void accept_task(CallPtr call) {
@@ -437,8 +503,8 @@ void answer_task(CallPtr call) {
 }
 
 void delete_task(CallPtr call) {
-  call->query.only({});
-  command_task(call, DeleteTask{call->who.actor()});
+  const bool subtasks = with_subtasks(*call);
+  command_task(call, DeleteTask{call->who.actor(), subtasks});
 }
 
 }  // namespace
@@ -452,8 +518,9 @@ std::vector<Route> task_routes() {
       {get, "/tasks/{id}", viewer, get_task, "A task with its executions"},
       {get, "/tasks/{id}/events", viewer, get_task_events, "A task's stream of events"},
       {get, "/tasks/{id}/logs", viewer, get_logs, "What those who carry a task out say", RouteKind::waits},
+      {patch, "/tasks/{id}", operator_, change_task, "Change what is asked for, while nobody works on it"},
       {delete_, "/tasks/{id}", operator_, delete_task, "Delete a task that is neither queued nor running"},
-      {post, "/tasks/{id}/run", operator_, run_task, "Have it done, or tried again after it failed"},
+      {post, "/tasks/{id}/run", operator_, run_task, "Have it done, or start over after it failed or timed out"},
       {post, "/tasks/{id}/cancel", operator_, cancel_task, "End a task"},
       {post, "/tasks/{id}/accept", approver, accept_task, "Accept the result"},
       {post, "/tasks/{id}/reject", approver, reject_task, "Reject the result"},

@@ -118,8 +118,12 @@ struct KeyRequest {
 // What the request comes to in the tenant as it is now.
 std::expected<KeyCreated, Problem> decide_key(const KeyRequest& request, const Tenant& tenant, const NewKey& made,
                                               Instant now) {
-  KeyCreated out{made.id, request.name, request.role, made.secret_hash,
-                 request.lifetime ? now + *request.lifetime : end_of_time};
+  KeyCreated out{made.id,
+                 request.name,
+                 request.role,
+                 made.secret_hash,
+                 request.lifetime ? now + *request.lifetime : end_of_time,
+                 made.secret_id};
   if (!request.replaces) return out;
   const Tenant::Key& old = tenant.keys.at(*request.replaces);
   if (old.revoked || old.expires_at <= now)

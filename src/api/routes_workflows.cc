@@ -8,22 +8,35 @@ namespace {
 using boost::json::array;
 using boost::json::object;
 
-void publish_workflow(CallPtr call) {
-  call->query.only({});
-  const std::string& name = call->path[0];
-  if (!is_valid_name(name)) refuse_input("name", std::string(name_rule));
-  if (call->request.body.empty()) refuse_input("", "The body must be the workflow's definition, in YAML or JSON.");
+Problem invalid_workflow(std::string detail) {
+  return {.status = 422, .code = "INVALID_WORKFLOW", .detail = std::move(detail)};
+}
+
+void publish(CallPtr call, const std::string& name) {
   call->api.runtime().post([call, name](Engine& engine) {
     engine.publish_as(
         call->who.tenant, WorkflowName{name}, call->request.body, call->who.actor(),
         [call](std::expected<WorkflowRef, Refusal> answer) {
           if (!answer)
-            return call->answer(
-                answer.error().code == RefusalCode::invalid
-                    ? Problem{.status = 422, .code = "INVALID_WORKFLOW", .detail = answer.error().message}
-                    : problem_of(answer.error()));
+            return call->answer(answer.error().code == RefusalCode::invalid ? invalid_workflow(answer.error().message)
+                                                                            : problem_of(answer.error()));
           call->answer(answer->is_new ? 201 : 200, object{{"name", answer->name.text}, {"version", answer->version}});
         });
+  });
+}
+
+// One that somebody else executes is refused when that one says that it could not. Asking takes its time.
+void publish_workflow(CallPtr call) {
+  call->query.only({});
+  const std::string& name = call->path[0];
+  if (!is_valid_name(name)) refuse_input("name", std::string(name_rule));
+  if (call->request.body.empty()) refuse_input("", "The body must be the workflow's definition, in YAML or JSON.");
+  if (!call->request.body.contains("provider")) return publish(call, name);
+  in_background(call, [call, name](Call& c) {
+    auto workflow = compile_workflow(c.request.body, name, nullptr);
+    auto problem = workflow && is_foreign(workflow->provider) ? c.api.find_target_problem(*workflow) : std::nullopt;
+    if (problem) throw invalid_workflow("target: " + *problem + ".");
+    publish(call, name);
   });
 }
 
