@@ -83,7 +83,7 @@ void check(const KeysOptions& options) {
   if (is_of_one && options.id.empty()) throw Stop(exit_usage, fmt::format("which key? {} KEY", action));
   if (!is_of_one && !options.id.empty()) throw Stop(exit_usage, fmt::format("{} takes no key", action));
   if (options.what == create && options.role.empty())
-    throw Stop(exit_usage, "a new key needs --role: admin, operator, approver, worker or viewer");
+    throw Stop(exit_usage, "a new key needs --role: admin, operator, approver, worker, viewer or metrics");
   auto only_for = [&](std::string_view flag, const std::string& value, bool fits) {
     if (!fits && !value.empty()) throw Stop(exit_usage, fmt::format("{} has no use for {}", action, flag));
   };

@@ -10,6 +10,7 @@
 #include "cli/settings.h"
 #include "cli/text.h"
 #include "core/tenant.h"
+#include "engine/clock.h"
 
 namespace pawl {
 namespace {
@@ -120,6 +121,8 @@ void add_setting(CLI::App& command, const Setting& setting, GivenSettings& given
       ->type_name(std::string(setting.shape));
 }
 
+}  // namespace
+
 void add_progress(CLI::App& command, ProgressFlags& flags) {
   add_data(command, flags.data);
   add_server(command, flags.server);
@@ -133,6 +136,8 @@ void add_progress(CLI::App& command, ProgressFlags& flags) {
     if (setting.for_runs) add_setting(command, setting, flags.given);
 }
 
+namespace {
+
 // One function a command: declares its flags and says what to execute with them.
 class CommandTable {
  public:
@@ -144,8 +149,10 @@ class CommandTable {
     add_show();
     add_decide("approve", true);
     add_decide("reject", false);
+    add_answer();
     add_cancel();
     add_retry();
+    add_workers();
     add_events();
     add_logs();
     add_mcp();
@@ -162,7 +169,7 @@ class CommandTable {
     add_evidence();
     add_checkpoints();
     add_verify();
-    add_migrate();
+    for (DeclaredCommand& command : declare_backup_commands(app_)) commands_.push_back(std::move(command));
     add_graph();
     add_check();
     add_bench();
@@ -185,14 +192,20 @@ class CommandTable {
 
   void add_run() {
     add<RunOptions>(
-        "run", "Carry a workflow through, from its file to its result",
+        "run", "Run a workflow, from its file or by its published name, to its result",
         "Examples:\n"
         "  pawl run examples/first-run.yaml\n"
         "  pawl run order.yaml --input '{\"order\": 4711}' --approve\n"
-        "  pawl run order.yaml --input @order.json --data ./data --json | jq .type\n\n" +
+        "  pawl run order.yaml --input @order.json --data ./data --json | jq .type\n"
+        "  pawl run ship-order --version 3           a published workflow: pawl workflows lists them\n\n" +
             std::string(exit_code_hint),
         run_workflow, [](CLI::App& command, RunOptions& options) {
-          command.add_option("FILE", options.file, "the workflow (YAML or JSON; - is stdin)")->required();
+          command
+              .add_option("FILE", options.file, "the workflow (YAML or JSON; - is stdin), or a published one's name")
+              ->required();
+          command.add_option("--version", options.version, "of a published workflow; the latest unless told")
+              ->type_name("N")
+              ->check(CLI::Range(1, INT32_MAX));
           command.add_option("--input", options.input, "the run's input: JSON, @file, or - for stdin")
               ->type_name("JSON");
           command.add_option("--workspace", options.workspace, "the workspace it belongs to")->type_name("NAME");
@@ -252,11 +265,31 @@ class CommandTable {
         });
   }
 
+  // A time, or how long ago that was.
+  static void add_moment(CLI::App& command, const std::string& flag, std::optional<Instant>& at,
+                         const std::string& help) {
+    command
+        .add_option_function<std::string>(
+            flag,
+            [flag, &at](const std::string& text) {
+              at = parse_time(text);
+              if (auto span = parse_duration(text); span && !at) at = SystemClock().now() - *span;
+              if (!at)
+                throw CLI::ValidationError(flag, printable(text) +
+                                                     " is neither a time like 2026-11-16T02:21:57Z nor a "
+                                                     "duration like 90m or 2d");
+            },
+            help + ": a time, or how long ago (2d)")
+        ->type_name("TIME");
+  }
+
   void add_runs() {
     add<RunsOptions>(
         "runs", "List runs, newest first",
         "Examples:\n  pawl runs\n  pawl runs --status waiting --json\n  pawl runs --watch\n"
         "  pawl runs --provider restate --sub-state backing-off\n"
+        "  pawl runs --workflow refund --status failed --error-code HTTP_404 --since 2d\n"
+        "A run that does not move says why: no worker with its tool, a cap, a retry that is not due, an approval.\n"
         "  pawl runs --watch=0.5 --json | jq -r '.id + \" \" + .status'",
         list_runs, [](CLI::App& command, RunsOptions& options) {
           add_word<RunStatus>(command, "--status", "STATUS", "only these",
@@ -265,6 +298,16 @@ class CommandTable {
                              [&options](SubState state) { options.wanted.sub_state = state; });
           add_word<Provider>(command, "--provider", "PROVIDER", "only those that it carries",
                              [&options](Provider provider) { options.wanted.provider = provider; });
+          command.add_option("--workflow", options.wanted.workflow, "only runs of this workflow")
+              ->type_name("WORKFLOW");
+          command.add_option("--workspace", options.wanted.workspace, "only runs of this workspace")->type_name("NAME");
+          command.add_option("--error-code", options.wanted.error_code, "only those that ended with this code")
+              ->type_name("CODE");
+          command
+              .add_option("-q,--search", options.wanted.text, "only those whose id, workflow or error code has this")
+              ->type_name("TEXT");
+          add_moment(command, "--since", options.wanted.since, "only those made then or later");
+          add_moment(command, "--until", options.wanted.until, "only those made then or earlier");
           command
               .add_option("--retries", options.wanted.retries_min, "only those that were tried again so often, or more")
               ->type_name("N")
@@ -314,10 +357,38 @@ class CommandTable {
           command.add_option("RUN", options.run, run_help)->required();
           command.add_option("--approval", options.approval, "which one, when several are open")->type_name("ID");
           command.add_option("--reason", options.reason, "why, for the journal")->type_name("TEXT");
+          command.add_flag("--yes,-y", options.yes, "decide without asking; asked for at a terminal only");
           add_data(command, options.data);
           add_server(command, options.server);
-          command.add_flag("--json", options.json, "the answer as JSON");
+          command.add_flag("--json", options.json, "the answer as JSON, without asking");
         });
+  }
+
+  void add_answer() {
+    add<AnswerOptions>(
+        "answer", "Answer a question that a step of a run asks; go on with pawl resume",
+        "Examples:\n  pawl answer 7c5ezy \"the second one\"\n  pawl answer 7c5ezy '{\"size\": 3}' --step choose\n"
+        "  pawl answer 7c5ezy                        shows what is asked\nWhat is JSON is sent as JSON, anything else "
+        "as "
+        "text.",
+        answer_question, [](CLI::App& command, AnswerOptions& options) {
+          command.add_option("RUN", options.run, run_help)->required();
+          command.add_option("ANSWER", options.answer, "JSON or text; - reads it from stdin; none: show the question");
+          command.add_option("--step", options.step, "which one, when several ask")->type_name("STEP");
+          add_data(command, options.data);
+          add_server(command, options.server);
+          command.add_flag("--json", options.json, "the answer of the server as JSON");
+        });
+  }
+
+  void add_workers() {
+    add<WorkersOptions>("workers", "List who is connected, for which tools, since when",
+                        "Examples:\n  pawl workers\n  pawl workers --json | jq -r '.tools[]'", list_workers,
+                        [](CLI::App& command, WorkersOptions& options) {
+                          add_data(command, options.data);
+                          add_server(command, options.server);
+                          command.add_flag("--json", options.json, "one JSON object a worker");
+                        });
   }
 
   void add_cancel() {
@@ -351,6 +422,7 @@ class CommandTable {
           command.add_flag("--follow,-f", options.follow, "go on as they happen, until interrupted");
           command.add_option("--after", options.after, "go on after this position; 0 = all that is kept")
               ->type_name("POSITION");
+          command.add_flag("--raw", options.raw, "as stored and hashed: JSON values are strings that hold JSON");
           add_data(command, options.data);
           add_server(command, options.server);
         });
@@ -384,6 +456,8 @@ class CommandTable {
         "In an agent's configuration:\n  {\"mcpServers\": {\"pawl\": {\"command\": \"pawl\", \"args\": [\"mcp\"]}}}\n"
         "The key is $PAWL_KEY, else $PAWL_LEASE_KEY, else the data folder's.",
         speak_mcp, [](CLI::App& command, McpOptions& options) {
+          command.add_option("--socket", options.socket, "that pawl made for an agent [$PAWL_MCP_SOCKET]")
+              ->type_name("FILE");
           add_data(command, options.data);
           add_server(command, options.server);
         });
@@ -471,7 +545,8 @@ class CommandTable {
               ->type_name("");
           command.add_option("KEY", options.id,
                              "the key's id, for revoke and rotate; show (default) or rotate, for signing");
-          command.add_option("--role", options.role, "admin, operator, approver, worker or viewer")->type_name("ROLE");
+          command.add_option("--role", options.role, "admin, operator, approver, worker, viewer or metrics")
+              ->type_name("ROLE");
           command.add_option("--name", options.name, "what it is for")->type_name("NAME");
           command.add_option("--tenant", options.tenant, "for another tenant")->type_name("NAME");
           command.add_option("--expires-in", options.expires_in, "good for this long")->type_name("DURATION");
@@ -592,18 +667,6 @@ class CommandTable {
         });
   }
 
-  void add_migrate() {
-    add<MigrateOptions>(
-        "migrate", "Move a data folder's tenants, workflows and runs to PostgreSQL",
-        "Examples:\n  pawl migrate --from sqlite:/var/lib/pawl --to postgres://pawl@db/pawl\n"
-        "The folder is only read, and must not be served meanwhile. What was interrupted goes on when it is started "
-        "again.",
-        migrate, [](CLI::App& command, MigrateOptions& options) {
-          command.add_option("--from", options.from, "sqlite: and a data folder")->required()->type_name("sqlite:DIR");
-          command.add_option("--to", options.to, "the database")->required()->type_name("URL");
-        });
-  }
-
   void add_evidence() {
     add<EvidenceOptions>(
         "evidence", "Write a run's evidence bundle: what was done, by whom, who allowed it, signed",
@@ -693,10 +756,20 @@ class CommandTable {
   }
 
   void add_check() {
-    add<CheckOptions>("check", "Validate workflow definitions", "Examples:\n  pawl check examples/*.yaml", check_files,
-                      [](CLI::App& command, CheckOptions& options) {
-                        command.add_option("FILE", options.files, "the definitions")->required();
-                      });
+    add<CheckOptions>(
+        "check", "Validate workflow definitions",
+        "Examples:\n  pawl check examples/*.yaml\n  pawl check order.yaml --tools tools.txt\n"
+        "  pawl check order.yaml --server https://pawl.example\n"
+        "A tool that pawl does not bring along is taken for one of a remote worker. With --tools (names, one a line)\n"
+        "or --server (the tools of the workers that are connected there) any other name is an error.",
+        check_files, [](CLI::App& command, CheckOptions& options) {
+          command.add_option("FILE", options.files, "the definitions")->required();
+          auto* tools = command.add_option("--tools", options.tools, "file with the names of remote workers' tools")
+                            ->type_name("FILE");
+          command.add_option("--server", options.server, "the server whose workers' tools are known")
+              ->type_name("URL")
+              ->excludes(tools);
+        });
   }
 
   void add_bench() {

@@ -1,4 +1,4 @@
-// The commands of what was done outside and who allowed it: pawl receipts, pawl undo, pawl people.
+// The commands of what was done outside and who allowed it: pawl receipts, pawl undo, pawl audit, pawl people.
 #include <memory>
 
 #include "cli/command_flags.h"
@@ -28,26 +28,55 @@ DeclaredCommand declare_undo(CLI::App& app) {
   auto options = std::make_shared<UndoOptions>();
   CLI::App* command = app.add_subcommand("undo", "Undo what a run did, latest effect first, as a run of its own");
   command->footer(
-      "Every undo passes the gate like any other effect: the policy decides, and people where it says so. What cannot "
-      "be\n"
-      "undone is listed with the reason.\n"
+      "Every undo passes the gate like any other effect: the policy decides, and people where it says so. The command\n"
+      "waits for the end and lists every effect: undone, not undone and why, or without an undo. Undoing again goes "
+      "on\n"
+      "with what is left. Exit code: 0 when everything is undone, 3 when an undo was denied, 1 when one failed or an\n"
+      "effect has no undo, 5 when somebody must approve first.\n"
       "Examples:\n  pawl undo 9g4qf1\n  pawl undo --receipt rcp_01m7hm5kk9e00atssh0jsk99j4");
   command->add_option("RUN", options->run, "a run's id, or the end of it");
   command->add_option("--receipt", options->receipt, "only this effect")->type_name("RECEIPT");
-  add_place(*command, *options);
+  add_progress(*command, options->progress);
   return {command, [options] { return undo_run(*options); }};
+}
+
+DeclaredCommand declare_audit(CLI::App& app) {
+  auto options = std::make_shared<AuditOptions>();
+  CLI::App* command = app.add_subcommand("audit", "List who changed what in the tenant, newest first");
+  command->footer(
+      "The tenant's own stream: keys, people, policies, workflows, limits, refused requests on runs that have ended,\n"
+      "checkpoints and stored bundles. With --json each line has the event and the hashes that chain it.\n"
+      "Examples:\n  pawl audit --type 'key.*'\n  pawl audit --object run_01kaw3v9m8f2hr4x6q0t7c5ezy\n"
+      "  pawl audit --actor key:key_01kaw3v9m8f2hr4x6q0t7c5ezy --since 2026-11-16T00:00:00Z --json");
+  command->add_option("--actor", options->actor, "only what this one did")->type_name("ACTOR");
+  command->add_option("--type", options->type, "only this type of event; `key.*` is all that begin so")
+      ->type_name("TYPE");
+  command->add_option("--object", options->object, "only what names this run, workflow, key, person or webhook")
+      ->type_name("TEXT");
+  command->add_option("--since", options->since, "only what happened then or later")->type_name("TIME");
+  command->add_option("--until", options->until, "only what happened before")->type_name("TIME");
+  command->add_option("--limit", options->limit, "how many at most")->type_name("N")->check(CLI::Range(1, 100'000));
+  add_place(*command, *options);
+  return {command, [options] { return show_audit(*options); }};
 }
 
 DeclaredCommand declare_people(CLI::App& app) {
   auto options = std::make_shared<PeopleOptions>();
-  CLI::App* command = app.add_subcommand("people", "Say whose keys and accounts are one person's");
+  CLI::App* command =
+      app.add_subcommand("people", "Say whose keys and accounts are one person's, and which groups they are in");
   command->footer(
       "Two keys of one person are one person: nobody approves twice, nor what they asked for themselves.\n"
+      "Approvals can name people and groups who may decide: approvers: [ada, group:finance]. `set` says all of a\n"
+      "person: what is not named is not theirs any more.\n"
       "Examples:\n  pawl people\n  pawl people set ada --key key_01kaw3v9m8f2hr4x6q0t7c5ezy --account "
       "slack:T0123:U0456\n"
+      "  pawl people set ada --key key_01kaw3v9m8f2hr4x6q0t7c5ezy --group finance --group heads\n"
       "  pawl people remove ada");
   add_action(*command, options->what, "list, set or remove");
   command->add_option("PERSON", options->name, "their name");
+  command->add_option("--group", options->groups, "a group they are in; may be given several times")
+      ->type_name("GROUP")
+      ->allow_extra_args(false);
   command->add_option("--key", options->keys, "an API key's id; may be given several times")
       ->type_name("KEY")
       ->allow_extra_args(false);
@@ -62,7 +91,7 @@ DeclaredCommand declare_people(CLI::App& app) {
 }  // namespace
 
 std::vector<DeclaredCommand> declare_governance_commands(CLI::App& app) {
-  return {declare_receipts(app), declare_undo(app), declare_people(app)};
+  return {declare_receipts(app), declare_undo(app), declare_audit(app), declare_people(app)};
 }
 
 }  // namespace pawl

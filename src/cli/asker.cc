@@ -66,13 +66,7 @@ Prompt Asker::prompt(const Run& run, Instant now, const Look& look, std::size_t 
   if (approval != run.approvals.end()) {
     title.add(" asks for approval").add(Ink::dim, "  " + describe_terms(*approval, now));
     out.lines.push_back(std::move(title));
-    // Never cut: nobody should decide on half a sentence.
-    if (auto text = prompt_of(run, *approval); !text.empty())
-      for (const std::string& words : wrap(text, columns > 25 ? columns - 5 : 20)) {
-        Line line(Ink::plain, "  ");
-        line.add(Ink::yellow, look.unicode ? "▌" : " ").add(" ").add(words);
-        out.lines.push_back(std::move(line));
-      }
+    for (const Line& each : describe_approval(run, *approval, columns, look)) out.lines.push_back(each);
   } else {
     auto index = run.workflow->find(matter_->step);
     title.add(" asks: ").add(question_text(run.steps[*index].question));

@@ -1,27 +1,110 @@
 // pawl check: says everything that is wrong with definitions, each with its place.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <set>
+#include <sstream>
+
 #include "cli/commands.h"
 #include "cli/files.h"
+#include "cli/remote.h"
 #include "cli/session.h"
 #include "cli/text.h"
+#include "core/expression.h"
+#include "tools/jq_pool.h"
+#include "tools/tools.h"
 
 namespace pawl {
+namespace {
+
+// Names with white space or commas between them; what follows a # is for people. A list in YAML or JSON reads the same.
+std::vector<ToolName> read_tool_names(const std::string& file) {
+  std::vector<ToolName> out;
+  std::istringstream lines(read_whole_file(file));
+  for (std::string line; std::getline(lines, line);) {
+    line.resize(std::min(line.find('#'), line.size()));
+    std::ranges::replace_if(
+        line, [](char c) { return c == ',' || c == '"' || c == '[' || c == ']'; }, ' ');
+    std::istringstream words(line);
+    for (std::string word; words >> word;) {
+      if (word == "-") continue;
+      if (!is_valid_name(word))
+        throw Stop(exit_usage, fmt::format("{}: {} is not a tool's name", file, printable(word)));
+      out.push_back(ToolName{word});
+    }
+  }
+  return out;
+}
+
+std::vector<ToolName> tools_at(const std::string& server) {
+  std::set<ToolName> out;
+  const Json workers = Remote::require(server, data_folder("")).get("/workers");
+  for (const Json& worker : workers.at("items").as_array())
+    for (const Json& tool : worker.at("tools").as_array()) out.insert(ToolName{std::string(tool.as_string())});
+  return {out.begin(), out.end()};
+}
+
+// What is wrong with a jq program, without running it.
+std::optional<std::string> jq_problem(JqPool& jq, const std::string& program) {
+  auto checked = jq.evaluate("def checked: (" + program + "\n); if . then checked else empty end", "null", {});
+  if (checked || checked.error().kind != JqError::Kind::program) return std::nullopt;
+  return checked.error().message;
+}
+
+// One line for each, as for other errors; a program that is made of expressions is known when the run comes to it.
+std::vector<std::string> jq_problems(JqPool& jq, const Workflow& workflow, const std::string& file) {
+  std::vector<std::string> out;
+  for (const StepDefinition& step : workflow.steps) {
+    if (step.tool.text != "transform") continue;
+    const Json* program = step.with.is_object() ? step.with.get_object().if_contains("jq") : nullptr;
+    if (!program || !program->is_string() || is_template(program->get_string())) continue;
+    if (auto problem = jq_problem(jq, std::string(program->get_string())))
+      out.push_back(fmt::format("{}: step {}: jq: {}", file, step.id.text, printable(*problem)));
+  }
+  return out;
+}
+
+void print_summary(const std::string& file, const Workflow& workflow, const ToolCatalog& catalog) {
+  fmt::print("{}: {} has {} step{}, no errors\n", file, workflow.name.text, workflow.steps.size(),
+             workflow.steps.size() == 1 ? "" : "s");
+  const std::string& description = workflow.description;
+  if (!description.empty()) fmt::print("  {}\n", printable(description.substr(0, description.find('\n'))));
+  std::set<std::string> remote;
+  for (const StepDefinition& step : workflow.steps)
+    if (!step.is_gate() && !step.is_wait() && !catalog.find(step.tool)) remote.insert(step.tool.text);
+  if (!remote.empty()) fmt::print("  tools of remote workers: {}\n", fmt::join(remote, ", "));
+}
+
+}  // namespace
 
 ExitCode check_files(const CheckOptions& options) {
   Toolbox toolbox;
+  if (!options.tools.empty())
+    toolbox.catalog.expect_remote_tools(read_tool_names(options.tools));
+  else if (!options.server.empty())
+    toolbox.catalog.expect_remote_tools(tools_at(options.server));
+  else
+    toolbox.catalog.expect_remote_tools();
+  const ToolLimits limits;
+  JqPool jq({.cpu_max = limits.transform_cpu_max,
+             .wall_max = limits.transform_wall_max,
+             .memory_bytes_max = limits.transform_memory_bytes_max,
+             .output_bytes_max = 1 << 10});
   ExitCode out = exit_success;
   for (const std::string& file : options.files) {
     auto workflow = compile_workflow(read_whole_file(file), file, &toolbox.catalog);
-    if (workflow) {
-      fmt::print("{}: {} has {} step{}, no errors\n", file, workflow->name.text, workflow->steps.size(),
-                 workflow->steps.size() == 1 ? "" : "s");
-      const std::string& description = workflow->description;
-      if (!description.empty()) fmt::print("  {}\n", printable(description.substr(0, description.find('\n'))));
-    } else {
-      fmt::print(stderr, "{}\n", workflow.error());
+    std::vector<std::string> problems;
+    if (workflow)
+      problems = jq_problems(jq, *workflow, file);
+    else
+      problems.push_back(workflow.error());
+    for (const std::string& problem : problems) fmt::print(stderr, "{}\n", problem);
+    if (problems.empty())
+      print_summary(file, *workflow, toolbox.catalog);
+    else
       out = exit_usage;
-    }
   }
   return out;
 }

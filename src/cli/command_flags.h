@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "cli/commands.h"
 #include "cli/declared_commands.h"
 #include "cli/text.h"
 #include "core/lifecycle.h"
@@ -23,6 +24,9 @@ void add_action(CLI::App& command, Enum& what, const std::string& help) {
           help)
       ->type_name("");
 }
+
+// Of a command that stays with a run.
+void add_progress(CLI::App& command, ProgressFlags& flags);
 
 // Whom it speaks to, and how it answers.
 template <class Options>

@@ -36,8 +36,9 @@ struct ProgressFlags {
 
 struct RunOptions {
   ProgressFlags progress;
-  std::string file;
-  std::string input;  // JSON, @file or -
+  std::string file;            // or the name of a published workflow,
+  std::optional<int> version;  // and which version of it; absent: the latest
+  std::string input;           // JSON, @file or -
   std::string workspace = "default";
   std::optional<Money> budget;
   std::optional<Duration> timeout;
@@ -54,12 +55,31 @@ ExitCode serve(const ServeOptions& options);
 struct MigrateOptions {
   std::string from;
   std::string to;
+  std::string data;         // of a server on the database; empty = the old folder
+  std::string signing_key;  // empty = in the old folder
 };
 ExitCode migrate(const MigrateOptions& options);
 
+struct BackupOptions {
+  std::string output;  // empty = named by the time
+  std::string data;
+  std::string store;
+  std::string signing_key;
+  std::string config;
+};
+ExitCode backup(const BackupOptions& options);
+
+struct RestoreOptions {
+  std::string file;
+  std::string data;
+  std::string store;  // empty = the journal stays in the folder
+};
+ExitCode restore(const RestoreOptions& options);
+
 struct ResumeOptions {
   ProgressFlags progress;
-  std::string run;  // empty = all unfinished
+  std::string run;      // empty = all unfinished
+  bool is_new = false;  // the command has just made it: that it has ended needs no word
 };
 ExitCode resume_runs(const ResumeOptions& options);
 
@@ -70,9 +90,27 @@ struct DecideOptions {
   std::string approval;  // empty = the only open one
   bool approve = true;
   std::string reason;
+  bool yes = false;  // without asking
   bool json = false;
 };
 ExitCode decide_approval(const DecideOptions& options);
+
+struct AnswerOptions {
+  std::string data;
+  std::string server;
+  std::string run;
+  std::string answer;  // empty = show what is asked
+  std::string step;    // empty = the only one that asks
+  bool json = false;
+};
+ExitCode answer_question(const AnswerOptions& options);
+
+struct WorkersOptions {
+  std::string data;
+  std::string server;
+  bool json = false;
+};
+ExitCode list_workers(const WorkersOptions& options);
 
 struct CancelOptions {
   std::string data;
@@ -120,6 +158,7 @@ struct EventsOptions {
   std::string run;  // empty = the tenant's feed
   std::string after;
   bool follow = false;
+  bool raw = false;
 };
 ExitCode print_events(const EventsOptions& options);
 
@@ -139,6 +178,7 @@ ExitCode print_logs(const LogsOptions& options);
 struct McpOptions {
   std::string data;
   std::string server;
+  std::string socket;
 };
 ExitCode speak_mcp(const McpOptions& options);
 
@@ -178,12 +218,23 @@ struct ReceiptsOptions {
 };
 ExitCode show_receipts(const ReceiptsOptions& options);
 
-struct UndoOptions {
+struct AuditOptions {
   std::string data;
   std::string server;
+  std::string actor;
+  std::string type;
+  std::string object;
+  std::string since;
+  std::string until;
+  std::size_t limit = 50;
+  bool json = false;
+};
+ExitCode show_audit(const AuditOptions& options);
+
+struct UndoOptions {
+  ProgressFlags progress;
   std::string run;
   std::string receipt;
-  bool json = false;
 };
 ExitCode undo_run(const UndoOptions& options);
 
@@ -198,6 +249,7 @@ struct PeopleOptions {
   std::string name;
   std::vector<std::string> keys;
   std::vector<std::string> accounts;
+  std::vector<std::string> groups;
   bool json = false;
 };
 ExitCode manage_people(const PeopleOptions& options);
@@ -357,6 +409,8 @@ ExitCode print_graph(const GraphOptions& options);
 
 struct CheckOptions {
   std::vector<std::string> files;
+  std::string tools;   // a file with the names of remote workers' tools; empty: any well-formed name may be one
+  std::string server;  // whose connected workers' tools are known; empty: none
 };
 ExitCode check_files(const CheckOptions& options);
 
@@ -381,12 +435,13 @@ struct VersionOptions {
 };
 ExitCode print_version(const VersionOptions& options);
 
-enum class TaskAction { list, add, show, run, cancel, accept, reject, resume, answer, delete_, board, logs };
+enum class TaskAction { list, add, show, run, cancel, accept, reject, resume, answer, change, delete_, board, logs };
 template <>
 inline constexpr std::array enum_names<TaskAction>{
     std::string_view("list"),   std::string_view("add"),    std::string_view("show"),   std::string_view("run"),
     std::string_view("cancel"), std::string_view("accept"), std::string_view("reject"), std::string_view("resume"),
-    std::string_view("answer"), std::string_view("delete"), std::string_view("board"),  std::string_view("logs")};
+    std::string_view("answer"), std::string_view("change"), std::string_view("delete"), std::string_view("board"),
+    std::string_view("logs")};
 
 struct TaskOptions {
   TaskAction what = TaskAction::list;
@@ -405,6 +460,9 @@ struct TaskOptions {
   std::string folder;
   bool mcp = false;
   std::string sandbox;
+  std::string permission_mode;
+  std::vector<std::string> allowed_tools;
+  std::vector<std::string> disallowed_tools;
   std::string parent;
   std::vector<std::string> depends_on;
   std::string budget;
@@ -415,6 +473,8 @@ struct TaskOptions {
   bool run = false;
   // list
   std::string state;
+  // cancel, delete
+  bool subtasks = false;
   // logs
   bool follow = false;
 };

@@ -22,6 +22,8 @@ std::vector<DeclaredCommand> declare_commands(CLI::App& app);
 std::vector<DeclaredCommand> declare_governance_commands(CLI::App& app);
 // Of these, those that say who outside is told of what happens.
 std::vector<DeclaredCommand> declare_notice_commands(CLI::App& app);
+// Of these, those that take an installation elsewhere.
+std::vector<DeclaredCommand> declare_backup_commands(CLI::App& app);
 // Of these, those of what people ask for.
 std::vector<DeclaredCommand> declare_task_commands(CLI::App& app);
 

@@ -41,6 +41,8 @@ Mark sign_of(StepStatus status, std::size_t beat) {
     case StepStatus::waiting_approval:
     case StepStatus::waiting_input:
       return {"?", "?", Ink::yellow};
+    case StepStatus::waiting_event:
+      return {"◷", "@", Ink::blue};
     case StepStatus::failed_retryable:
       return {"↻", "~", Ink::yellow};
     case StepStatus::succeeded:
@@ -88,6 +90,10 @@ void add_note(Line& line, const Run& run, StepIndex index, Instant now) {
       return;
     case StepStatus::waiting_input:
       line.add(Ink::dim, printable(step.question));
+      return;
+    case StepStatus::waiting_event:
+      line.add(Ink::dim, fmt::format("until {} (in {})", print_time(step.due_at),
+                                     print_elapsed(std::max(step.due_at - now, Duration(0)))));
       return;
     case StepStatus::ready:
       if (is_untaken(run, index, now)) {
@@ -374,20 +380,6 @@ std::string question_text(const Json& question) {
 std::string question_text(const JsonText& question) {
   auto value = parse_json(question);
   return value ? question_text(*value) : printable(question);
-}
-
-std::string prompt_of(const Run& run, const Approval& approval) {
-  if (approval.proposal) {
-    // Whoever decides decides on exactly this.
-    const Action& action = approval.proposal->action;
-    std::string out = fmt::format("{} {} on {}: {}", action.connector, action.operation, action.target, action.fields);
-    if (approval.proposal->sandboxed == false) out += " (without a sandbox)";
-    if (!approval.proposal->before.empty()) out += fmt::format("; before: {}", approval.proposal->before);
-    out += fmt::format(" (rule {} of policy {}", approval.policy_reason.rule, approval.policy_reason.policy_version);
-    return printable(out + (approval.policy_reason.reason.empty() ? ")" : ": " + approval.policy_reason.reason + ")"));
-  }
-  auto rendered = render_prompt(run, approval);
-  return printable(rendered ? *rendered : approval.terms.prompt);
 }
 
 }  // namespace pawl

@@ -7,6 +7,7 @@
 
 #include "cli/text.h"
 #include "core/event.h"
+#include "core/json.h"
 #include "core/run.h"
 #include "core/vocabulary.h"
 
@@ -60,8 +61,17 @@ std::vector<Line> describe_json(const Json& value, std::size_t lines_max, std::s
 
 // What an open approval asks, without its step: tier, quorum, how long there is time.
 std::string describe_terms(const Approval& approval, Instant now);
-// The prompt with its expressions replaced where that is possible; empty when there is none.
+// What it asks, in one line: the action, or the prompt; may be empty.
 std::string prompt_of(const Run& run, const Approval& approval);
+// All that somebody who decides must know: what would be done, field by field, why it is asked, who may decide, who has
+// approved already. No value is cut; what is more than some screens long ends with a word about it.
+std::vector<Line> describe_approval(const Run& run, const Approval& approval, std::size_t columns, const Look& look);
+// The same of an answer of GET /approvals.
+std::vector<Line> describe_approval(const Json& listed, std::size_t columns, const Look& look);
+// "bob as group:finance"
+std::string describe_vote(const Vote& vote);
+// "ada" for person:ada, and other actors as they are.
+std::string person_name(const Actor& actor);
 // As a person reads it: its words and what there is to choose from, when it is an object that has such; otherwise all
 // of it.
 std::string question_text(const Json& question);

@@ -18,6 +18,7 @@ Ink ink_of(StepStatus status) {
     case StepStatus::waiting_input:
       return Ink::yellow;
     case StepStatus::running:
+    case StepStatus::waiting_event:
       return Ink::blue;
     case StepStatus::pending:
     case StepStatus::ready:
@@ -51,6 +52,24 @@ class EventReader {
     return {"run", std::string(run_word(vocabulary_, run_)), std::move(more), pawl::ink_of(run_.status)};
   }
   EventWords operator()(const StepMoved& event) const { return step(event.step, ""); }
+  EventWords operator()(const StepWaitOpened& event) const {
+    return step(event.step, "until " + print_time(event.due_at));
+  }
+  EventWords operator()(const StepArrived& event) const {
+    auto index = run_.workflow->find(event.step);
+    return step(event.step, print_elapsed(at_ - run_.steps[*index].started_at));
+  }
+  EventWords operator()(const StepReleased& event) const {
+    switch (event.cause) {
+      case ReleaseCause::worker:
+        return step(event.step, by(event.by));
+      case ReleaseCause::server_lost:
+        return step(event.step, "the server that ran it died; no attempt is counted");
+      case ReleaseCause::suspended:
+        return step(event.step, "the tenant is suspended; no attempt is counted");
+    }
+    return step(event.step, "");
+  }
   EventWords operator()(const StepClaimed& event) const {
     auto index = run_.workflow->find(event.step);
     const StepDefinition& definition = run_.definition(*index);
@@ -81,6 +100,11 @@ class EventReader {
     bool arrived = event.problem.empty();
     return approval(event.approval, arrived ? "told" : "not told", printable(event.problem),
                     arrived ? Ink::green : Ink::red);
+  }
+  EventWords operator()(const ApprovalReminded& event) const {
+    std::string to;
+    for (const std::string& name : event.to) (to += to.empty() ? "to " : ", ") += printable(name);
+    return approval(event.approval, event.escalates ? "escalated" : "reminded", std::move(to), Ink::yellow);
   }
   EventWords operator()(const RunObserved& event) const {
     std::string more = fmt::format("{} at {}", event.state.empty() ? "not seen yet" : printable(event.state),
@@ -139,6 +163,9 @@ class EventReader {
   }
   EventWords operator()(const TaskSubtask& event) const {
     return task(event.dropped ? "subtask dropped" : "subtask added", joined(event.subtask.str(), by(event.by)));
+  }
+  EventWords operator()(const TaskChanged& event) const {
+    return task("changed", joined(by(event.by), printable(event.changes)));
   }
   EventWords operator()(const TaskDeleted& event) const { return task("deleted", by(event.by)); }
   EventWords operator()(const TransitionRefused& event) const {

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "cli/commands.h"
+#include "cli/key_files.h"
 #include "cli/remote.h"
 #include "cli/session.h"
 #include "cli/table.h"
@@ -28,6 +29,8 @@ auto with_notary(const fs::path& folder, Work work) {
   auto store = open_folded(folder, toolbox);
   Session session(*store, toolbox, std::set<RunId>{});
   SystemClock clock;
+  if (auto problem = signing_key_problem(store->tenants(), folder / signing_key_file))
+    throw Stop(exit_not_found, *problem);
   Notary notary({session.runtime(), *store, clock, folder / signing_key_file});
   try {
     auto out = work(notary, *store, session.tenant());

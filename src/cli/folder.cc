@@ -19,6 +19,9 @@ constexpr std::size_t suffix_chars_min = 6;
 constexpr std::size_t page_rows = 1000;
 constexpr std::size_t near_runs_max = 5;
 
+// A task's stream, which is no run to anybody. A line is canonical JSON, so this cannot stand inside of a string.
+bool is_of_task(const StreamPart& part) { return part.lines.contains("\"type\":\"task."); }
+
 // Newest first. Stops when `visit` returns false.
 template <class Visit>
 void for_each_run(Store& store, Visit visit) {
@@ -27,6 +30,7 @@ void for_each_run(Store& store, Visit visit) {
     for_each_part(parts, [&](const StreamPart& part) {
       RunId run{part.key.stream};
       if (part.key.is_tenant() || !unfolded.insert(run).second || store.load(part.key.tenant, run)) return;
+      if (is_of_task(part)) return;
       visit(FoundRun{part.key.tenant, run});
     });
   });
@@ -126,6 +130,13 @@ std::string without_password(std::string url) {
 }
 
 FoundRun find_run(Store& store, std::string_view text) {
+  // By its whole id, also a run of pawl's own or of a task, which lists leave out.
+  if (const auto id = RunId::parse(text))
+    for (const Tenant& tenant : store.tenants())
+      if (const auto row = store.load(tenant.id, *id); row && row->workflow.text != task_workflow_name)
+        return {tenant.id, *id};
+  if (TaskId::parse(text))
+    throw Stop(exit_not_found, fmt::format("{} is a task: its server shows it with pawl task show {}", text, text));
   std::vector<std::string> matching, all_near;
   std::optional<FoundRun> found;
   std::vector<std::string> newest;

@@ -32,13 +32,17 @@ std::unique_ptr<View> make_view(const TerminalTraits& traits, const FollowOption
   return traits.can_move ? make_live_view(traits.look) : make_plain_view(traits.look);
 }
 
+bool has_timer(const Run& run) { return std::ranges::count(run.steps, StepStatus::waiting_event, &Step::status) > 0; }
+
 // Whether anything of it goes on without a person.
-bool moves_by_itself(const Run& run) { return !is_terminal(run.status) && run.status != RunStatus::waiting; }
+bool moves_by_itself(const Run& run) {
+  return !is_terminal(run.status) && (run.status != RunStatus::waiting || has_timer(run));
+}
 
 // Whether only people can move it. Events come one by one: between those of one decision the run still waits, and
 // yet will go on or end.
 bool waits_for_people(const Run& run) {
-  if (run.status != RunStatus::waiting) return false;
+  if (run.status != RunStatus::waiting || has_timer(run)) return false;
   bool is_asked = false;
   for (StepIndex i = 0; i < run.steps.size(); ++i) {
     StepStatus status = run.steps[i].status;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/decide.h"
+#include "core/run_wait.h"
 #include "store/run_summaries.h"
 
 namespace pawl {
@@ -37,6 +38,13 @@ namespace {
 constexpr std::size_t searched_page = 500;
 
 bool fits(const ListedRun& run, const RunsWanted& wanted) {
+  auto holds = [&](const std::string& text) { return text.find(wanted.text) != text.npos; };
+  if (!wanted.text.empty() && !holds(run.id.str()) && !holds(run.workflow.text) && !holds(run.error_code)) return false;
+  if (!wanted.workflow.empty() && run.workflow.text != wanted.workflow) return false;
+  if (!wanted.workspace.empty() && run.workspace.text != wanted.workspace) return false;
+  if (!wanted.error_code.empty() && run.error_code != wanted.error_code) return false;
+  if ((wanted.since && run.created_at < *wanted.since) || (wanted.until && run.created_at > *wanted.until))
+    return false;
   return (!wanted.status || run.status == *wanted.status) &&
          (!wanted.sub_state || run.sub_state() == to_string(*wanted.sub_state)) &&
          (!wanted.provider || run.summary.provider == *wanted.provider) && run.summary.retries >= wanted.retries_min;
@@ -65,11 +73,27 @@ std::optional<ListedRun> row_from_stream(StreamReader& streams, const PublishedW
   row.workspace = run.workspace;
   row.status = run.status;
   row.phase = phase_of(run);
-  row.summary = {run.provider, std::string(provider_state(run)), retries_of(run)};
+  row.summary = summary_of(run);
+  if (auto wait = wait_of(run)) row.waits_for = describe(*wait);
   if (run.diagnostic) row.error_code = run.diagnostic->error_code;
   row.created_at = run.created_at;
   row.seq = run.seq;
   return row;
+}
+
+// Of those that stand in the tables as they are.
+void add_reasons(Store& store, std::vector<ListedRun>& runs) {
+  std::optional<PublishedWorkflows> workflows;
+  for (ListedRun& listed : runs) {
+    if (is_terminal(listed.status) || !listed.waits_for.empty()) continue;
+    auto row = store.load(listed.tenant, listed.id);
+    if (!row) continue;
+    if (!workflows) workflows.emplace(store);
+    const Workflow* workflow = workflows->find(row->tenant, row->workflow, row->version);
+    auto run = workflow ? read_snapshot(row->snapshot, *workflow) : std::nullopt;
+    if (!run || run->seq != listed.seq) continue;
+    if (auto wait = wait_of(*run)) listed.waits_for = describe(*wait);
+  }
 }
 
 }  // namespace
@@ -82,7 +106,9 @@ std::vector<ListedRun> newest_runs(Store& store, const RunsWanted& wanted, std::
     PublishedWorkflows workflows(store);
     for (StreamKey key : unfolded)
       if (!key.is_tenant())
-        if (auto row = row_from_stream(streams, workflows, key)) fresh.emplace(row->id, std::move(*row));
+        // Streams of pawl's own, such as a task's, are no runs to anybody: the tables do not list them either.
+        if (auto row = row_from_stream(streams, workflows, key); row && !is_reserved_name(row->workflow.text))
+          fresh.emplace(row->id, std::move(*row));
   }
   std::vector<ListedRun> out;
   for (const Tenant& tenant : store.tenants()) {
@@ -107,6 +133,7 @@ std::vector<ListedRun> newest_runs(Store& store, const RunsWanted& wanted, std::
     if (fits(listed, wanted)) out.push_back(std::move(listed));
   std::ranges::sort(out, std::greater<>(), &ListedRun::id);
   if (out.size() > limit) out.resize(limit);
+  add_reasons(store, out);
   return out;
 }
 

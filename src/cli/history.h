@@ -41,6 +41,7 @@ std::expected<RunCreated, std::string> creation_of(const WholeStream& stream);
 
 struct ListedRun : RunRow {
   RunSummary summary;
+  std::string waits_for;  // why it does not move, in words; empty while it does
 
   std::string_view sub_state() const { return pawl::sub_state(status, phase.value_or(RunPhase::plain)); }
 };

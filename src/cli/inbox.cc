@@ -8,7 +8,10 @@
 #include "cli/describe.h"
 #include "cli/remote.h"
 #include "cli/table.h"
+#include "cli/terminal.h"
 #include "cli/text.h"
+#include "core/time.h"
+#include "engine/clock.h"
 
 namespace pawl {
 namespace {
@@ -24,6 +27,15 @@ void add(array& items, std::string_view kind, const std::string& id, const std::
   items.push_back(object{{"kind", kind}, {"id", id}, {"what", what}, {"since", since}, {"command", command}});
 }
 
+// The first line of what was done, and whether something was denied.
+std::string result_words(const Json& result) {
+  if (result.is_null() || result.at("text").is_null()) return {};
+  std::string text = text_of(result, "text");
+  text = text.substr(0, text.find('\n'));
+  const auto denied = result.at("permission_denials").as_array().size();
+  return ": " + printable(text) + (denied > 0 ? fmt::format(" ({} calls denied)", denied) : "");
+}
+
 void add_tasks(const Remote& remote, array& items) {
   for (const char* state : {"BLOCKED", "READY"}) {
     Json page = remote.get_all(fmt::format("/tasks?limit=200&state={}", state));
@@ -31,7 +43,8 @@ void add_tasks(const Remote& remote, array& items) {
       std::string id = text_of(task, "id"), title = printable(text_of(task, "title"));
       bool asks = !task.at("question").is_null();
       if (std::string_view(state) == "READY")
-        add(items, "review", id, title, text_of(task, "updated_at"), fmt::format("pawl task accept {}", id));
+        add(items, "review", id, title + result_words(task.at("result")), text_of(task, "updated_at"),
+            fmt::format("pawl task accept {}", id));
       else if (asks)
         add(items, "question", id, fmt::format("{}: {}", title, question_text(task.at("question"))),
             text_of(task, "updated_at"), fmt::format("pawl task answer {} TEXT", id));
@@ -42,10 +55,12 @@ void add_tasks(const Remote& remote, array& items) {
 void add_approvals(const Remote& remote, array& items) {
   Json page = remote.get_all("/approvals?limit=200");
   for (const Json& approval : page.at("items").as_array()) {
-    std::string run = text_of(approval, "run_id");
-    std::string prompt = approval.as_object().contains("prompt") ? printable(text_of(approval, "prompt")) : "";
-    add(items, "approval", text_of(approval, "id"), fmt::format("{} {}", text_of(approval, "step"), prompt),
-        text_of(approval, "requested_at"), fmt::format("pawl approve {} --approval {}", run, text_of(approval, "id")));
+    std::string run = text_of(approval, "run_id"), what = text_of(approval, "step");
+    if (approval.as_object().contains("workflow"))
+      what = fmt::format("{} v{}, step {}", text_of(approval, "workflow"), text_of(approval, "workflow_version"), what);
+    add(items, "approval", text_of(approval, "id"), what, text_of(approval, "requested_at"),
+        fmt::format("pawl approve {} --approval {}", run, text_of(approval, "id")));
+    items.back().as_object()["approval"] = approval;
   }
 }
 
@@ -60,8 +75,25 @@ void add_runs(const Remote& remote, array& items) {
         add(items, "question", text_of(run, "id"),
             fmt::format("{}, step {}: {}", text_of(run, "workflow"), text_of(step, "id"),
                         question_text(step.at("question"))),
-            text_of(step, "started_at"), fmt::format("pawl show {}", text_of(run, "id")));
+            text_of(step, "started_at"),
+            fmt::format("pawl answer {} --step {} ANSWER", text_of(run, "id"), text_of(step, "id")));
   }
+}
+
+// What it is, all that is to be known of it, and the command that ends the wait.
+void print_item(const Json& item) {
+  const TerminalTraits traits = terminal_traits(false);
+  const std::size_t columns = traits.can_move ? terminal_size().columns : 80;
+  Line title(Ink::yellow, text_of(item, "kind"));
+  title.add("  ").add(Ink::bold, text_of(item, "id"));
+  if (auto since = parse_time(text_of(item, "since")))
+    title.add(Ink::dim, fmt::format("  for {}", print_elapsed(SystemClock().now() - *since)));
+  fmt::print("{}\n", title.print(traits.look));
+  for (const std::string& words : wrap(text_of(item, "what"), columns - 2)) fmt::print("  {}\n", words);
+  if (const Json* approval = item.as_object().if_contains("approval"))
+    for (const Line& line : describe_approval(*approval, columns, traits.look))
+      fmt::print("{}\n", line.print(traits.look));
+  fmt::print("  {}\n\n", Line(Ink::cyan, text_of(item, "command")).print(traits.look));
 }
 
 }  // namespace
@@ -73,8 +105,12 @@ ExitCode show_inbox(const InboxOptions& options) {
   add_approvals(remote, items);
   add_runs(remote, items);
   bool is_empty = items.empty();
-  print_table(object{{"items", std::move(items)}}, options.json, {"kind", "id", "what", "since", "command"},
-              "nothing waits for you");
+  if (options.json)
+    for (const Json& item : items) print_json(item);
+  else if (is_empty)
+    fmt::print("nothing waits for you\n");
+  else
+    for (const Json& item : items) print_item(item);
   return is_empty ? exit_success : exit_waiting;
 }
 

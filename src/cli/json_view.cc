@@ -1,4 +1,4 @@
-// For programs: one line an event, as the journal has it, and a result at the end. With several runs a line names its
+// For programs: one line an event, as the API shows it, and a result at the end. With several runs a line names its
 // run and the event's seq around the event.
 #include <fmt/format.h>
 
@@ -8,6 +8,7 @@
 
 #include "cli/folder.h"
 #include "cli/view.h"
+#include "core/event_object.h"
 #include "core/run_object.h"
 
 namespace pawl {
@@ -30,10 +31,11 @@ class JsonView final : public View {
   void begin(const Run&) override { ++runs_; }
 
   void on_event(const Run& after, const RunEvent&, std::string_view line) override {
+    const std::string event = shown_event_text(line);
     if (runs_ > 1)
-      put(fmt::format("{{\"event\":{},\"run\":\"{}\",\"seq\":{}}}\n", line, after.id.str(), after.seq));
+      put(fmt::format("{{\"event\":{},\"run\":\"{}\",\"seq\":{}}}\n", event, after.id.str(), after.seq));
     else
-      put(fmt::format("{}\n", line));
+      put(fmt::format("{}\n", event));
   }
 
   void notice(std::string_view text) override {

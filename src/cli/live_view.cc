@@ -19,7 +19,7 @@ bool is_moving(const Run& run) {
   return std::ranges::any_of(run.steps, [](const Step& step) {
     return step.status == StepStatus::running || step.status == StepStatus::ready ||
            step.status == StepStatus::failed_retryable || step.status == StepStatus::waiting_approval ||
-           step.status == StepStatus::waiting_input;
+           step.status == StepStatus::waiting_input || step.status == StepStatus::waiting_event;
   });
 }
 

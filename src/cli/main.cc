@@ -1,18 +1,24 @@
 #include <clocale>
 #include <cstdio>
 #include <exception>
+#include <ranges>
 #include <string>
+#include <string_view>
 
 #include "cli/arguments.h"
 #include "cli/folder.h"
 #include "cli/terminal.h"
+#include "cli/text.h"
 #include "tools/jq_child.h"
 
 namespace {
 
-int fail(const std::string& what, pawl::ExitCode code) {
+// A message may quote a damaged file or a server's answer, which must not control the terminal.
+int fail(std::string_view what, pawl::ExitCode code) {
   pawl::restore_terminal();
-  std::fprintf(stderr, "pawl: %s\n", what.c_str());
+  std::string out = "pawl: ";
+  for (const auto line : std::views::split(what, '\n')) out += pawl::printable(std::string_view(line)) + '\n';
+  std::fputs(out.c_str(), stderr);
   return code;
 }
 

@@ -1,76 +1,72 @@
 // pawl mcp: the server's tools for agents, on stdin and stdout. One JSON-RPC message a line is handed to the server's
-// /mcp, and its answer written as one line: both transports are one implementation.
-#include <fmt/format.h>
+// /mcp, and its answer written as one line: all transports are one implementation. With a socket that pawl made for an
+// agent, both only pass lines on.
+#include "api/mcp.h"
 
-#include <boost/json/object.hpp>
-#include <boost/json/serialize.hpp>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <system_error>
 
 #include "cli/commands.h"
 #include "cli/folder.h"
 #include "cli/remote.h"
+#include "cli/terminal.h"
+#include "tools/agent_door.h"
 
 namespace pawl {
 namespace {
 
-using boost::json::object;
-
-constexpr int server_away = -32000;
-
-void print_message(const Json& message) {
-  fmt::print("{}\n", boost::json::serialize(message));
+void print_line(const std::string& line) {
+  if (line.empty()) return;
+  fmt::print("{}\n", line);
   std::fflush(stdout);
 }
 
-const object* object_in(const object* in, std::string_view key) {
-  const Json* value = in ? in->if_contains(key) : nullptr;
-  return value ? value->if_object() : nullptr;
-}
-
-std::string text_in(const object* in, std::string_view key) {
-  const Json* value = in ? in->if_contains(key) : nullptr;
-  return value && value->is_string() ? std::string(std::string_view(value->get_string())) : "";
-}
-
-// What a client on HTTP says in headers, taken from the message.
-std::vector<std::string> headers_for(const object* message) {
-  std::vector<std::string> out{"Accept: application/json, text/event-stream"};
-  const object* params = object_in(message, "params");
-  const auto version = text_in(object_in(params, "_meta"), "io.modelcontextprotocol/protocolVersion");
-  if (version.empty()) return out;
-  const auto add = [&](const char* name, const std::string& value) {
-    // Nothing that comes in a message may become another header.
-    if (!value.empty() && value.find_first_of("\r\n") == value.npos) out.push_back(std::string(name) + ": " + value);
-  };
-  add("MCP-Protocol-Version", version);
-  add("Mcp-Method", text_in(message, "method"));
-  if (text_in(message, "method") == "tools/call") add("Mcp-Name", text_in(params, "name"));
-  return out;
-}
-
 void hand_over(const Remote& remote, const std::string& line) {
-  const auto parsed = parse_json(line);
-  const object* message = parsed ? parsed->if_object() : nullptr;
-  const Json* id = message ? message->if_contains("id") : nullptr;
-  const auto refuse = [&](std::string_view why) {
-    if (id)
-      print_message(
-          object{{"jsonrpc", "2.0"}, {"id", *id}, {"error", object{{"code", server_away}, {"message", why}}}});
-    else
-      fmt::print(stderr, "pawl: {}\n", why);
-  };
   try {
-    const auto answer = remote.exchange("POST", "/mcp", line, headers_for(message));
-    if (answer.body.empty()) return;
-    const auto body = parse_json(answer.body);
-    if (body && body->is_object() && body->get_object().contains("jsonrpc")) return print_message(*body);
-    // The server refused before it came to that: the key, as a rule.
-    const std::string detail = body ? text_in(body->if_object(), "detail") : "";
-    refuse(detail.empty() ? fmt::format("the server answered {}", answer.status) : detail);
+    std::vector<std::string> headers;
+    for (const auto& [name, value] : api::mcp::headers_for(line)) headers.push_back(name + ": " + value);
+    const auto answer = remote.exchange("POST", "/mcp", line, headers);
+    print_line(api::mcp::line_for(line, static_cast<int>(answer.status), answer.body));
   } catch (const Stop& stop) {
-    refuse(stop.what());
+    const auto said = api::mcp::line_for_failure(line, stop.what());
+    if (said.empty()) fmt::print(stderr, "pawl: {}\n", stop.what());
+    print_line(said);
+  }
+}
+
+// Both ways, until the agent has said all and was answered, or the socket is closed.
+ExitCode pass_lines(const std::string& path) {
+  Descriptor socket;
+  try {
+    socket = open_agent_door(path);
+  } catch (const std::system_error& error) {
+    throw Stop(exit_busy, fmt::format("cannot reach the server at {}: {}", path, error.what()));
+  }
+  char buffer[16 << 10];
+  int input = STDIN_FILENO;
+  while (true) {
+    pollfd waits[] = {{.fd = input, .events = POLLIN, .revents = 0},
+                      {.fd = socket.get(), .events = POLLIN, .revents = 0}};
+    if (::poll(waits, 2, -1) < 0) continue;
+    if (waits[0].revents) {
+      const auto got = ::read(input, buffer, sizeof buffer);
+      if (got > 0 && !write_all(socket.get(), {buffer, static_cast<std::size_t>(got)})) return exit_busy;
+      if (got <= 0) {
+        ::shutdown(socket.get(), SHUT_WR);
+        input = -1;
+      }
+    }
+    if (!waits[1].revents) continue;
+    const auto got = ::read(socket.get(), buffer, sizeof buffer);
+    if (got <= 0) return input < 0 ? exit_success : exit_busy;
+    if (!write_all(STDOUT_FILENO, {buffer, static_cast<std::size_t>(got)})) return exit_success;
   }
 }
 
@@ -88,6 +84,10 @@ void heed_lease() {
 }  // namespace
 
 ExitCode speak_mcp(const McpOptions& options) {
+  const char* given = std::getenv("PAWL_MCP_SOCKET");
+  const bool names_server = !options.server.empty() || std::getenv("PAWL_KEY");
+  if (!options.socket.empty()) return pass_lines(options.socket);
+  if (given && *given && !names_server) return pass_lines(given);
   heed_lease();
   const Remote remote = Remote::require(options.server, data_folder(options.data));
   for (std::string line; std::getline(std::cin, line);)

@@ -1,188 +1,77 @@
-// Moves an installation from a data folder to PostgreSQL: every tenant, workflow and run with its whole chain. The
-// folder is only read; what is in the database already is left, so that a move that was interrupted goes on where it
-// was.
+// pawl migrate: an installation from a data folder to PostgreSQL. The folder is only read; what is in the database
+// already is left, so that a move that was interrupted goes on where it was.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <chrono>
 
 #include "cli/commands.h"
-#include "cli/history.h"
+#include "cli/key_files.h"
 #include "cli/session.h"
-#include "cli/terminal.h"
-#include "core/decide.h"
-#include "core/snapshot.h"
-#include "engine/resident.h"
+#include "cli/store_move.h"
+#include "evidence/signing_keys.h"
 #include "store/postgres/postgres_store.h"
+#include "store/sqlite/folder_lock.h"
 
 namespace pawl {
 namespace {
 
-constexpr std::size_t batch_runs_max = 500;
-constexpr std::size_t batch_bytes_max = 4 << 20;
+namespace fs = std::filesystem;
 
-[[noreturn]] void stop_at_other(std::string_view what) {
-  throw Stop(exit_usage, fmt::format("the database already has {} with another history: move into an empty one", what));
+// What a server on the database needs in its own data folder, and the bundles that lie beside it. What is there already
+// is left.
+void copy_files(const fs::path& from, const KeyFiles& keys, const fs::path& to) {
+  if (to.has_parent_path()) fs::create_directories(to.parent_path());
+  sqlite::make_folder(to);
+  const KeyFiles there = key_files_in(to);
+  for (auto [old, place] : {std::pair(&keys.secret, &there.secret), std::pair(&keys.signing_key, &there.signing_key),
+                            std::pair(&keys.admin_key, &there.admin_key)})
+    if (fs::exists(*old)) fs::copy_file(*old, *place, fs::copy_options::skip_existing);
+  if (fs::exists(from / "evidence"))
+    fs::copy(from / "evidence", to / "evidence", fs::copy_options::recursive | fs::copy_options::skip_existing);
+  sqlite::sync_folder(to);
 }
-
-// What is done of what there is, in one line that is written over.
-class ProgressLine {
- public:
-  explicit ProgressLine(std::uint64_t total) : total_(total), shown_(::isatty(STDERR_FILENO)) {}
-  ~ProgressLine() {
-    if (shown_) fmt::print(stderr, "\r\x1b[K");
-  }
-  void show(std::uint64_t done, std::uint64_t events) {
-    auto now = std::chrono::steady_clock::now();
-    if (!shown_ || now - last_ < std::chrono::milliseconds(100)) return;
-    last_ = now;
-    std::uint64_t percent = total_ == 0 ? 100 : done * 100 / total_;
-    std::string bar(percent / 5, '#');
-    fmt::print(stderr, "\r[{:<20}] {:>3} %  {} of {} runs, {} events", bar, percent, done, total_, events);
-  }
-
- private:
-  std::uint64_t total_;
-  bool shown_;
-  std::chrono::steady_clock::time_point last_;
-};
-
-class Move {
- public:
-  Move(Store& from, SharedStore& to) : from_(from), to_(to), workflows_(from) {}
-
-  void tenants() {
-    std::map<TenantId, std::vector<WorkflowRow>> published;
-    from_.for_each_workflow([&](const WorkflowRow& row) { published[row.tenant].push_back(row); });
-    for (const Tenant& tenant : from_.tenants()) {
-      ++counts.tenants;
-      counts.workflows += published[tenant.id].size();
-      auto stream = from_.history(StreamKey::of(tenant.id));
-      counts.events += stream.last_seq;
-      if (auto there = to_.load_tenant(tenant.id)) {
-        if (there->second != stream.head) stop_at_other("tenant " + tenant.name);
-        continue;
-      }
-      Frame frame = next_frame();
-      StreamKey key = StreamKey::of(tenant.id);
-      frame.tenants.push_back({tenant, {key, 1, std::move(stream.lines), stream.last_seq, stream.head}, genesis(key)});
-      for (WorkflowRow& row : published[tenant.id]) {
-        row.caps = workflow(row.tenant, row.name, row.version).caps;
-        frame.workflows.push_back(std::move(row));
-      }
-      if (!to_.commit({&frame, 1}).empty()) stop_at_other("a tenant called " + tenant.name);
-    }
-  }
-
-  void runs() {
-    std::vector<StreamKey> keys;
-    from_.for_each_stream([&](StreamKey key) {
-      if (!key.is_tenant()) keys.push_back(key);
-    });
-    ProgressLine progress(keys.size());
-    for (std::size_t at = 0; at < keys.size();) {
-      auto page = std::span(keys).subspan(at, std::min(batch_runs_max, keys.size() - at));
-      std::map<RunId, Hash> there;
-      for (RunRow& row : to_.load_all(page)) there[row.id] = row.head;
-      Frame frame = next_frame();
-      std::size_t bytes = 0;
-      for (StreamKey key : page) {
-        if (bytes > batch_bytes_max) break;
-        ++at;
-        bytes += add(frame, key, there);
-        progress.show(at, counts.events);
-      }
-      if (frame.runs.empty()) continue;
-      auto lost = to_.commit({&frame, 1});
-      if (!lost.empty()) stop_at_other("run " + RunId{lost[0].key.stream}.str());
-    }
-  }
-
-  struct Counts {
-    std::uint64_t tenants = 0, workflows = 0, runs = 0, events = 0, already_there = 0;
-  } counts;
-
- private:
-  Frame next_frame() {
-    Frame frame;
-    frame.position = ++position_;
-    return frame;
-  }
-
-  const Workflow& workflow(TenantId tenant, const WorkflowName& name, int version) {
-    const Workflow* found = workflows_.find(tenant, name, version);
-    if (!found)
-      throw Stop(exit_store_failure,
-                 fmt::format("workflow {} version {} is missing: see pawl verify", name.text, version));
-    return *found;
-  }
-
-  std::size_t add(Frame& frame, StreamKey key, const std::map<RunId, Hash>& there) {
-    auto row = from_.load(key.tenant, RunId{key.stream});
-    if (!row) throw Stop(exit_store_failure, "a run has a history and no row: see pawl verify");
-    ++counts.runs;
-    counts.events += row->seq;
-    if (auto found = there.find(row->id); found != there.end()) {
-      if (found->second != row->head) stop_at_other("run " + row->id.str());
-      ++counts.already_there;
-      return 0;
-    }
-    auto stream = from_.history(key);
-    const Workflow& definition = workflow(key.tenant, row->workflow, row->version);
-    auto run = read_snapshot(row->snapshot, definition);
-    if (!run) {
-      auto folded = fold_lines(key.tenant, row->id, definition, stream.lines);
-      if (!folded) throw Stop(exit_store_failure, folded.error() + ": see pawl verify");
-      run = std::move(*folded);
-    }
-    RunFold fold = fold_of(*run, row->head, row->updated_at, to_.now());
-    fold.row.due_at = row->due_at;
-    fold.row.revision = 1;
-    fold.is_new = true;
-    fold.follows = genesis(key);
-    fold.request_keys = request_keys(*run);
-    fold.approvals = approval_rows(*run);
-    for (const Receipt& receipt : run->receipts) fold.receipts.push_back(receipt_row(*run, receipt));
-    fold.history = {key, 1, std::move(stream.lines), stream.last_seq, stream.head};
-    std::size_t bytes = fold.history.lines.size() + fold.row.snapshot.size();
-    frame.runs.push_back(std::move(fold));
-    return bytes;
-  }
-
-  Store& from_;
-  SharedStore& to_;
-  PublishedWorkflows workflows_;
-  Position position_ = 0;
-};
 
 }  // namespace
 
-ExitCode migrate(const MigrateOptions& options) {
+ExitCode migrate(const MigrateOptions& options) try {
   constexpr std::string_view prefix = "sqlite:";
   if (!options.from.starts_with(prefix))
     throw Stop(exit_usage, fmt::format("--from {}: write it as sqlite:DIR, a data folder", options.from));
   if (!is_postgres_url(options.to)) throw Stop(exit_usage, "--to: write it as postgres://user@host/database");
-  std::filesystem::path folder = options.from.substr(prefix.size());
-  if (!std::filesystem::exists(journal_in(folder)))
+  const fs::path folder = options.from.substr(prefix.size());
+  if (!fs::exists(journal_in(folder)))
     throw Stop(exit_usage, fmt::format("there is no journal in {}", folder.string()));
+  const fs::path keys_in = options.data.empty() ? folder : fs::path(options.data);
   Toolbox toolbox;
   auto from = open_folded(folder, toolbox);
+  // Before the move: without its keys the installation could not be served there.
+  KeyFiles keys = key_files_in(folder);
+  if (!options.signing_key.empty()) keys.signing_key = options.signing_key;
+  if (auto problem = key_files_problem(from->tenants(), keys)) throw Stop(exit_not_found, *problem);
+  if (!options.data.empty()) {
+    copy_files(folder, keys, keys_in);
+    if (auto problem = key_files_problem(from->tenants(), key_files_in(keys_in))) throw Stop(exit_not_found, *problem);
+  }
   PostgresStore to({.url = options.to});
-  auto begin = std::chrono::steady_clock::now();
-  Move move(*from, to);
+  const auto begin = std::chrono::steady_clock::now();
+  StoreMove move(*from, to, to.now());
   move.tenants();
   move.runs();
   to.analyze();
-  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const auto& counts = move.counts;
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const StoreMove::Counts& counts = move.counts();
   fmt::print("moved {} tenants, {} workflows and {} runs with {} events in {:.1f} s", counts.tenants, counts.workflows,
              counts.runs, counts.events, seconds);
   if (counts.already_there > 0) fmt::print(" ({} runs were there already)", counts.already_there);
   fmt::print(
-      "\nkeys stay good where {} is: copy it into the data folder of every server\n"
-      "the folder itself is as it was; do not serve it any more\n",
-      (folder / "secret").string());
+      "\n{} has the keys: start a server with --data {} --store {}\n"
+      "every other server needs a copy of {}, {} and {} in its own data folder\n"
+      "the old journal is as it was; do not serve it any more\n",
+      keys_in.string(), shell_word(keys_in.string()), without_password(options.to), secret_file, signing_key_file,
+      admin_key_file);
   return exit_success;
+} catch (const fs::filesystem_error& error) {
+  throw Stop(exit_store_failure, error.what());
 }
 
 }  // namespace pawl

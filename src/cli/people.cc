@@ -16,7 +16,6 @@ namespace {
 using boost::json::array;
 using boost::json::object;
 
-// A list as one cell of a table.
 }  // namespace
 
 ExitCode manage_people(const PeopleOptions& options) {
@@ -28,16 +27,17 @@ ExitCode manage_people(const PeopleOptions& options) {
     Json people = remote.get("/people");
     if (!options.json)
       for (Json& person : people.at("items").as_array())
-        for (const char* key : {"keys", "accounts"}) person.as_object()[key] = joined_texts(person.at(key));
-    print_table(people, options.json, {"name", "keys", "accounts"},
+        for (const char* key : {"keys", "accounts", "groups"}) person.as_object()[key] = joined_texts(person.at(key));
+    print_table(people, options.json, {"name", "groups", "keys", "accounts"},
                 "nobody is known here; say who decides with: pawl people set NAME --key KEY");
     return exit_success;
   }
   Json person;
   if (options.what == set) {
-    array keys(options.keys.begin(), options.keys.end()), accounts(options.accounts.begin(), options.accounts.end());
-    person =
-        remote.put(path, boost::json::serialize(object{{"keys", std::move(keys)}, {"accounts", std::move(accounts)}}));
+    auto list = [](const std::vector<std::string>& texts) { return array(texts.begin(), texts.end()); };
+    person = remote.put(path, boost::json::serialize(object{{"keys", list(options.keys)},
+                                                            {"accounts", list(options.accounts)},
+                                                            {"groups", list(options.groups)}}));
   } else {
     person = remote.remove(path);
   }

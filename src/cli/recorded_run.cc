@@ -6,6 +6,7 @@
 #include <boost/json/object.hpp>
 
 #include "cli/text.h"
+#include "core/decide.h"
 
 namespace pawl {
 namespace {
@@ -47,8 +48,17 @@ Run RecordedRun::unborn() const {
   return run;
 }
 
+Run RecordedRun::folded() const {
+  std::string lines;
+  for (const StreamLine& line : stream.lines) (lines += line.text) += '\n';
+  auto run = fold_lines(tenant, id, *workflow, lines);
+  if (!run) throw Stop(exit_ended_badly, fmt::format("{}: {}", id.str(), run.error()));
+  return std::move(*run);
+}
+
 RecordedRun read_run(const Remote& remote, const std::string& text) {
   RecordedRun out;
+  out.tenant = TenantId::parse(remote.get("/tenant").at("id").as_string()).value_or(TenantId{});
   out.id = remote.find_run(text);
   out.stream = remote.stream(out.id);
   RunCreated created = creation_or_stop(out);

@@ -18,6 +18,8 @@ struct RecordedRun {
 
   // Before its first event.
   Run unborn() const;
+  // As it is. Refers to the workflow here.
+  Run folded() const;
 };
 
 // From the server that is named, or else from the folder, also beside a process that writes it.

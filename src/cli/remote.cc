@@ -17,8 +17,8 @@ namespace pawl {
 namespace {
 
 constexpr long connect_timeout_s = 10;
-// The server sends something every 15 seconds, if only to say that it is there.
-constexpr long silence_max_s = 45;
+// The server sends something every 15 seconds, if only a few bytes to say that it is there.
+constexpr auto silence_max = std::chrono::seconds(45);
 constexpr int poll_ms_max = 1000;
 constexpr std::size_t events_page = 10'000;
 
@@ -106,6 +106,8 @@ class Transfer {
     set(CURLOPT_HEADERDATA, this);
   }
   bool is_open() const { return is_open_; }
+  // Not libcurl's least speed: by that, a server that says a few bytes now and then does not answer.
+  void end_when_silent(std::chrono::seconds limit) { silence_max_ = limit; }
 
   // The HTTP status; 0 when it was stopped.
   long perform(const std::string& server, std::function<void(std::string_view)> receive,
@@ -119,6 +121,9 @@ class Transfer {
       if (failure_) std::rethrow_exception(failure_);
       if (is_open_ && opened_) std::exchange(opened_, {})();
       if (running > 0) curl_multi_poll(multi_, nullptr, 0, poll_ms_max, nullptr);
+      if (silence_max_ && std::chrono::steady_clock::now() - heard_at_ > *silence_max_)
+        throw Stop(exit_busy,
+                   fmt::format("{} does not answer: nothing came for {} seconds", server, silence_max_->count()));
     }
     if (stop.stop_requested()) return 0;
     int left = 0;
@@ -151,6 +156,7 @@ class Transfer {
 
   // Nothing may be thrown through libcurl.
   bool take(std::string_view data) try {
+    heard_at_ = std::chrono::steady_clock::now();
     receive_(data);
     return true;
   } catch (...) {
@@ -162,6 +168,8 @@ class Transfer {
   CURLM* multi_ = nullptr;
   curl_slist* headers_ = nullptr;
   bool is_open_ = false;
+  std::optional<std::chrono::seconds> silence_max_;
+  std::chrono::steady_clock::time_point heard_at_ = std::chrono::steady_clock::now();
   std::function<void()> opened_;
   std::function<void(std::string_view)> receive_;
   std::exception_ptr failure_;
@@ -321,13 +329,13 @@ Json Remote::call(const char* method, const std::string& path, const std::string
 
 void Remote::follow(const std::string& path, const Listener& listener, const std::stop_token& stop) const {
   Transfer transfer(url_ + path, key_, public_key_);
-  transfer.set(CURLOPT_LOW_SPEED_LIMIT, 1L);
-  transfer.set(CURLOPT_LOW_SPEED_TIME, silence_max_s);
+  transfer.end_when_silent(silence_max);
   transfer.when_opened(listener.opened);
   std::string rest;
   // An event with a name is the server's word on the stream itself; what there is to do follows when it is opened
   // again.
   bool is_named = false;
+  std::string id;
   auto take = [&](std::string_view data) {
     rest += data;
     if (!transfer.is_open()) return;  // a refusal
@@ -336,6 +344,9 @@ void Remote::follow(const std::string& path, const Listener& listener, const std
       std::string_view line = std::string_view(rest).substr(begin, end - begin);
       if (line.empty() || line.starts_with("event: ")) is_named = !line.empty();
       if (!is_named && line.starts_with("data: ")) listener.message(line.substr(6));
+      if (line.starts_with("id: ")) id = line.substr(4);
+      // All up to there has arrived. A server that has nothing else to say still says how far the journal is.
+      if (line.empty() && !id.empty() && listener.position) listener.position(std::exchange(id, {}));
     }
     rest.erase(0, begin);
   };
@@ -345,6 +356,13 @@ void Remote::follow(const std::string& path, const Listener& listener, const std
 
 RunId Remote::find_run(std::string_view text) const {
   if (auto id = RunId::parse(text)) return *id;
+  // Of a task, the run that carries it out.
+  if (TaskId::parse(text)) {
+    Json task = get("/tasks/" + std::string(text));
+    if (auto id = task.at("run_id").is_string() ? RunId::parse(task.at("run_id").as_string()) : std::nullopt)
+      return *id;
+    throw Stop(exit_not_found, fmt::format("the task {} has no run yet: pawl task run {}", text, text));
+  }
   // What `q` finds also has the text elsewhere, and the server looks at so many runs at a time.
   constexpr std::size_t named_max = 6;
   std::vector<RunId> matching;
@@ -388,7 +406,7 @@ std::string Remote::find_task(const std::string& text) const {
 WholeStream Remote::stream(RunId run, std::uint64_t from) const {
   WholeStream out;
   for (std::string after = std::to_string(from);;) {
-    Json page = get(fmt::format("/runs/{}/events?limit={}&after={}", run.str(), events_page, after));
+    Json page = get(fmt::format("/runs/{}/events?raw=true&limit={}&after={}", run.str(), events_page, after));
     for (const Json& item : page.at("items").as_array()) {
       StreamLine line;
       line.seq = from + out.lines.size() + 1;

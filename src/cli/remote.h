@@ -53,8 +53,9 @@ class Remote {
   Json post_once(const std::string& path, const Json& body, const std::string& idempotency_key) const;
 
   struct Listener {
-    std::function<void()> opened;                        // from here on nothing is missed
-    std::function<void(std::string_view data)> message;  // one JSON text
+    std::function<void()> opened;                             // from here on nothing is missed
+    std::function<void(std::string_view data)> message;       // one JSON text
+    std::function<void(std::string position)> position = {};  // where to go on; also when there was no message
   };
   // Until the server ends it or `stop` is requested.
   void follow(const std::string& path, const Listener& listener, const std::stop_token& stop) const;

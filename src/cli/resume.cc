@@ -40,7 +40,7 @@ std::optional<TenantId> tenant_of(Store& store) {
 }
 
 void say_it_has_ended(const Run& run, const ResumeOptions& options) {
-  if (is_terminal(run.status) && !options.progress.json)
+  if (is_terminal(run.status) && !options.progress.json && !options.is_new)
     fmt::print("nothing to resume: {} has ended already\n", run.id.str());
 }
 

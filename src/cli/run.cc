@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/follow.h"
+#include "cli/recorded_run.h"
 #include "cli/served_run.h"
 #include "cli/session.h"
 #include "cli/signals.h"
@@ -41,6 +42,7 @@ T or_stop(std::expected<T, Refusal> answer) {
 struct RunRequest {
   std::string source;
   JsonText input;
+  std::optional<int> version;  // of a workflow that is published already; otherwise it is published first
 };
 
 // From its first event on: they come as news.
@@ -81,8 +83,10 @@ ExitCode run_on_server(const Remote& remote, const RunRequest& request, const Ru
   // Its name and its shape; which tools there are, the server knows.
   auto workflow = compile_workflow(request.source, options.file, nullptr);
   if (!workflow) throw Stop(exit_usage, workflow.error());
-  Json published = publish_or_stop(remote, *workflow, request, options.file);
-  workflow->version = static_cast<int>(published.at("version").as_int64());
+  workflow->version =
+      request.version
+          ? *request.version
+          : static_cast<int>(publish_or_stop(remote, *workflow, request, options.file).at("version").as_int64());
   boost::json::object body{{"workflow", workflow->name.text},
                            {"version", workflow->version},
                            {"workspace", options.workspace},
@@ -100,15 +104,17 @@ ExitCode run_on_server(const Remote& remote, const RunRequest& request, const Ru
 ExitCode run_here(const std::filesystem::path& folder, const RunRequest& request, const RunOptions& options) {
   Toolbox toolbox = toolbox_for(options.progress);
   // Before the folder is touched: a definition that does not validate leaves no trace.
-  if (auto workflow = compile_workflow(request.source, options.file, &toolbox.catalog); !workflow)
-    throw Stop(exit_usage, workflow.error());
+  const auto workflow = compile_workflow(request.source, options.file, &toolbox.catalog);
+  if (!workflow) throw Stop(exit_usage, workflow.error());
   block_signals();
   auto store = open_folded(folder, toolbox);
   Session session(*store, toolbox, std::set<RunId>{});
   Runtime& runtime = session.runtime();
-  auto published = or_stop(runtime.ask<WorkflowRef>([&](Engine& engine, Reply<WorkflowRef> reply) {
-    engine.publish(session.tenant(), request.source, options.file, this_person(), std::move(reply));
-  }));
+  WorkflowRef published{.name = workflow->name, .version = request.version.value_or(0)};
+  if (!request.version)
+    published = or_stop(runtime.ask<WorkflowRef>([&](Engine& engine, Reply<WorkflowRef> reply) {
+      engine.publish(session.tenant(), request.source, options.file, this_person(), std::move(reply));
+    }));
   NewRun run{.tenant = session.tenant(),
              .workflow = published.name,
              .version = published.version,
@@ -127,16 +133,34 @@ ExitCode run_here(const std::filesystem::path& folder, const RunRequest& request
                     follow_options(location_of(folder), options.progress));
 }
 
+// A file is a file, whatever it is called; what is no file and has the form of a name is a published workflow's.
+bool is_published_name(const RunOptions& options) {
+  if (options.file == "-" || std::filesystem::exists(options.file)) return false;
+  const bool looks_like_file =
+      options.file.ends_with(".yaml") || options.file.ends_with(".yml") || options.file.ends_with(".json");
+  return is_valid_name(options.file) && !looks_like_file;
+}
+
 }  // namespace
 
 ExitCode run_workflow(const RunOptions& options) {
   if (options.file == "-" && options.input == "-")
     throw Stop(exit_usage, "stdin cannot be both the workflow and its input");
-  RunRequest request{read_whole_file(options.file), read_input(options.input)};
+  RunRequest request{.source = {}, .input = read_input(options.input), .version = {}};
   if (!is_valid_name(options.workspace))
     throw Stop(exit_usage, "--workspace: a name is letters, digits, . _ and -, at most 64 of them");
   auto folder = data_folder(options.progress.data);
-  if (auto remote = Remote::find(options.progress.server, folder)) return run_on_server(*remote, request, options);
+  auto remote = Remote::find(options.progress.server, folder);
+  if (is_published_name(options)) {
+    WorkflowSource found = remote ? read_workflow(*remote, options.file, options.version)
+                                  : read_workflow("", folder, options.file, options.version);
+    request.source = std::move(found.text);
+    request.version = found.version;
+  } else {
+    if (options.version) throw Stop(exit_usage, "--version is for a published workflow, by its name");
+    request.source = read_whole_file(options.file);
+  }
+  if (remote) return run_on_server(*remote, request, options);
   return run_here(folder, request, options);
 }
 

@@ -67,7 +67,7 @@ class Watch {
  private:
   void look() {
     try {
-      show(source_.newest(options_.wanted, options_.limit));
+      show(source_.newest_with_reasons(options_.wanted, options_.limit));
       seen_ = true;
     } catch (const Stop& stop) {
       // The first look shows a mistake in the command; later ones, a server that went away.
@@ -174,8 +174,12 @@ class Screen final : public Watch {
     TerminalSize size = terminal_size();
     std::vector<Line> lines{title(), Line()};
     std::size_t room = size.rows > 4 ? size.rows - 4 : 1;
-    std::size_t shown = std::min(rows_.size(), room);
-    for (std::size_t i = 0; i < shown; ++i) lines.push_back(row_line(rows_[i], clock_.now(), look_));
+    std::size_t shown = 0;
+    for (; shown < rows_.size(); ++shown) {
+      auto of_row = row_lines(rows_[shown], clock_.now(), look_, size.columns - 1);
+      if (lines.size() - 2 + of_row.size() > room) break;
+      lines.insert(lines.end(), of_row.begin(), of_row.end());
+    }
     if (rows_.empty()) lines.emplace_back(Ink::dim, "no run yet");
     lines.emplace_back();
     lines.push_back(foot(rows_.size() - shown));

@@ -22,6 +22,7 @@
 #include "cli/background_check.h"
 #include "cli/commands.h"
 #include "cli/guarded_store.h"
+#include "cli/key_files.h"
 #include "cli/service_manager.h"
 #include "cli/session.h"
 #include "cli/settings.h"
@@ -47,7 +48,9 @@ namespace fs = std::filesystem;
 
 constexpr auto log_sweep_interval = std::chrono::hours(1);
 constexpr auto slow_commit = std::chrono::seconds(1);
-constexpr std::size_t secret_bytes = 32;
+// While a server stops: how long a database that answers has for what is said last, and how often it is looked at.
+constexpr Duration last_answers_limit = std::chrono::seconds(5);
+constexpr auto stop_check_interval = std::chrono::milliseconds(100);
 
 // For its owner only, whole or not at all.
 void write_private_file(const fs::path& path, std::string_view text) {
@@ -63,20 +66,6 @@ void write_private_file(const fs::path& path, std::string_view text) {
 std::string read_whole_file(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
-}
-
-// What keyed hashes of API keys are made with. Without it no key is good any more.
-std::string installation_secret(const fs::path& folder) {
-  fs::path path = folder / "secret";
-  std::string secret = read_whole_file(path);
-  if (secret.empty()) {
-    secret = random_bytes(secret_bytes);
-    write_private_file(path, secret);
-  }
-  if (secret.size() != secret_bytes)
-    throw Stop(exit_store_failure,
-               fmt::format("{} does not hold {} bytes: restore it from a backup", path.string(), secret_bytes));
-  return secret;
 }
 
 // Connections that have not shown a key yet, beside connections_max.
@@ -131,12 +120,19 @@ void close_to_others(const fs::path& folder, Log& log) try {
   throw Stop(exit_store_failure, failure.what());
 }
 
+// Where the CLI finds the server of this folder. Requires the lock of the folder.
+void remove_address(const fs::path& folder) {
+  std::error_code ignored;
+  fs::remove(folder / "server.json", ignored);
+}
+
 std::unique_ptr<Store> open_store(const EffectiveSettings& settings, Log& log, HeldFolder& held,
                                   GuardedStore::OnDamage on_damage) {
   close_to_others(settings.folder, log);
   const std::string& url = settings.values.store;
   if (url.empty()) {
     auto store = open_to_write(settings.folder);
+    remove_address(settings.folder);  // of a server that was killed
     check_at_start(*store, settings.folder.string(),
                    fmt::format("{} verify {}", this_program(), location_of(settings.folder).flags));
     return std::make_unique<GuardedStore>(std::move(store), std::move(on_damage));
@@ -146,6 +142,7 @@ std::unique_ptr<Store> open_store(const EffectiveSettings& settings, Log& log, H
                fmt::format("store: {} is not the address of a database; write postgres://user@host/database",
                            without_password(url)));
   held = hold_folder(settings.folder);
+  remove_address(settings.folder);  // of a server that was killed
   try {
     auto store = std::make_unique<PostgresStore>(
         PostgresOptions{.url = url, .report = [&log](const std::string& what) { log.warning(what, {}); }});
@@ -171,7 +168,8 @@ Toolbox toolbox_with(const notify::NotifyContext& notify_context, const Effectiv
   return out;
 }
 
-// Everything that a server is, in the order in which it must end.
+// Everything that a server is, in the order in which it must end. Constructing it opens the store and recovers what is
+// in it, which waits for a database that is away; open() then lets clients and workers in.
 class Service {
  public:
   Service(const EffectiveSettings& settings, SecretVariables secrets, Log& log)
@@ -182,14 +180,16 @@ class Service {
                             say_damage({run.str(), 0, what});
                           })),
         clock_(*store_),
-        keys_(installation_secret(settings.folder)),
+        keys_(own_secret(settings)),
         feed_(*store_, keys_.derive_secret("feed positions")),
         runtime_(*store_, toolbox_.catalog, clock_,
-                 runtime_options(settings.values, carriers_options(settings.values).providers())),
-        notary_({runtime_, *store_, clock_, signing_key_of(settings)}),
+                 runtime_options(settings, carriers_options(settings.values).providers())),
+        notary_({runtime_, *store_, clock_, key_files_of(settings).signing_key}),
         artifacts_(artifacts_of(settings)),
         keeper_(notary_, *store_, *artifacts_,
-                {.bundles = settings.values.bundles, .interval = settings.values.checkpoint_interval}),
+                {.bundles = settings.values.bundles,
+                 .interval = settings.values.checkpoint_interval,
+                 .on_backlog = [this](std::size_t runs) { metrics_.bundles_due(runs); }}),
         keeping_(*store_, keeper_, keeping_options()),
         carriers_(runtime_, *store_, clock_, carriers_options(settings.values)),
         worker_(local_worker(*store_)),
@@ -199,22 +199,22 @@ class Service {
                .clock = [this] { return clock_.now(); },
                .secrets = [this](const SecretRequest& request) { return find_secret(request); }},
               toolbox_.tools, gate_) {
-    try {
-      begin(settings);
-    } catch (...) {
-      halt();
-      throw;
-    }
+    halt_on_failure([&] { recover(settings); });
+  }
+
+  void open(const EffectiveSettings& settings) {
+    halt_on_failure([&] { let_in(settings); });
   }
 
   // Requests and steps that have begun may end within `grace`. What is left then is dropped, and steps are given back.
   void stop(Duration grace) {
+    stopping_ = true;
+    std::jthread limit([this, grace](const std::stop_token& stop) { stop_waiting_in_time(grace, stop); });
     api_->ready() = false;
     runtime_.wind_down();
     std::thread workers([this, grace] { pool_.stop(grace); });
     server_->stop(grace);
     workers.join();
-    stopping_ = true;
     halt();
   }
 
@@ -233,7 +233,16 @@ class Service {
   }
 
  private:
-  void begin(const EffectiveSettings& settings) {
+  void halt_on_failure(const auto& call) {
+    try {
+      call();
+    } catch (...) {
+      halt();
+      throw;
+    }
+  }
+
+  void recover(const EffectiveSettings& settings) {
     toolbox_.catalog.expect_remote_tools();
     toolbox_.agents->tenant_name = [this](TenantId id) {
       auto tenant = directory_.find(id);
@@ -254,15 +263,24 @@ class Service {
     make_admin_key(settings.folder);
     end_leftovers();
     api_.emplace(api::Api::Parts{runtime_, *store_, keys_, directory_, feed_, metrics_, clock_, log_, notary_,
-                                 notify_context_, toolbox_.agents->logs},
+                                 notify_context_, toolbox_.agents->logs,
+                                 [this](const Workflow& workflow) { return carriers_.find_target_problem(workflow); }},
                  api::ApiOptions{.in_flight_max = static_cast<std::size_t>(settings.values.requests_max),
                                  .open_requests = open_request_limits(settings.values),
-                                 .access_log = settings.values.access_log});
+                                 .access_log = settings.values.access_log,
+                                 .local_worker = local_worker_of(settings.values)});
+  }
+
+  void let_in(const EffectiveSettings& settings) {
     listen(settings.values);
     // Only now: agents are told where to find this server.
     toolbox_.agents->access = [this](const Lease& lease, const std::string& task) {
       return AgentAccess{url_ + "/mcp", keys_.lease_key(lease.tenant, {lease.run, lease.step, lease.token, task})};
     };
+    toolbox_.agents->mcp = [this](const std::string& key, const std::string& line) {
+      return api_->speak_mcp(key, line);
+    };
+    toolbox_.agents->resumption = [this](const Lease& lease) { return find_resumption(runtime_, lease); };
     toolbox_.agents->charge = charge_through(runtime_);
     if (settings.values.workers) start_workers();
     background_check_.emplace(background_check_options(settings));
@@ -271,6 +289,27 @@ class Service {
     if (!settings.values.tls_cert.empty()) found_by["public_key"] = public_key_pin(settings.values.tls_cert);
     if (!settings.values.store.empty()) found_by["keeps_elsewhere"] = true;
     write_private_file(settings.folder / "server.json", boost::json::serialize(found_by) + "\n");
+  }
+
+  // Everything waits for a database that is away, and would do so for ever. From shortly before the end of the grace
+  // period on, nothing waits any more: then on_failure ends the process. One that answers is given some time more, for
+  // what steps report at the end.
+  void stop_waiting_in_time(Duration grace, const std::stop_token& stop) {
+    SharedStore* shared = store_->shared();
+    if (!shared) return;
+    const auto begin = std::chrono::steady_clock::now();
+    const auto if_away = begin + std::max<Duration>(grace / 2, grace - last_answers_limit);
+    const auto in_any_case = begin + grace + last_answers_limit;
+    std::mutex mutex;
+    std::condition_variable_any ended;
+    std::unique_lock lock(mutex);
+    while (!ended.wait_for(lock, stop, stop_check_interval, [] { return false; }) && !stop.stop_requested()) {
+      auto now = std::chrono::steady_clock::now();
+      if (now >= in_any_case || (now >= if_away && !shared->is_reachable())) {
+        gave_up_database_ = true;
+        return shared->stop_waiting();
+      }
+    }
   }
 
   // Whoever follows the journal and waits for the engine then waits no more; what is not done is done after the next
@@ -376,12 +415,23 @@ class Service {
     feed_.publish(frame);
   }
 
-  RuntimeOptions runtime_options(const ServeSettings& settings, std::set<Provider> foreign) {
+  // Asked to stop while the database was away, and it did not come back in time. Nothing is lost that was acknowledged.
+  [[noreturn]] void end_without_database(const fs::path& folder, const std::string& reason) {
+    log_.warning("stopped while the database was away; what was not acknowledged is not done", {{"reason", reason}});
+    log_.flush();
+    remove_address(folder);
+    std::_Exit(exit_success);
+  }
+
+  RuntimeOptions runtime_options(const EffectiveSettings& effective, std::set<Provider> foreign) {
+    const ServeSettings& settings = effective.values;
+    const fs::path& folder = effective.folder;
     return {.limits = {.working_set_bytes_max = settings.working_set,
                        .foreign = std::move(foreign),
                        .rules = settings.rules},
             .on_failure =
-                [this](const std::string& reason) {
+                [this, folder](const std::string& reason) {
+                  if (gave_up_database_) end_without_database(folder, reason);
                   log_.error(
                       "the store failed; stopped, because nothing after this could be trusted. What was acknowledged "
                       "is in the journal: mend the cause and start again",
@@ -406,9 +456,17 @@ class Service {
                 }};
   }
 
-  static fs::path signing_key_of(const EffectiveSettings& settings) {
-    const std::string& named = settings.values.signing_key;
-    return named.empty() ? settings.folder / signing_key_file : fs::path(named);
+  // Before anything is made that would take the place of what is missing.
+  std::string own_secret(const EffectiveSettings& settings) {
+    const KeyFiles files = key_files_of(settings);
+    if (auto problem = key_files_problem(store_->tenants(), files)) {
+      if (!settings.values.accept_lost_keys)
+        throw Stop(exit_not_found,
+                   fmt::format("{}. To start all the same, set accept_lost_keys: what the lost file was for stays lost",
+                               *problem));
+      log_.warning("started without keys that the journal was made with", {{"problem", *problem}});
+    }
+    return open_secret(files.secret);
   }
   static std::unique_ptr<Artifacts> artifacts_of(const EffectiveSettings& settings) {
     try {
@@ -421,10 +479,8 @@ class Service {
   FollowingOptions following_options() {
     return {.report = [this](const std::string& what) { log_.warning(what); }};
   }
-  // To store bundles elsewhere may take its time.
   FollowingOptions keeping_options() {
     FollowingOptions out = following_options();
-    out.hold = std::chrono::seconds(30);
     out.batch_bytes_max = 16 << 20;
     out.report = [this](const std::string& what) {
       if (!stopping_) log_.warning(what, {});
@@ -502,7 +558,7 @@ class Service {
     while (!text.empty() && text.back() == '\n') text.pop_back();
     if (!text.empty() && keys_.authenticate(text, clock_.now())) return;
     api::NewKey made = keys_.make(clock_.now());
-    KeyCreated created{made.id, "admin", Role::admin, made.secret_hash, end_of_time};
+    KeyCreated created{made.id, "admin", Role::admin, made.secret_hash, end_of_time, made.secret_id};
     auto done = runtime_.ask<TenantId>([&](Engine& engine, Reply<TenantId> reply) {
       engine.create_key(tenant_, created, Actor{"engine"}, std::move(reply));
     });
@@ -552,16 +608,30 @@ class Service {
     };
     out.on_pass = [this] { metrics_.verified_all(); };
     out.on_failure = [this](const std::string& reason) {
+      // A view of the database ends with its connection, which says nothing about what is stored.
+      if (store_->shared()) return log_.warning("the check in the background was interrupted", {{"reason", reason}});
       metrics_.found_damage();
       log_.error("what is stored cannot be read", {{"reason", reason}});
     };
     return out;
   }
 
-  void start_workers() {
+  std::vector<ToolName> tool_names() const {
     std::vector<ToolName> names;
     for (const auto& tool : toolbox_.tools) names.push_back(tool->spec().name);
-    runtime_.post([this, names](Engine& engine) { engine.add_worker(worker_, names, pool_, true); });
+    return names;
+  }
+  // As tenants see it, without the tools that are pawl's own.
+  api::LocalWorker local_worker_of(const ServeSettings& settings) const {
+    api::LocalWorker out{.name = worker_, .tools = {}, .since = clock_.now()};
+    if (settings.workers)
+      for (const ToolName& name : tool_names())
+        if (!is_reserved_name(name.text)) out.tools.push_back(name);
+    return out;
+  }
+
+  void start_workers() {
+    runtime_.post([this, names = tool_names()](Engine& engine) { engine.add_worker(worker_, names, pool_, true); });
     pool_.start(runtime_);
   }
 
@@ -578,6 +648,7 @@ class Service {
   api::Metrics metrics_;
   Runtime runtime_;
   std::atomic<bool> stopping_ = false;
+  std::atomic<bool> gave_up_database_ = false;  // while stopping
   Notary notary_;
   std::unique_ptr<Artifacts> artifacts_;
   EvidenceFollower keeper_;
@@ -621,17 +692,16 @@ EffectiveSettings settings_of(const ServeOptions& options) {
   return read_settings(sources);
 }
 
-void say_start(Log& log, const EffectiveSettings& settings, Service& service) {
-  EngineStats stats = service.stats();
+void say_start(Log& log, const EffectiveSettings& settings, Service& service, const EngineStats& recovered) {
   log.info("serving", {{"url", service.url()},
                        {"version", PAWL_VERSION},
                        {"data", settings.folder.string()},
                        {"config", settings.file.empty() ? "none" : settings.file},
                        {"position", service.position()},
-                       {"runs_recovered", stats.runs_recovered},
-                       {"runs_in_memory", stats.runs_resident},
-                       {"steps_queued", stats.steps_queued},
-                       {"leases_open", stats.leases_open},
+                       {"runs_recovered", recovered.runs_recovered},
+                       {"runs_in_memory", recovered.runs_resident},
+                       {"steps_queued", recovered.steps_queued},
+                       {"leases_open", recovered.leases_open},
                        {"admin_key", (settings.folder / "admin.key").string()}});
 }
 
@@ -652,8 +722,17 @@ ExitCode serve(const ServeOptions& options) {
   Log log({.format = values.log_format.value_or(usual_format), .level = values.log_level});
   make_room_for(values, log);
   {
+    // Starting waits for the database, which may be away: nothing has begun yet that would have to be ended.
+    auto meanwhile = signals.end_process_meanwhile([&](int signal) {
+      log.info("stopped before it had started", {{"signal", std::string("SIG") + sigabbrev_np(signal)}});
+      log.flush();
+    });
     Service service(settings, std::move(secrets), log);
-    say_start(log, settings, service);
+    const EngineStats recovered = service.stats();
+    // From here on a signal ends what clients have begun in the orderly way.
+    meanwhile = {};
+    service.open(settings);
+    say_start(log, settings, service, recovered);
     manager.say("READY=1");
     int signal = wait_for_signal(signals, manager, service);
     manager.say("STOPPING=1");
@@ -661,9 +740,8 @@ ExitCode serve(const ServeOptions& options) {
              {{"signal", std::string("SIG") + sigabbrev_np(signal)}, {"grace", print_duration(values.grace)}});
     signals.next_one_ends();
     service.stop(values.grace);
+    remove_address(settings.folder);
   }
-  std::error_code ignored;
-  fs::remove(settings.folder / "server.json", ignored);
   log.info("stopped");
   return exit_success;
 }

@@ -54,14 +54,17 @@ void ServedRun::listen(const std::stop_token& stop) {
   bool away = false;
   while (!stop.stop_requested()) {
     try {
-      std::string path = fmt::format("/events?run={}", run_.str());
+      std::string path = fmt::format("/events?raw=true&run={}", run_.str());
       if (!position_.empty()) path += "&after=" + position_;
       auto opened = [&] {
         catch_up(remote);
         pauses.start_over();
         if (std::exchange(away, false)) notice(fmt::format("{} is back", remote.url()));
       };
-      remote.follow(path, {opened, [&](std::string_view data) { take_message(remote, data); }}, stop);
+      remote.follow(path,
+                    {opened, [&](std::string_view data) { take_message(remote, data); },
+                     [&](std::string position) { position_ = std::move(position); }},
+                    stop);
     } catch (const Stop& refused) {
       // Too long away for the feed: the run's own stream has what was missed.
       if (refused.code() == exit_not_found && !position_.empty()) {
@@ -94,7 +97,6 @@ void ServedRun::take_message(const Remote& remote, std::string_view data) {
     }
   }
   if (has_hole) catch_up(remote);
-  position_ = message->at("position").as_string();
 }
 
 void ServedRun::catch_up(const Remote& remote) {

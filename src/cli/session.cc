@@ -39,6 +39,8 @@ std::shared_ptr<AgentContext> agent_context_of(const ServeSettings& settings, co
   logs.piece_bytes_max = std::min(logs.piece_bytes_max, settings.log_max / 4);
   auto agents = std::make_shared<AgentContext>(std::filesystem::absolute(folder), logs);
   agents->claude = settings.claude;
+  std::error_code error;
+  agents->program = std::filesystem::read_symlink("/proc/self/exe", error).string();
   agents->sandbox = std::make_unique<Sandbox>(settings.bwrap);
   agents->sandbox_use = settings.sandbox;
   agents->sandbox_limits.memory_bytes_max = settings.sandbox_memory;
@@ -111,11 +113,10 @@ std::unique_ptr<SqliteStore> open_folded(const std::filesystem::path& folder, co
   auto store = open_to_write(folder);
   check_at_start(*store, folder.string(), fmt::format("{} verify {}", this_program(), location_of(folder).flags));
   if (!has_unfolded_runs(*store)) return store;
-  // An engine that is given no time and no workers recovers, writes what the tables lack, and moves nothing.
   SystemClock clock;
   Random random(0);
   Engine engine(*store, toolbox.catalog, clock, random);
-  engine.recover();
+  engine.complete_tables();
   Turn turn = engine.take_turn();
   if (turn.needs_commit) store->commit({&turn.frame, 1});
   return store;
@@ -153,6 +154,7 @@ void Session::start() {
   if (toolbox_.agents) {
     toolbox_.agents->ledger.end_leftovers();
     toolbox_.agents->charge = charge_through(runtime_);
+    toolbox_.agents->resumption = [this](const Lease& lease) { return find_resumption(runtime_, lease); };
     toolbox_.agents->tenant_name = [this](TenantId id) {
       const Tenant* tenant = find_tenant(id);
       return tenant ? tenant->name : std::string();

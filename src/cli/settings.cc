@@ -100,6 +100,9 @@ const std::array table = std::to_array<Setting>({
     {"signing_key", setting::Text{&S::signing_key}, "FILE",
      "what signs checkpoints and bundles; every server of an installation has the same [signing-key.json in the data "
      "folder]"},
+    {"accept_lost_keys", setting::Flag{&S::accept_lost_keys}, "",
+     "start although the installation's secret or signing key is missing or another one; API keys, or evidence, that "
+     "needed it are lost"},
     {"checkpoint_interval", setting::Span{&S::checkpoint_interval, 10ms, 24h}, "DURATION",
      "what has changed is covered by a signed checkpoint at most this often"},
     {"verify_interval", setting::Span{&S::verify_interval, 10ms, 24h * 365}, "DURATION",
@@ -107,7 +110,7 @@ const std::array table = std::to_array<Setting>({
     {"verify_rate", setting::Bytes{&S::verify_rate, 64 * kib, 64 * gib}, "SIZE",
      "how much of it is checked in a second, at most"},
     {"bundles", setting::Bundles{&S::bundles}, "WORD",
-     "governed, all or none: of which runs an evidence bundle is stored when they end"},
+     "all, governed or none: of which runs an evidence bundle is stored when they end"},
     {"artifacts", setting::Text{&S::artifacts}, "DIR or s3://BUCKET/PREFIX",
      "where bundles are stored [the folder evidence in the data folder]"},
     {"artifacts_endpoint", setting::Text{&S::artifacts_endpoint}, "URL", "of an S3 that is not Amazon's"},

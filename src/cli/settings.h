@@ -69,10 +69,11 @@ struct ServeSettings {
   Duration idle_timeout = std::chrono::seconds(75);
   Duration write_timeout = std::chrono::seconds(30);
   std::string signing_key;  // empty: in the data folder
+  bool accept_lost_keys = false;
   Duration checkpoint_interval = std::chrono::minutes(1);
   Duration verify_interval = std::chrono::hours(24);
   std::size_t verify_rate = std::size_t{1} << 20;
-  BundlesWanted bundles = BundlesWanted::governed;
+  BundlesWanted bundles = BundlesWanted::all;
   std::string artifacts;  // empty: in the data folder
   std::string artifacts_endpoint;
   std::string restate;  // its ingress; empty: none

@@ -10,6 +10,7 @@
 #include "cli/recorded_run.h"
 #include "cli/terminal.h"
 #include "core/decide.h"
+#include "core/event_object.h"
 #include "core/run_object.h"
 #include "engine/clock.h"
 
@@ -72,7 +73,7 @@ class Page {
     StepLayout layout = layout_of(run, columns_);
     for (StepIndex i = 0; i < run.steps.size(); ++i)
       put(describe_step(run, i, layout, look_, {.now = now, .vocabulary = options_.vocabulary}));
-    for (const Approval& approval : run.approvals) this->approval(run, approval);
+    for (const Approval& approval : run.approvals) this->approval(run, approval, now);
     for (const Receipt& receipt : run.receipts) sandbox(run, receipt);
     if (run.diagnostic) put_all(describe_diagnostic(*run.diagnostic, columns_));
     if (run.status == RunStatus::success) put_all(describe_json(result_of(run), output_lines_max, columns_, look_));
@@ -116,14 +117,30 @@ class Page {
       if (!bound.problem.empty())
         fact("not told", fmt::format("{}: {}", bound.approval.str(), printable(bound.problem)));
   }
-  void approval(const Run& run, const Approval& approval) {
-    if (approval.status == ApprovalStatus::requested && !run.foreign) return;  // stands at its step
-    std::string who = approval.resolved_by.empty() ? "" : " by " + printable(approval.resolved_by.text);
-    std::string why = approval.reason.empty() ? "" : ": " + printable(approval.reason);
+  void approval(const Run& run, const Approval& approval, Instant now) {
+    put(Line());
     Line line(Ink::plain, "  ");
-    line.add(Ink::dim,
-             fmt::format("{} {}{}{}", run.definition(approval.step).id.text, to_string(approval.status), who, why));
+    line.add(Ink::bold, run.definition(approval.step).id.text).add(" ");
+    if (approval.status == ApprovalStatus::requested) {
+      put(line.add(Ink::yellow, "waits for approval").add(Ink::dim, "  " + describe_terms(approval, now)));
+      for (const Line& each : describe_approval(run, approval, columns_, look_)) put(each);
+      return put(Line(Ink::dim, fmt::format("  pawl approve {0} --approval {1}", run.id.str(), approval.id.str())));
+    }
+    line.add(to_string(approval.status));
+    if (approval.status == ApprovalStatus::rejected) line.add(" by ").add(person_name(approval.resolved_by));
+    if (approval.resolved_at.ms != 0) line.add(Ink::dim, " at " + print_time(approval.resolved_at));
     put(line);
+    if (!approval.reason.empty()) detail("reason", printable(approval.reason));
+    for (const Vote& vote : approval.votes)
+      detail("approved by", fmt::format("{}, {}", describe_vote(vote), print_time(vote.at)));
+    if (approval.proposal) {
+      const Action& action = approval.proposal->action;
+      detail("action", printable(fmt::format("{} {} {}", action.connector, action.operation, action.target)));
+    }
+  }
+  void detail(std::string_view label, std::string_view text) {
+    Line line(Ink::plain, "    ");
+    put(line.add(Ink::dim, label).to_column(17).add(text));
   }
 
   void sandbox(const Run& run, const Receipt& receipt) {
@@ -153,7 +170,7 @@ ExitCode show_run(const ShowOptions& options) {
   Replay replayed = replay(stream, source.unborn(), options.at.value_or(last), options.vocabulary);
 
   if (options.json && options.events) {
-    for (const Told& told : replayed.events) fmt::print("{}\n", told.line->text);
+    for (const Told& told : replayed.events) fmt::print("{}\n", shown_event_text(told.line->text));
     return exit_success;
   }
   if (options.json) {

@@ -22,6 +22,17 @@ int StopSignals::wait() {
   return signal;
 }
 
+std::jthread StopSignals::end_process_meanwhile(std::function<void(int signal)> say) const {
+  return std::jthread([signals = signals_, say = std::move(say)](const std::stop_token& stop) {
+    constexpr timespec a_moment{.tv_sec = 0, .tv_nsec = 10'000'000};
+    while (!stop.stop_requested())
+      if (int signal = sigtimedwait(&signals, nullptr, &a_moment); signal > 0) {
+        say(signal);
+        std::_Exit(exit_success);
+      }
+  });
+}
+
 void StopSignals::next_one_ends() {
   std::thread([signals = signals_] {
     int signal = 0;

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <thread>
 
@@ -15,6 +16,10 @@ class StopSignals {
  public:
   // Before any thread is made, so that all of them leave these signals to this.
   StopSignals();
+
+  // As long as what it gives is there, a signal ends the process with exit_success; `say` comes before. For the time in
+  // which nothing is under way that would have to be ended.
+  std::jthread end_process_meanwhile(std::function<void(int signal)> say) const;
 
   // The signal that came, or nothing when the time is over.
   std::optional<int> wait(std::chrono::nanoseconds at_most);

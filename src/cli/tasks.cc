@@ -3,6 +3,7 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
 #include <iostream>
 #include <iterator>
 
@@ -49,9 +50,15 @@ object new_task(const Remote& remote, const TaskOptions& options) {
   put("agent", options.agent);
   put("model", options.model);
   put("folder", options.folder);
-  if (!options.command.empty()) out["command"] = array(options.command.begin(), options.command.end());
   if (options.mcp) out["mcp"] = true;
   if (!options.sandbox.empty()) out["sandbox"] = json_of(options.sandbox, "--sandbox");
+  put("permission_mode", options.permission_mode);
+  auto put_list = [&](std::string_view key, const std::vector<std::string>& words) {
+    if (!words.empty()) out[key] = array(words.begin(), words.end());
+  };
+  put_list("command", options.command);
+  put_list("allowed_tools", options.allowed_tools);
+  put_list("disallowed_tools", options.disallowed_tools);
   if (!options.parent.empty()) out["parent_task_id"] = remote.find_task(options.parent);
   array depends_on;
   for (const std::string& text : options.depends_on) depends_on.emplace_back(remote.find_task(text));
@@ -59,7 +66,7 @@ object new_task(const Remote& remote, const TaskOptions& options) {
   put("max_budget_usd", options.budget);
   put("timeout", options.timeout);
   put("priority", options.priority);
-  if (!options.tags.empty()) out["tags"] = array(options.tags.begin(), options.tags.end());
+  put_list("tags", options.tags);
   put("workspace", options.workspace);
   if (options.run) out["run"] = true;
   return out;
@@ -71,6 +78,23 @@ void print_executions(const Json& task) {
     fmt::print("  {:>3}  {:<15} {}  {} USD{}\n", text_of(each, "number"), outcome, text_of(each, "run_id"),
                text_of(each, "cost_usd"), each.at("resumes").as_bool() ? "  goes on with the session" : "");
   }
+}
+
+// What the agent says it did, and what it could not do.
+void print_result(const Json& result) {
+  if (result.is_null()) return;
+  fmt::print("  result\n");
+  const std::string text =
+      result.at("text").is_null() ? boost::json::serialize(result.at("output")) : text_of(result, "text");
+  for (std::size_t at = 0; at <= text.size();) {
+    const auto end = std::min(text.find('\n', at), text.size());
+    fmt::print("    {}\n", printable(text.substr(at, end - at)));
+    at = end + 1;
+  }
+  for (const Json& denial : result.at("permission_denials").as_array())
+    fmt::print("  denied      {} {}\n", printable(text_of(denial, "tool")),
+               printable(boost::json::serialize(denial.at("input"))));
+  if (result.at("is_cut").as_bool()) fmt::print("    ... the whole of it is the output of the run's step\n");
 }
 
 void print_task(const Json& task) {
@@ -92,6 +116,7 @@ void print_task(const Json& task) {
   if (!task.at("rejection_comment").is_null()) line("rejected", printable(text_of(task, "rejection_comment")));
   if (const Json& why = task.at("diagnostic"); !why.is_null())
     line("failed", fmt::format("{}: {}", text_of(why, "error_code"), printable(text_of(why, "message"))));
+  print_result(task.at("result"));
   print_executions(task);
   line("possible", joined_texts(task.at("possible")));
 }
@@ -158,6 +183,21 @@ object body_of(const TaskOptions& options) {
   return {};
 }
 
+object changes_of(const TaskOptions& options) {
+  object out;
+  const auto put = [&](std::string_view key, const std::string& text) {
+    if (!text.empty()) out[key] = text == "none" ? Json(nullptr) : Json(text);
+  };
+  const std::string prompt = text_or_stdin(options.text);
+  if (!prompt.empty()) out["prompt"] = prompt;
+  put("timeout", options.timeout);
+  put("max_budget_usd", options.budget);
+  put("priority", options.priority);
+  if (!options.tags.empty()) out["tags"] = array(options.tags.begin(), options.tags.end());
+  if (out.empty()) throw Stop(exit_usage, "say what is to change: a prompt, --timeout, --budget, --priority or --tag");
+  return out;
+}
+
 void say(const TaskOptions& options, const Json& task, std::string_view word) {
   if (options.json)
     print_json(task);
@@ -193,8 +233,12 @@ ExitCode manage_tasks(const TaskOptions& options) {
     case logs:
       return print_logs(
           {.data = options.data, .server = options.server, .task = options.task, .follow = options.follow});
+    case change:
+      say(options, remote.patch("/tasks/" + remote.find_task(options.task), changes_of(options)), "is changed");
+      return exit_success;
     case delete_: {
-      Json task = remote.remove("/tasks/" + remote.find_task(options.task));
+      Json task =
+          remote.remove("/tasks/" + remote.find_task(options.task) + (options.subtasks ? "?subtasks=true" : ""));
       if (options.json)
         print_json(task);
       else
@@ -210,7 +254,8 @@ ExitCode manage_tasks(const TaskOptions& options) {
       break;
   }
   std::string command(to_string(options.what));
-  Json task = remote.post("/tasks/" + remote.find_task(options.task) + "/" + command, body_of(options));
+  const std::string query = options.what == cancel && options.subtasks ? "?subtasks=true" : "";
+  Json task = remote.post("/tasks/" + remote.find_task(options.task) + "/" + command + query, body_of(options));
   say(options, task, options.what == cancel && text_of(task, "state") == "RUNNING" ? "is being cancelled" : "is now");
   return exit_success;
 }

@@ -1,5 +1,6 @@
 #include "cli/text.h"
 
+#include <fmt/format.h>
 #include <wchar.h>
 
 #include <algorithm>
@@ -126,6 +127,11 @@ Line& Line::add_right(Ink ink, std::string_view text, std::size_t width) {
   return add(ink, text);
 }
 
+Line& Line::append(const Line& other) {
+  for (const Piece& piece : other.pieces_) add(piece.ink, piece.text);
+  return *this;
+}
+
 std::string Line::print(const Look& look, std::size_t columns_max) const {
   std::string out;
   std::size_t left = columns_max == 0 ? SIZE_MAX : columns_max;
@@ -141,6 +147,15 @@ std::string Line::print(const Look& look, std::size_t columns_max) const {
   }
   while (!out.empty() && out.back() == ' ') out.pop_back();
   return out;
+}
+
+std::string print_count(std::uint64_t count) {
+  if (count < 1000) return std::to_string(count);
+  return fmt::format("{},{:03}", print_count(count / 1000), count % 1000);
+}
+
+std::string print_count(std::uint64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", print_count(count), what, count == 1 ? "" : "s");
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,7 @@ class Line {
   // Spaces up to this column; at least one when the line is there already.
   Line& to_column(std::size_t column);
   Line& add_right(Ink ink, std::string_view text, std::size_t width);
+  Line& append(const Line& other);
 
   std::size_t columns() const { return columns_; }
   // Cut to `columns_max`; 0 = not cut.
@@ -51,6 +53,11 @@ class Line {
   std::vector<Piece> pieces_;
   std::size_t columns_ = 0;
 };
+
+// 12,345
+std::string print_count(std::uint64_t count);
+// 1 run, 12,345 runs
+std::string print_count(std::uint64_t count, std::string_view what);
 
 // The word among `known` that was probably meant; empty when none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& known);

@@ -20,15 +20,6 @@
 namespace pawl {
 namespace {
 
-std::string print_count(std::uint64_t count) {
-  if (count < 1000) return std::to_string(count);
-  return fmt::format("{},{:03}", print_count(count / 1000), count % 1000);
-}
-
-std::string print_count(std::uint64_t count, std::string_view what) {
-  return fmt::format("{} {}{}", print_count(count), what, count == 1 ? "" : "s");
-}
-
 class Report {
  public:
   explicit Report(const VerifyOptions& options)

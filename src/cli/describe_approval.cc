@@ -1,0 +1,153 @@
+// An approval in words, for those who decide it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <utility>
+
+#include "cli/describe.h"
+#include "core/field_changes.h"
+#include "core/run_object.h"
+
+namespace pawl {
+namespace {
+
+using boost::json::object;
+
+constexpr std::size_t card_label_column = 4;
+constexpr std::size_t card_value_column = 18;
+constexpr std::size_t card_value_columns_min = 30;
+constexpr std::size_t card_lines_max = 200;
+
+std::string without_prefix(std::string_view actor) {
+  constexpr std::string_view prefix = "person:";
+  return printable(actor.starts_with(prefix) ? actor.substr(prefix.size()) : actor);
+}
+
+std::string word_of(const object& in, std::string_view key) {
+  const Json* value = in.if_contains(key);
+  return value && value->is_string() ? printable(value->get_string()) : "";
+}
+
+class Card {
+ public:
+  Card(std::size_t columns, const Look& look) : columns_(columns), look_(look) {}
+
+  void fact(std::string_view label, std::string_view text) {
+    const std::size_t room =
+        std::max(card_value_columns_min, columns_ > card_value_column ? columns_ - card_value_column : 0);
+    for (const std::string& words : wrap(text, room)) {
+      Line line(Ink::plain, std::string(card_label_column, ' '));
+      line.add(Ink::dim, std::exchange(label, "")).to_column(card_value_column).add(words);
+      lines_.push_back(std::move(line));
+    }
+  }
+  void prompt(std::string_view text) {
+    for (const std::string& words : wrap(text, columns_ > 25 ? columns_ - 5 : 20)) {
+      Line line(Ink::plain, "  ");
+      line.add(Ink::yellow, look_.unicode ? "▌" : " ").add(" ").add(words);
+      lines_.push_back(std::move(line));
+    }
+  }
+  std::vector<Line> take() && {
+    if (lines_.size() > card_lines_max) {
+      const std::size_t more = lines_.size() - card_lines_max;
+      lines_.resize(card_lines_max);
+      lines_.push_back(Line(Ink::yellow, fmt::format("    ({} more lines; all of it: pawl show --json)", more)));
+    }
+    return std::move(lines_);
+  }
+
+ private:
+  const std::size_t columns_;
+  const Look& look_;
+  std::vector<Line> lines_;
+};
+
+void add_action(Card& card, const object& listed, const object& action) {
+  std::string target = word_of(action, "target");
+  card.fact("action", fmt::format("{} {} {}", word_of(action, "connector"), word_of(action, "operation"), target));
+  const Json* fields = action.if_contains("fields");
+  const Json* before = listed.if_contains("before");
+  std::string_view label = "writes";
+  for (const FieldChange& change : field_changes(fields ? *fields : Json(), before ? *before : Json())) {
+    std::string value = printable(canonical(change.after));
+    const std::string name = change.path.empty() ? "(all)" : printable(change.path);
+    if (!change.before)
+      card.fact(label, fmt::format("{} = {}", name, value));
+    else if (*change.before == change.after)
+      card.fact(label, fmt::format("{} = {} (as it is)", name, value));
+    else
+      card.fact(label, fmt::format("{}: {} -> {}", name, printable(canonical(*change.before)), value));
+    label = "";
+  }
+  const Json* sandboxed = listed.if_contains("sandboxed");
+  if (sandboxed && sandboxed->is_bool() && !sandboxed->get_bool())
+    card.fact("sandbox", "none: it runs as the user of the server");
+  std::string rule = word_of(listed, "rule"), reason = word_of(listed, "rationale");
+  const Json* version = listed.if_contains("policy_version");
+  card.fact("risk", word_of(action, "risk"));
+  card.fact("rule", fmt::format("{} of policy {}{}", rule.empty() ? "none" : rule,
+                                version ? canonical(*version) : std::string("0"), reason.empty() ? "" : ": " + reason));
+}
+
+std::string names_in(const object& listed, std::string_view key) {
+  std::string out;
+  if (const Json* names = listed.if_contains(key); names && names->is_array())
+    for (const Json& name : names->get_array())
+      if (name.is_string()) (out += out.empty() ? "" : ", ") += printable(name.get_string());
+  return out;
+}
+
+std::string votes_in(const object& listed) {
+  std::string out;
+  const Json* votes = listed.if_contains("votes");
+  if (!votes || !votes->is_array()) return out;
+  for (const Json& vote : votes->get_array()) {
+    if (!vote.is_object()) continue;
+    std::string as = word_of(vote.get_object(), "as");
+    (out += out.empty() ? "" : ", ") += without_prefix(word_of(vote.get_object(), "by"));
+    if (as.starts_with(group_prefix)) out += " as " + as;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string person_name(const Actor& actor) { return without_prefix(actor.text); }
+
+std::string describe_vote(const Vote& vote) {
+  return person_name(vote.by) + (vote.as.starts_with(group_prefix) ? " as " + printable(vote.as) : "");
+}
+
+std::string prompt_of(const Run& run, const Approval& approval) {
+  if (approval.proposal) {
+    const Action& action = approval.proposal->action;
+    return printable(fmt::format("{} {} {}", action.connector, action.operation, action.target));
+  }
+  auto rendered = render_prompt(run, approval);
+  return printable(rendered ? *rendered : approval.terms.prompt);
+}
+
+std::vector<Line> describe_approval(const Run& run, const Approval& approval, std::size_t columns, const Look& look) {
+  return describe_approval(approval_object(run, approval), columns, look);
+}
+
+std::vector<Line> describe_approval(const Json& listed, std::size_t columns, const Look& look) {
+  Card card(columns, look);
+  const object& in = listed.as_object();
+  const Json* action = in.if_contains("action");
+  const bool is_action = action && action->is_object();
+  if (std::string prompt = word_of(in, "prompt"); !prompt.empty() && !is_action) card.prompt(prompt);
+  if (is_action) add_action(card, in, action->get_object());
+  if (std::string by = word_of(in, "requested_by"); !by.empty()) card.fact("requested by", without_prefix(by));
+  if (std::string may = names_in(in, "approvers"); !may.empty()) card.fact("may decide", may);
+  if (std::string all = votes_in(in); !all.empty()) card.fact("approved by", all);
+  if (std::string until = word_of(in, "expires_at"); !until.empty()) card.fact("expires", until);
+  if (std::string at = word_of(in, "escalate_at"); !at.empty())
+    card.fact("escalates", fmt::format("{} to {}", at, names_in(in, "escalate_to")));
+  return std::move(card).take();
+}
+
+}  // namespace pawl
