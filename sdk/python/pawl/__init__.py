@@ -14,17 +14,21 @@
 """
 from .client import Client
 from .errors import PawlError, Unreachable
+from .gate import Allowed, ApprovalNeeded, Asked, Denied, LeaseOver, NotDone, action_of
 from .model import (
     TERMINAL_STATUSES,
     Approval,
     Diagnostic,
     Event,
+    Receipt,
     Run,
     RunSummary,
     Started,
     Step,
+    Undoing,
     Workflow,
 )
+from .tasks import Task
 from .tool import Canceled, Context, Retryable, Terminal
 from .worker import Worker
 
@@ -32,20 +36,30 @@ __version__ = "0.1.0"
 
 __all__ = [
     "TERMINAL_STATUSES",
+    "Allowed",
     "Approval",
+    "ApprovalNeeded",
+    "Asked",
     "Canceled",
     "Client",
     "Context",
+    "Denied",
     "Diagnostic",
     "Event",
+    "LeaseOver",
+    "NotDone",
     "PawlError",
+    "Receipt",
     "Retryable",
     "Run",
     "RunSummary",
     "Started",
     "Step",
+    "Task",
     "Terminal",
+    "Undoing",
     "Unreachable",
     "Worker",
     "Workflow",
+    "action_of",
 ]

@@ -9,7 +9,7 @@ import uuid
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional
 
 from .backoff import backoff
-from .errors import PawlError, Unreachable
+from .errors import PawlError
 from .leases import Leases
 from .locate import Locator
 from .model import (
@@ -18,24 +18,25 @@ from .model import (
     Event,
     Json,
     Money,
+    Receipt,
     Run,
     RunSummary,
     Started,
+    Undoing,
     Workflow,
     print_duration,
     print_money,
 )
-from .transport import EventStream, Message, Transport, segment
+from .tasks import Tasks
+from .transport import Message, Transport, segment
 
 TIMEOUT_S = 30.0
 PATIENCE_S = 30.0
 PAGE_ITEMS = 200
 EVENTS_PAGE_ITEMS = 1000
 BATCH_ITEMS_MAX = 10_000
-# wait() looks at the run itself this often at the least, whatever the feed says or does not say.
-LOOK_AGAIN_FIRST_S = 1.0
-LOOK_AGAIN_MAX_S = 15.0
-ENDING_EVENTS = frozenset({"run.succeeded", "run.failed", "run.denied", "run.timed_out", "run.canceled"})
+# What one request of wait() waits for.
+WAIT_WINDOW_S = 30.0
 
 
 class Client:
@@ -58,7 +59,9 @@ class Client:
         tls: Optional[ssl.SSLContext] = None,
     ) -> None:
         self._transport = Transport(Locator(url, key), timeout, patience, tls)
+        self._timeout = timeout
         self.leases = Leases(self._transport)
+        self.tasks = Tasks(self._transport)
 
     def close(self) -> None:
         """Closes the kept connections. A later call opens new ones."""
@@ -117,19 +120,23 @@ class Client:
         headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
         return Run.of(self._transport.call("POST", "/runs", body=body, headers=headers, safe=True).body)
 
-    def start_many(self, items: Iterable[Mapping[str, Any]]) -> List[Started]:
+    def start_many(
+        self, items: Iterable[Mapping[str, Any]], *, idempotency_key: Optional[str] = None
+    ) -> List[Started]:
         """Starts up to 10,000 runs in one request; one result an item, in their order.
 
-        An item has the arguments of start() as keys: {"workflow": "orders", "input": {"id": 7}}. A bad item harms no
-        other. Batches have no idempotency key: when the answer is lost (Unreachable with `sent`), look at runs()
-        before you send it again.
+        An item has the arguments of start() as keys: {"workflow": "orders", "input": {"id": 7}}, its own
+        `idempotency_key` included. A bad item harms no other. An item without a key gets one of `idempotency_key` and
+        its number, so the same batch sent again gives the same runs; without one a fresh key is made, so that a repeat
+        after a lost answer starts nothing twice.
         """
         bodies = [new_run(**item) for item in items]
         if len(bodies) > BATCH_ITEMS_MAX:
             raise ValueError(f"a batch holds {BATCH_ITEMS_MAX} runs at most, this one {len(bodies)}")
         if not bodies:
             return []
-        answer = self._transport.call("POST", "/runs/batch", body={"items": bodies})
+        headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
+        answer = self._transport.call("POST", "/runs/batch", body={"items": bodies}, headers=headers, safe=True)
         return [Started.of(result) for result in answer.body["items"]]
 
     def retry(self, run_id: str) -> Run:
@@ -222,42 +229,68 @@ class Client:
         given = {name: value for name, value in body.items() if value is not None}
         return Run.of(self._transport.call("POST", f"/runs/{segment(run_id)}/{verb}", body=given, safe=safe).body)
 
+    # ---- Effects, and what proves them
+
+    def receipts(self, *, status: Optional[str] = None) -> Iterator[Receipt]:
+        """What was done outside, newest first, fetched page by page as you go on."""
+        cursor: Optional[str] = None
+        while True:
+            query = {"status": status, "limit": PAGE_ITEMS, "cursor": cursor}
+            page = self._transport.call("GET", "/receipts", query=query).body
+            for row in page["items"]:
+                yield Receipt.of(row)
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
+    def receipt(self, receipt_id: str) -> Receipt:
+        """All of it: what was allowed, done and answered."""
+        return Receipt.of(self._transport.call("GET", f"/receipts/{segment(receipt_id)}").body)
+
+    def resolve(self, receipt_id: str, *, happened: bool) -> Receipt:
+        """Says whether an effect that is in doubt happened."""
+        body = {"happened": happened}
+        return Receipt.of(self._transport.call("POST", f"/receipts/{segment(receipt_id)}/settle", body=body).body)
+
+    def reverse(self, receipt_id: str) -> Undoing:
+        """Undoes one effect, as a run of its own; wait() for that run."""
+        return Undoing.of(self._transport.call("POST", f"/receipts/{segment(receipt_id)}/reverse", body={}).body)
+
+    def undo(self, run_id: str) -> Undoing:
+        """Undoes what a run did, latest effect first, as a run of its own; wait() for that run."""
+        return Undoing.of(self._transport.call("POST", f"/runs/{segment(run_id)}/undo", body={}).body)
+
+    def evidence(self, run_id: str, *, partial: bool = False) -> bytes:
+        """The run's evidence bundle, a zip. `partial`: also of a run that has not ended."""
+        query = {"partial": "true" if partial else None}
+        body = self._transport.call("GET", f"/runs/{segment(run_id)}/evidence", query=query, raw=True).body
+        assert isinstance(body, bytes)
+        return body
+
     # ---- Following
 
     def wait(self, run_id: str, timeout: Optional[float] = None) -> Run:
         """Waits until the run has ended and gives it. Raises TimeoutError after `timeout` seconds.
 
-        A run that waits for an approval has not ended: give a timeout, or follow() it, if that may happen.
+        The server answers when it has ended, so nothing is polled. A run that waits for an approval has not ended: give
+        a timeout, or follow() it, if that may happen.
         """
         ends = None if timeout is None else time.monotonic() + timeout
-        look_again = LOOK_AGAIN_FIRST_S
         while True:
-            window = look_again if ends is None else max(0.0, min(look_again, ends - time.monotonic()))
-            stream = self._open_for_wait(run_id, window)
-            try:
-                # Looked at once the stream is open: what ends it later will be heard.
-                patience = None if ends is None else max(0.0, ends - time.monotonic())
-                run = Run.of(self._transport.call("GET", f"/runs/{segment(run_id)}", patience=patience).body)
-                if run.ended:
-                    return run
-                if ends is not None and time.monotonic() >= ends:
-                    raise TimeoutError(f"{run_id} is {run.status} after {timeout} s")
-                if stream is None:
-                    time.sleep(window)
-                else:
-                    _read_until_end(stream, window)
-            finally:
-                if stream is not None:
-                    stream.close()
-            look_again = min(LOOK_AGAIN_MAX_S, look_again * 2)
-
-    def _open_for_wait(self, run_id: str, window: float) -> Optional[EventStream]:
-        if window <= 0:
-            return None
-        try:
-            return self._transport.open_stream("/events", {"run": run_id}, timeout=window)
-        except PawlError:
-            return None  # then asking now and then has to do; what is really wrong the next request tells
+            left = WAIT_WINDOW_S if ends is None else max(0.0, ends - time.monotonic())
+            window = min(WAIT_WINDOW_S, left)
+            body = self._transport.call(
+                "GET",
+                f"/runs/{segment(run_id)}",
+                query={"wait": f"{round(window * 1000)}ms" if window > 0 else None},
+                timeout=window + self._timeout,
+                patience=None if ends is None else left,
+            ).body
+            run = Run.of(body)
+            if run.ended:
+                return run
+            if ends is not None and time.monotonic() >= ends:
+                raise TimeoutError(f"{run_id} is {run.status} after {timeout} s")
 
     def follow(self, after: Optional[str] = None, *, run_id: Optional[str] = None) -> Iterator[Event]:
         """The tenant's events as they happen, or one run's; never ends by itself.
@@ -298,8 +331,9 @@ def new_run(
     budget_usd: Optional[Money] = None,
     timeout: Optional[Duration] = None,
     provider: Optional[str] = None,
+    idempotency_key: Optional[str] = None,
 ) -> Dict[str, Any]:
-    """The body of a request for a run, without what was not given."""
+    """The body of a request for a run, without what was not given. The key is for items of a batch."""
     body = {
         "workflow": workflow,
         "input": input,
@@ -310,6 +344,7 @@ def new_run(
         "budget_usd": None if budget_usd is None else print_money(budget_usd),
         "timeout": None if timeout is None else print_duration(timeout),
         "provider": provider,
+        "idempotency_key": idempotency_key,
     }
     return {name: value for name, value in body.items() if value is not None}
 
@@ -318,20 +353,6 @@ def print_time(at: datetime.datetime) -> str:
     """RFC 3339 in UTC. A time without a zone is local time, as everywhere in Python."""
     utc = at.astimezone(datetime.timezone.utc)
     return utc.strftime("%Y-%m-%dT%H:%M:%S.") + f"{utc.microsecond // 1000:03d}Z"
-
-
-def _read_until_end(stream: EventStream, window: float) -> None:
-    """Returns when the run has ended, when the stream fails, or after the window."""
-    ends = time.monotonic() + window
-    try:
-        while time.monotonic() < ends:
-            for message in stream.read():
-                event = _event_of(message)
-                if event is not None and event.type in ENDING_EVENTS:
-                    return
-    except Unreachable:
-        # Mostly the window's end. If the server is away, the pause is the next request's business.
-        return
 
 
 def _event_of(message: Message) -> Optional[Event]:

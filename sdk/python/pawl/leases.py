@@ -6,8 +6,9 @@ import time
 from dataclasses import dataclass
 from typing import Any, List, Literal, Mapping, Optional, Sequence
 
+from .gate import Allowed, ApprovalNeeded, Denied
 from .model import Json, parse_duration
-from .transport import Transport, encode_json
+from .transport import Transport, encode_json, segment
 
 # A clock that is further off than this is corrected by the server's Date, which is cut to a whole second.
 CLOCK_SKEW_MIN_S = 2.0
@@ -35,6 +36,8 @@ class Lease:
     idempotency_key: str
     timeout_s: float
     lease_s: float  # how long it lasts without a heartbeat
+    question: Json = None  # what an earlier attempt asked,
+    answer: Json = None  # and what was answered
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,29 @@ class Leases:
         """
         return self._batch("release", [encode_json(item) for item in items], timeout)
 
+    def propose(self, lease: Lease, action: Mapping[str, Any]) -> Allowed:
+        """Asks whether the action may happen. Raises Denied or ApprovalNeeded, with which the lease is over.
+
+        `action`: connector, operation, target, fields, risk, idempotency_key, idempotent, before, can_look, happened.
+        """
+        answer = self._post(lease, "actions", dict(action))
+        if answer["decision"] == "allow":
+            return Allowed.of(answer)
+        kind = Denied if answer["decision"] == "deny" else ApprovalNeeded
+        raise kind(f"{answer['decision']}: {answer['reason'] or answer['rule']}")
+
+    def outcome(self, lease: Lease, receipt_id: str, outcome: Mapping[str, Any]) -> None:
+        """Says what became of an allowed action: succeeded, response, undo; or error_code and message."""
+        self._post(lease, f"actions/{segment(receipt_id)}/outcome", dict(outcome))
+
+    def ask(self, lease: Lease, question: Json) -> None:
+        """Asks a person. The lease is over; the step is leased again with the answer."""
+        self._post(lease, "ask", {"question": question})
+
+    def _post(self, lease: Lease, what: str, body: Mapping[str, Any]) -> Any:
+        path = f"/leases/{segment(lease.lease_id)}/{what}"
+        return self._transport.call("POST", path, body={"token": lease.token, **body}).body
+
     def report(self, verb: Verb, texts: Sequence[bytes]) -> List[LeaseResult]:
         """complete(), fail() or release() with items that are JSON already."""
         return self._batch(verb, texts, None)
@@ -122,4 +148,6 @@ def _lease_of(item: Mapping[str, Any], now: float) -> Lease:
         idempotency_key=item["idempotency_key"],
         timeout_s=parse_duration(item["timeout"]),
         lease_s=max(LEASE_SECONDS_MIN, parse_time(item["expires_at"]) - now),
+        question=item.get("question"),
+        answer=item.get("answer"),
     )

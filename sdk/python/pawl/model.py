@@ -156,6 +156,7 @@ class RunSummary:
     workspace: str
     status: str
     error_code: Optional[str]
+    retryable: Optional[bool]
     created_at: str
     updated_at: str
     seq: int
@@ -169,6 +170,7 @@ class RunSummary:
             workspace=data["workspace"],
             status=data["status"],
             error_code=data["error_code"],
+            retryable=data.get("retryable"),
             created_at=data["created_at"],
             updated_at=data["updated_at"],
             seq=data["seq"],
@@ -198,6 +200,48 @@ class Event:
     seq: int
     position: Optional[str]
     data: _Object
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """An effect outside: what was allowed, done and answered. In a list it has the first four fields only."""
+
+    id: str
+    run_id: str
+    status: str
+    idempotency_key: str
+    action: Optional[_Object]
+    response: Json
+    reversible: Optional[bool]
+    data: _Object = field(repr=False)
+
+    @staticmethod
+    def of(data: _Object) -> "Receipt":
+        action = data.get("action")
+        return Receipt(
+            id=data["id"],
+            run_id=data["run_id"] if "run_id" in data else data["run"],
+            status=data["status"],
+            idempotency_key=data["idempotency_key"] if action is None else action["idempotency_key"],
+            action=action,
+            response=data.get("response"),
+            reversible=data.get("reversible"),
+            data=data,
+        )
+
+
+@dataclass(frozen=True)
+class Undoing:
+    """The run that undoes effects: which ones, and which are left, with why."""
+
+    run_id: str
+    status: str
+    undoing: Tuple[str, ...]
+    left: Tuple[_Object, ...]
+
+    @staticmethod
+    def of(data: _Object) -> "Undoing":
+        return Undoing(data["run_id"], data["status"], tuple(data["undoing"]), tuple(data["left"]))
 
 
 @dataclass(frozen=True)

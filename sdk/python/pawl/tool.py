@@ -7,9 +7,11 @@ import threading
 import time
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Callable, Dict, Optional, Union
+from typing import Any, Callable, Dict, Mapping, Optional, Union
 
-from .leases import Lease, Verb
+from .failure_text import describe, redact
+from .gate import Allowed, Asked, LeaseOver, NotDone, action_of
+from .leases import Lease, Leases, Verb
 from .model import Duration, Json, print_duration, print_money
 from .transport import encode_json
 
@@ -51,7 +53,9 @@ class Canceled(BaseException):
 class Context:
     """What a tool may know about the step it works on. Any thread of the tool may use it."""
 
-    def __init__(self, lease: Lease) -> None:
+    def __init__(self, lease: Lease, leases: Optional[Leases] = None) -> None:
+        self._lease = lease
+        self._leases = leases
         self.run_id: str = lease.run_id
         self.step_id: str = lease.step_id
         self.tool: str = lease.tool
@@ -59,6 +63,10 @@ class Context:
         """1 for the first. An earlier attempt may have done the work without being able to say so."""
         self.idempotency_key: str = lease.idempotency_key
         """The same for every attempt: hand it to whatever you call, so that it can tell a repeat."""
+        self.question: Json = lease.question
+        """What ask() asked, in an earlier attempt; None when nothing was asked."""
+        self.answer: Json = lease.answer
+        """The answer to it."""
         self.deadline: datetime.datetime = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(
             seconds=lease.timeout_s
         )
@@ -68,6 +76,103 @@ class Context:
         self._ends = time.monotonic() + lease.timeout_s
         self._lock = threading.Lock()
         self._cost = Decimal(0)
+
+    def propose(
+        self,
+        connector: str,
+        operation: str,
+        target: str,
+        fields: Optional[Mapping[str, Any]] = None,
+        *,
+        risk: Optional[str] = None,
+        idempotency_key: Optional[str] = None,
+        idempotent: bool = False,
+        before: Json = None,
+        can_look: bool = False,
+        happened: Optional[bool] = None,
+    ) -> Allowed:
+        """Asks pawl whether a side effect may happen. Without an answer nothing may be done.
+
+        Returns when it is allowed: do exactly this, then call outcome(). When it `is_done` already, do nothing. When
+        the policy says no, or people have to approve first, it raises Denied or ApprovalNeeded: the lease is over, and
+        the tool ends. After an approval the tool is called again from its beginning, and the same proposal is allowed.
+
+        `idempotent`: the other side does it once under the same key, so an attempt whose outcome is unknown may be
+        called again. `before`: what would be overwritten. `can_look`: the tool can find out whether an attempt whose
+        outcome is unknown happened; it then proposes again with `happened`.
+        """
+        action = action_of(connector, operation, target, fields, risk, idempotency_key)
+        if idempotent:
+            action["idempotent"] = True
+        if before is not None:
+            action["before"] = before
+        if can_look:
+            action["can_look"] = True
+        if happened is not None:
+            action["happened"] = happened
+        return self._gate().propose(self._lease, action)
+
+    def outcome(
+        self,
+        allowed: Allowed,
+        *,
+        succeeded: bool = True,
+        response: Json = None,
+        undo: Optional[Mapping[str, Any]] = None,
+        code: Optional[str] = None,
+        message: Optional[str] = None,
+    ) -> None:
+        """Says what became of an allowed action. `undo`: the action that would undo it (pawl.action_of)."""
+        told = {
+            "succeeded": succeeded,
+            "response": response,
+            "undo": None if undo is None else dict(undo),
+            "error_code": None if code is None else cut(code, CODE_BYTES_MAX),
+            "message": None if message is None else cut(redact(message), MESSAGE_BYTES_MAX),
+        }
+        given = {name: value for name, value in told.items() if value is not None}
+        self._gate().outcome(self._lease, allowed.receipt_id, given)
+
+    def perform(
+        self,
+        connector: str,
+        operation: str,
+        target: str,
+        fields: Optional[Mapping[str, Any]] = None,
+        *,
+        call: Callable[[], Json],
+        undo: Optional[Callable[[Json], Optional[Mapping[str, Any]]]] = None,
+        **proposal: Any,
+    ) -> Json:
+        """propose(), `call` and outcome() in one: the response, of this call or of the one that happened already.
+
+        `call` raises NotDone when the effect has certainly not happened. With any other exception nobody knows: the
+        receipt is in doubt, and pawl calls again if the action is idempotent, and asks a person otherwise.
+        `undo` is given the response, and returns the action that would undo it.
+        """
+        allowed = self.propose(connector, operation, target, fields, **proposal)
+        if allowed.is_done:
+            return allowed.response
+        try:
+            response = call()
+        except NotDone as error:
+            self.outcome(allowed, succeeded=False, code=error.code, message=str(error))
+            raise
+        self.outcome(allowed, response=response, undo=None if undo is None else undo(response))
+        return response
+
+    def ask(self, question: Json) -> None:
+        """Asks a person, and ends the tool: the step is leased again with `question` and `answer` set.
+
+        Call it once for each question: `if context.question is None: context.ask("How many?")`.
+        """
+        self._gate().ask(self._lease, question)
+        raise Asked(f"{self.run_id} {self.step_id} waits for an answer")
+
+    def _gate(self) -> Leases:
+        if self._leases is None:
+            raise RuntimeError("this context belongs to no worker")
+        return self._leases
 
     def check(self) -> None:
         """Raises Canceled when the tool is to end: `canceled` says when. Call it between pieces of long work."""
@@ -114,18 +219,18 @@ class Tool:
         self._function = function
         self._takes_context = takes_context(function)
 
-    def run(self, lease: Lease, context: Context) -> Report:
-        """Never raises: whatever the function does becomes a report."""
+    def run(self, lease: Lease, context: Context) -> Optional[Report]:
+        """Never raises: whatever the function does becomes a report. None when the lease is over already."""
         try:
             output = self._function(lease.input, context) if self._takes_context else self._function(lease.input)
+        except LeaseOver:
+            return None
         except Retryable as error:
             return failure(lease, context, error.code, str(error), retryable=True, after=error.after)
-        except Terminal as error:
-            return failure(lease, context, error.code, str(error), retryable=False)
+        except (Terminal, NotDone) as error:
+            return failure(lease, context, error.code, str(error), retryable=isinstance(error, NotDone))
         except BaseException as error:  # SystemExit too: a tool must not end the worker's thread
-            # Type and message only: a traceback would show paths and values to everyone who may read the run.
-            text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            return failure(lease, context, "TOOL_FAILED", text, retryable=True)
+            return failure(lease, context, "TOOL_FAILED", describe(error, skipped=1), retryable=True)
         return success(lease, context, output)
 
 
@@ -174,7 +279,7 @@ def failure(
     item = {
         **_begin(lease, context),
         "error_code": cut(code, CODE_BYTES_MAX) or "TOOL_FAILED",
-        "message": cut(message, MESSAGE_BYTES_MAX),
+        "message": cut(redact(message), MESSAGE_BYTES_MAX),
         "retryable": retryable,
     }
     if after is not None:

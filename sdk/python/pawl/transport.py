@@ -77,8 +77,11 @@ class Transport:
         safe: Optional[bool] = None,
         timeout: Optional[float] = None,
         patience: Optional[float] = None,
+        raw: bool = False,
     ) -> Answer:
         """One request, repeated with backoff for `patience` seconds while that is sensible.
+
+        `raw`: the answer's body is bytes, and not JSON.
 
         `safe`: doing it twice is the same as doing it once; by default that holds for GET and PUT. What is not safe is
         repeated only when the server cannot have begun with it.
@@ -88,7 +91,7 @@ class Transport:
         patience_ends = time.monotonic() + (self._patience if patience is None else patience)
         for failures in itertools.count(1):
             try:
-                return self._once(method, path, query, sent_body, headers, timeout or self._timeout)
+                return self._once(method, path, query, sent_body, headers, timeout or self._timeout, raw)
             except PawlError as error:
                 if not _may_repeat(error, safe):
                     raise
@@ -129,6 +132,7 @@ class Transport:
         body: Optional[bytes],
         headers: Optional[Mapping[str, str]],
         timeout: float,
+        raw: bool,
     ) -> Answer:
         connection = self._connection(timeout)
         try:
@@ -146,6 +150,8 @@ class Transport:
         answer_headers = _headers_of(response)
         if response.status >= 300:
             raise _error_of(response.status, answer_headers, text)
+        if raw:
+            return Answer(response.status, answer_headers, text)
         try:
             return Answer(response.status, answer_headers, json.loads(text) if text else None)
         except ValueError:

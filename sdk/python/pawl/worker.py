@@ -23,7 +23,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
 from .backoff import backoff
 from .client import Client
 from .errors import PawlError
-from .leases import Lease, LeaseResult, Verb
+from .leases import Lease, LeaseResult, Leases, Verb
 from .tool import Context, Report, Tool, failure, release
 
 log = logging.getLogger("pawl.worker")
@@ -255,14 +255,14 @@ class Worker:
         """What came too late to be begun."""
         if not leases:
             return
-        items = [_Held(lease).names() for lease in leases]
+        items = [_Held(lease, self._client.leases).names() for lease in leases]
         try:
             self._client.leases.release(items, timeout=RELEASE_TIMEOUT_S)
         except PawlError as error:
             log.warning("%s could not give back %d steps, their leases run out: %s", self.name, len(items), error)
 
     def _accept(self, lease: Lease) -> None:
-        held = _Held(lease)
+        held = _Held(lease, self._client.leases)
         with self._changed:
             self._held[held.key] = held
             self._running += 1
@@ -292,7 +292,9 @@ class Worker:
             report = self._tools[held.lease.tool].run(held.lease, held.context)
             with self._changed:
                 self._running -= 1
-                if not held.lost:
+                if report is None:  # the lease is over, and the server knows why
+                    self._held.pop(held.key, None)
+                elif not held.lost:
                     if self._stopping and held.context.canceled.is_set() and report.verb != "complete":
                         report = release(held.lease)
                     held.report = report
@@ -440,9 +442,9 @@ class Worker:
 class _Held:
     """A lease and how far the work on it is. Guarded by the worker's lock, once it is in `_held`."""
 
-    def __init__(self, lease: Lease) -> None:
+    def __init__(self, lease: Lease, leases: Leases) -> None:
         self.lease = lease
-        self.context = Context(lease)
+        self.context = Context(lease, leases)
         self.key: Key = (lease.lease_id, lease.token)
         self.beat_at = time.monotonic() + lease.lease_s / BEATS_PER_LEASE
         self.report: Optional[Report] = None
