@@ -39,6 +39,7 @@ def is_alive(pid):
 class AgentCase(unittest.TestCase):
     sandbox = "off"
     settings = []
+    environment = {}  # of the server, beside ours
     log_file = None  # where the server's log goes; None: nowhere
     grace = "100ms"  # no test waits for an agent that does not end by itself
 
@@ -55,7 +56,7 @@ class AgentCase(unittest.TestCase):
 
     def start(self):
         (self.data / "server.json").unlink(missing_ok=True)
-        environment = dict(os.environ, FAKE_AGENT_HOME=str(self.sessions))
+        environment = dict(os.environ, FAKE_AGENT_HOME=str(self.sessions), **self.environment)
         environment.pop("PAWL_SERVER", None)
         log = open(self.log_file or os.devnull, "w")
         self.process = subprocess.Popen(

@@ -28,6 +28,8 @@ class Session:
         self.path = os.path.join(self.folder, self.id)
         if given.resume and not os.path.exists(self.path):
             print("No conversation found with session ID: " + self.id, file=sys.stderr)
+            say({"type": "result", "subtype": "error_during_execution", "is_error": True, "num_turns": 0,
+                 "session_id": self.id, "total_cost_usd": 0, "errors": ["No conversation found"]})
             sys.exit(1)
         if not given.resume and os.path.exists(self.path):
             print("Session ID is already in use", file=sys.stderr)
@@ -95,6 +97,10 @@ class Agent:
     def do_work(self, rest):
         self.talk("working")
         self.result("did: " + rest)
+
+    def do_denied(self, rest):
+        self.result("could not", permission_denials=[
+            {"tool_name": "Bash", "tool_use_id": "toolu_1", "tool_input": {"command": "git push"}}] * int(rest or "1"))
 
     def do_other(self, rest):
         self.result("heard: " + self.message)

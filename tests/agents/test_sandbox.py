@@ -7,7 +7,7 @@ import subprocess
 import threading
 import unittest
 
-from agent_case import AgentCase, is_alive
+from agent_case import PAWL, AgentCase, is_alive
 
 
 def works():
@@ -86,6 +86,7 @@ class Attacks(SandboxCase):
         self.assertIn("OWN", names)
         self.assertNotIn("AGENT_TEST_HIDDEN", names)
         self.assertNotIn("PAWL_LEASE_KEY", names)  # it could not be used without a network
+        self.assertIn("PAWL_MCP_SOCKET", names)
         home = next(line.partition("=")[2] for line in said.splitlines() if line.startswith("HOME="))
         self.assertTrue(home.startswith(str(self.data / "agents")))
 
@@ -200,9 +201,39 @@ class Agents(SandboxCase):
                          "{'Authorization':'Bearer '+os.environ['PAWL_LEASE_KEY']})).read())\"", pass_env=[])
         self.assertIn("result", json.loads(self.output(run)["result"])["out"])
 
-    def test_tools_without_a_network_are_refused(self):
-        done = self.ended(self.begin("work", mcp=True, sandbox={"network": False}))
-        self.assertEqual(done["error_code"], "TOOL_INVALID_ARGUMENTS")
+    def speak(self, *messages):
+        """A script that says these to the server's tools, over the program that pawl gives an agent."""
+        return "import json,subprocess,sys\n" \
+               f"said=subprocess.run([{PAWL!r},'mcp'],input={chr(10).join(map(json.dumps, messages))!r}+'\\n'," \
+               "capture_output=True,text=True)\n" \
+               "print(json.dumps({'type':'result','result':said.stdout+said.stderr}))\n"
+
+    def test_tools_of_the_server_are_reached_without_a_network(self):
+        script = self.speak({"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
+                            {"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+                             "params": {"name": "get_status", "arguments": {}}})
+        run = self.begin("x", tool="agent.command", command=["python3", "-c", script], pass_env=[],
+                         sandbox={"network": False})
+        listed, status = map(json.loads, self.output(run)["result"].splitlines())
+        self.assertIn("propose_action", [tool["name"] for tool in listed["result"]["tools"]])
+        self.assertEqual(status["result"]["structuredContent"]["id"], run)
+
+    def test_a_question_is_asked_without_a_network(self):
+        script = self.speak({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                             "params": {"name": "ask_human", "arguments": {"question": "How deep?"}}})
+        run = self.begin("x", tool="agent.command", command=["python3", "-c", script], pass_env=[])
+        self.assertEqual(self.waits(run)["question"], {"text": "How deep?"})
+        self.assertEqual([receipt["status"] for receipt in self.run_of(run)["receipts"]], ["failed"])
+
+    def test_who_does_not_want_the_tools_has_no_socket(self):
+        _, said = self.sh("env; ls $PAWL_LOG_FOLDER", mcp=False)
+        self.assertNotIn("MCP", said)
+        self.assertNotIn("mcp.sock", said)
+
+    def test_the_socket_is_gone_with_the_attempt(self):
+        _, said = self.sh("echo $PAWL_MCP_SOCKET")
+        self.assertTrue(said.strip().endswith("mcp.sock"))
+        self.assertFalse(pathlib.Path(said.strip()).exists())
 
     def test_a_step_cannot_leave_it_where_the_server_demands_it(self):
         done = self.ended(self.begin("work", sandbox="off"))

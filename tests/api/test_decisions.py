@@ -23,6 +23,25 @@ steps:
   - {id: gate, tool: approval, expires: 30ms}
 """
 
+NAMED = """
+workflow: named
+steps:
+  - id: gate
+    tool: approval
+    approvers: [ada, group:finance]
+    prompt: Refund ${{ input.order }}?
+"""
+
+REMINDED = """
+workflow: reminded
+steps:
+  - id: gate
+    tool: approval
+    approvers: [ada]
+    remind: 1ms
+    escalate: {after: 2ms, to: [group:heads]}
+"""
+
 NEVER_WAS = "run_01kaw3v9m8f2hr4x6q0t7c5ezy"
 NO_APPROVAL = "apr_01kaw3v9m8f2hr4x6q0t7c5ezy"
 
@@ -41,6 +60,57 @@ class Approvals(ApiCase):
         self.assertEqual(done["approvals"][0]["status"], "approved")
         self.assertEqual(done["approvals"][0]["reason"], "fine")
         self.assertTrue(done["approvals"][0]["resolved_by"].startswith("key:"))
+
+    def test_an_approval_that_names_people_and_groups_is_decided_by_those_and_nobody_else(self):
+        run = self.waiting(NAMED)
+        ada, bo, cy = (self.as_person(name) for name in ("ada", "bo", "cy"))
+        self.ok(self.admin.put("/people/cy", {**self.person("cy"), "groups": ["finance"]}))
+        for who in (self.admin, self.as_role("approver"), bo):
+            for verb in ("approve", "reject"):
+                refused = self.refused(who.post(f"/runs/{run['id']}/{verb}"), 403, "NOT_AN_APPROVER")
+                self.assertIn("ada, group:finance", refused.json["detail"])
+        done = self.ok(cy.post(f"/runs/{run['id']}/approve")).json
+        self.assertEqual(done["status"], "success")
+        vote = done["approvals"][0]["votes"][0]
+        self.assertEqual((vote["by"], vote["as"]), ("person:cy", "group:finance"))
+        self.assertTrue(vote["via"].startswith("key:"))
+        other = self.create("named")["id"]
+        self.run_status(other, "waiting")
+        self.ok(self.admin.put("/people/cy", {**self.person("cy"), "groups": []}))
+        self.refused(cy.post(f"/runs/{other}/approve"), 403, "NOT_AN_APPROVER")
+        self.assertEqual(self.ok(ada.post(f"/runs/{other}/reject")).json["status"], "denied")
+
+    def person(self, name):
+        people = {p["name"]: p for p in self.ok(self.admin.get("/people")).json["items"]}
+        return {key: value for key, value in people[name].items() if key != "name"}
+
+    def test_nobody_decides_for_a_while_then_people_are_reminded_and_others_may_decide(self):
+        self.publish(REMINDED)
+        feed = self.feed()
+        run = self.create("reminded")["id"]
+        seen = feed.until(lambda m: m["event"]["type"] == "approval.escalated")
+        self.assertEqual(seen[-1]["event"]["to"], ["group:heads"])
+        if "approval.reminded" not in [m["event"]["type"] for m in seen]:
+            feed.until(lambda m: m["event"]["type"] == "approval.reminded")
+        self.assertEqual(self.get_run(run)["approvals"][0]["approvers"], ["ada", "group:heads"])
+        # What was told is known after a crash, too.
+        self.restart()
+        self.assertEqual(self.get_run(run)["approvals"][0]["approvers"], ["ada", "group:heads"])
+        head = self.as_person("head")
+        self.ok(self.admin.put("/people/head", {**self.person("head"), "groups": ["heads"]}))
+        self.assertEqual(self.ok(head.post(f"/runs/{run}/approve")).json["status"], "success")
+        self.assertEqual(self.types(run).count("approval.reminded"), 1)
+        self.assertEqual(self.types(run).count("approval.escalated"), 1)
+
+    def test_the_inbox_shows_all_that_is_to_be_known_before_deciding(self):
+        self.publish(NAMED)
+        run = self.create("named", input={"order": 17})["id"]
+        self.run_status(run, "waiting")
+        item = self.ok(self.admin.get("/approvals")).json["items"][0]
+        self.assertEqual((item["workflow"], item["workflow_version"], item["step"]), ("named", 1, "gate"))
+        self.assertEqual((item["run_id"], item["prompt"]), (run, "Refund 17?"))
+        self.assertEqual((item["approvers"], item["votes"], item["action"]), (["ada", "group:finance"], [], None))
+        self.assertTrue(item["requested_by"].startswith("key:"))
 
     def test_approving_again_is_the_same_answer_and_appends_nothing(self):
         run = self.waiting(GATED)["id"]
@@ -120,7 +190,7 @@ class Approvals(ApiCase):
     def test_an_approval_that_nobody_gives_expires_and_denies_the_run(self):
         run = self.start(QUICK_EXPIRY)["id"]
         denied = self.run_status(run, "denied")
-        self.assertEqual((denied["error_code"], denied["retryable"]), ("APPROVAL_EXPIRED", True))
+        self.assertEqual((denied["error_code"], denied["retryable"]), ("APPROVAL_EXPIRED", False))
         self.assertEqual(denied["approvals"][0]["status"], "expired")
         self.refused(self.admin.post(f"/runs/{run}/approve"), 409, "ALREADY_RESOLVED")
         self.assertEqual(self.types(run)[-2:], ["run.resumed", "run.denied"])

@@ -213,7 +213,7 @@ class Reports(LeaseCase):
             bad = [*self.MALFORMED, *([({**good, "cost_usd": 5}, "/cost_usd")] if verb != "heartbeat" else [])]
             answer = self.ok(self.admin.post(f"/leases/{verb}", {"items": [item for item, _ in bad] + [good]})).json
             *results, last = answer["items"]
-            self.assertEqual(last, {"lease_id": lease["lease_id"], "ok": True})
+            self.assertEqual((last["lease_id"], last["ok"]), (lease["lease_id"], True))
             for n, ((item, where), result) in enumerate(zip(bad, results)):
                 with self.subTest(verb=verb, item=str(item)[:60]):
                     self.assertEqual((result["ok"], result["code"], result["where"]),
@@ -422,7 +422,7 @@ class Heartbeats(LeaseCase):
                     self.ok(self.admin.post(f"/runs/{run}/cancel"))
                     return None
                 last = time.monotonic()
-                self.assertEqual(result, {"lease_id": lease["lease_id"], "ok": True})
+                self.assertEqual((result["lease_id"], result["ok"]), (lease["lease_id"], True))
                 self.assertEqual(self.lease(worker="other"), [])
             self.complete(lease)
             return self.step(run, "only")["attempts"]

@@ -123,6 +123,7 @@ class Answers(OpenApiCase):
 
     def take_lease(self):
         lease = self.call("take_leases", self.example("LeaseRequest"), expect=200)["leases"][0]
+        self.call("list_workers", expect=200)
         return {"lease_id": lease["lease_id"], "token": lease["token"]}
 
     def run_to_gate(self):
@@ -313,6 +314,7 @@ class Answers(OpenApiCase):
         made = self.call("create_key", self.example("NewKey"), expect=201)
         viewer = self.call("create_key", {"role": "viewer"}, expect=201)["key"]
         self.call("list_keys")
+        self.call("list_audit", query="?limit=1")
         self.call("list_keys", key=viewer, expect=403)
         once = {"Idempotency-Key": "once"}
         for status in (201, 200):
@@ -401,11 +403,15 @@ class Answers(OpenApiCase):
         self.assertIsNotNone(self.task_in(late, "TIMED_OUT")["diagnostic"])
         self.call("list_tasks", query="?state=TIMED_OUT&limit=1", expect=200)
         self.call("list_tasks", query="?state=nobody", expect=400)
+        self.call("change_task", {"tags": ["late"], "timeout": "50ms", "max_budget_usd": None}, id=late, expect=200)
+        self.call("change_task", {"max_budget_usd": "much"}, id=late, expect=400)
+        self.call("change_task", {"tags": []}, id=NOBODY["TaskId"], expect=404)
         self.call("resume_task", id=late, expect=200)
         self.call("resume_task", id=late, expect=409)
         self.call("cancel_task", self.example("Reason"), id=late, expect=200)
         self.task_in(late, "CANCELLED")
         self.call("cancel_task", id=late, expect=409)
+        self.call("change_task", {"tags": []}, id=late, expect=409)
         self.call("delete_task", id=late, expect=200)
         self.call("get_task", id=late, expect=404)
 

@@ -2,7 +2,9 @@
 import hashlib
 import itertools
 import json
+import pathlib
 import threading
+import time
 import unittest
 
 from api_case import GATED, INSTANT, REMOTE, ApiCase, retrying
@@ -76,6 +78,40 @@ class Creation(ApiCase):
         self.assertEqual({key: run[key] for key in wanted}, wanted)
         self.assertTrue(run["created_by"].startswith("key:"))
         self.assertEqual(self.get_run(run["id"]), run)
+
+    def test_a_run_and_its_steps_say_whose_they_are_where_they_stand_and_until_when_they_are_leased(self):
+        tenant = self.ok(self.admin.get("/tenant")).json["id"]
+        run = self.start("""
+workflow: keyed
+steps:
+  - {id: one, tool: test.work}
+  - {id: two, tool: test.work, idempotency_key: "order:${{ steps.one.output.order }}"}
+""")
+        self.assertEqual(run["tenant_id"], tenant)
+        self.assertEqual([(s["index"], s["idempotency_key"], s["lease_expires_at"]) for s in run["steps"]],
+                         [(0, run["id"] + ":one", None), (1, None, None)])
+        lease = self.lease_one()
+        one = self.get_run(run["id"])["steps"][0]
+        self.assertEqual((one["lease_expires_at"], one["idempotency_key"]),
+                         (lease["expires_at"], lease["idempotency_key"]))
+        self.complete(lease, output={"order": 7})
+        lease = self.lease_one()
+        steps = self.get_run(run["id"])["steps"]
+        self.assertEqual([(s["idempotency_key"], s["lease_expires_at"]) for s in steps],
+                         [(run["id"] + ":one", None), ("order:7", lease["expires_at"])])
+        self.assertEqual(lease["idempotency_key"], "order:7")
+
+    def test_a_list_says_what_the_run_says(self):
+        once = REMOTE.replace("lease: 1h", "retry: {max_attempts: 1}")
+        runs = [self.start(once)["id"] for _ in range(3)]
+        for retryable in (True, False):
+            self.report("fail", self.lease_one(), error_code="TOO_BAD", retryable=retryable)
+        self.until(lambda: [self.get_run(run)["status"] for run in runs], lambda all: all.count("failed") == 2, "ends")
+        listed = self.ok(self.admin.get("/runs")).json["items"]
+        self.assertEqual(sorted(str(row["retryable"]) for row in listed), ["False", "None", "True"])
+        for row in listed:
+            shown = self.get_run(row["id"])
+            self.assertEqual(row, {key: shown.get(key, row[key]) for key in row})
 
     def test_a_run_takes_the_latest_version_unless_it_names_one(self):
         self.publish(INSTANT)
@@ -342,13 +378,23 @@ steps:
     def test_every_event_is_chained_to_the_one_before(self):
         run = self.a_run_with_a_past()
         tenant = self.ok(self.admin.get("/tenant")).json["id"]
-        items = self.events(run)
+        items = self.ok(self.admin.get(f"/runs/{run}/events", raw="true")).json["items"]
         self.assertEqual([i["seq"] for i in items], list(range(1, len(items) + 1)))
         head = hashlib.sha256(f"pawl stream v1\n{tenant}\n{run}".encode()).digest()
         for item in items:
             text = json.dumps(item["event"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
             head = hashlib.sha256(head + text.encode()).digest()
             self.assertEqual(item["hash"], head.hex(), item)
+
+    def test_json_values_of_events_are_json(self):
+        run = self.a_run_with_a_past()
+        shown, raw = self.events(run), self.ok(self.admin.get(f"/runs/{run}/events", raw="true")).json["items"]
+        self.assertEqual(shown[0]["event"]["input"], {"b": "ü😀", "a": 1e21})
+        self.assertEqual(raw[0]["event"]["input"], '{"a":1e+21,"b":"ü😀"}')
+        outputs = [item["event"]["output"] for item in shown if "output" in item["event"]]
+        self.assertEqual(outputs, [{"ok": "ß"}, {"z": 1.5, "a": "ü\n\x01", "é": [True, None]}])
+        self.assertEqual([item["hash"] for item in shown], [item["hash"] for item in raw])
+        self.refused(self.admin.get(f"/runs/{run}/events", raw="yes"), 400, "INVALID_REQUEST")
 
     def test_a_stream_can_be_read_in_pieces(self):
         run = self.a_run_with_a_past()
@@ -507,6 +553,94 @@ class Vocabularies(ApiCase):
         except ConnectionError:
             answer = None
         self.assertTrue(answer and answer.status == 400 and self.server.is_alive(), answer)
+
+
+
+class WaitingForTheEnd(ApiCase):
+    """`wait` on POST /runs and GET /runs/{id}."""
+
+    def begin(self, ask):
+        """Asks on a thread of its own; gives a function that waits for the answer and how long it took."""
+        answers, begun = [], time.monotonic()
+        thread = threading.Thread(target=lambda: answers.append((ask(), time.monotonic() - begun)))
+        thread.start()
+        self.addCleanup(thread.join)
+
+        def end():
+            thread.join()
+            return answers[0]
+        return end
+
+    def until_waiting(self):
+        """Until the server has a request that waits: for the first of them it makes a thread."""
+        tasks = pathlib.Path(f"/proc/{self.server.process.pid}/task")
+        self.until(lambda: [(task / "comm").read_text().strip() for task in tasks.iterdir()],
+                   lambda names: "pawl-waits" in names, "a request waits")
+
+    def test_a_run_that_is_created_with_wait_is_answered_when_it_has_ended(self):
+        self.publish(INSTANT)
+        answer = self.ok(self.admin.post("/runs", {"workflow": "instant"}, wait="60s"), 201)
+        self.assertEqual(answer.json["status"], "success")
+        self.assertEqual(answer.json["steps"][0]["output"], {"n": 1})
+        self.assertEqual(answer.headers["Location"], "/runs/" + answer.json["id"])
+
+    def test_a_repeat_with_wait_waits_for_the_run_of_the_first_request(self):
+        self.publish(INSTANT)
+        key = {"Idempotency-Key": "k"}
+        first = self.ok(self.admin.post("/runs", {"workflow": "instant"}, headers=key), 201).json
+        again = self.ok(self.admin.post("/runs", {"workflow": "instant"}, headers=key, wait="60s"), 200)
+        self.assertEqual((again.json["id"], again.json["status"]), (first["id"], "success"))
+        self.assertEqual(again.headers["Idempotency-Replayed"], "true")
+
+    def test_those_who_wait_are_told_of_the_end_at_once_each_of_the_own_run(self):
+        runs = [self.start(REMOTE)["id"] for _ in range(2)]
+        ends = {run: [self.begin(lambda run=run, who=self.client(self.admin.key): who.get(f"/runs/{run}", wait="60s"))
+                      for _ in range(3)] for run in runs}
+        self.until_waiting()
+        for lease in self.lease_count(2):
+            self.complete(lease, output=lease["run_id"])
+        for run in runs:
+            for end in ends[run]:
+                answer, took = end()
+                self.assertEqual(self.ok(answer).json["steps"][0]["output"], run)
+                self.assertLess(took, 30)
+
+    def test_when_the_time_is_up_the_run_is_answered_as_it_is(self):
+        run = self.start(REMOTE)["id"]
+        for wait in ("1ms", "300ms", "0s"):
+            self.assertEqual(self.ok(self.admin.get(f"/runs/{run}", wait=wait)).json["status"], "created")
+        made = self.ok(self.admin.post("/runs", {"workflow": "remote"}, wait="1ms"), 201).json
+        self.assertEqual(made["status"], "created")
+
+    def test_a_server_that_stops_answers_those_who_wait(self):
+        run = self.start(REMOTE)["id"]
+        end = self.begin(lambda: self.client(self.admin.key).get(f"/runs/{run}", wait="60s"))
+        self.until_waiting()
+        self.server.stop()
+        answer, took = end()
+        self.assertEqual(self.ok(answer).json["status"], "created")
+        self.assertLess(took, 30)
+
+    def test_a_key_that_is_revoked_waits_no_more(self):
+        run = self.start(REMOTE)["id"]
+        made = self.ok(self.admin.post("/keys", {"role": "viewer"}), 201).json
+        end = self.begin(lambda: self.client(made["key"]).get(f"/runs/{run}", wait="60s"))
+        self.until_waiting()
+        self.ok(self.admin.delete("/keys/" + made["id"]))
+        answer, took = end()
+        self.refused(answer, 401, "UNAUTHORIZED")
+        self.assertLess(took, 30)
+
+    def test_what_is_not_there_and_what_is_no_wait_is_refused_at_once(self):
+        run = self.start(REMOTE)["id"]
+        other = self.make_tenant("other")
+        self.refused(other.get(f"/runs/{run}", wait="60s"), 404, "NOT_FOUND")
+        self.refused(self.admin.get("/runs/" + run[:-4] + "0000", wait="60s"), 404, "NOT_FOUND")
+        for wait in ("61s", "soon", "-1s", ""):
+            self.refused(self.admin.get(f"/runs/{run}", wait=wait), 400, "INVALID_REQUEST")
+            self.refused(self.admin.post("/runs", {"workflow": "remote"}, wait=wait), 400, "INVALID_REQUEST")
+        self.refused(self.admin.get(f"/runs/{run}", wait="1s", at=1), 400, "INVALID_REQUEST")
+        self.refused(self.admin.post("/runs", {"workflow": "nope"}, wait="60s"), 422, "UNKNOWN_WORKFLOW")
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ STATES = ["PENDING", "QUEUED", "RUNNING", "READY", "COMPLETED", "FAILED", "TIMED
 
 # What each request leads to, from where; everywhere else it is refused.
 REQUESTS = {
-    "run": {"PENDING": "QUEUED", "FAILED": "QUEUED"},
-    "cancel": {"PENDING": "CANCELLED", "QUEUED": "CANCELLED", "RUNNING": "CANCELLED"},
+    "run": {"PENDING": "QUEUED", "FAILED": "QUEUED", "TIMED_OUT": "QUEUED"},
+    "cancel": {"PENDING": "CANCELLED", "QUEUED": "CANCELLED", "RUNNING": "CANCELLED", "BLOCKED": "CANCELLED"},
     "accept": {"READY": "COMPLETED"},
     "reject": {"READY": "PENDING"},
     "resume": {"TIMED_OUT": "QUEUED"},
@@ -198,6 +198,146 @@ class Transitions(TaskCase):
             self.state(task, "CANCELLED")
 
 
+class Results(TaskCase):
+    def test_what_a_run_came_to_is_part_of_its_task_and_of_the_execution(self):
+        task, lease = self.bring("RUNNING")
+        self.assertIsNone(self.task(task)["result"])
+        self.complete(lease, output={"floor": "clean"})
+        done = self.state(task, "READY")
+        self.assertEqual(done["result"], {"step": "do", "text": None, "output": {"floor": "clean"},
+                                          "permission_denials": [], "is_cut": False})
+        self.assertEqual(done["executions"][0]["result"], done["result"])
+        listed = self.ok(self.admin.get("/tasks?state=READY")).json["items"][0]
+        self.assertEqual((listed["result"]["output"], listed["result"]["is_cut"]), (None, True))
+        # What comes after does not change what was.
+        self.ok(self.ask(task, "reject", comment="a corner is left"))
+        self.complete(self.begin(task), output={"floor": "shining"})
+        again = self.state(task, "READY")
+        self.assertEqual([each["result"]["output"]["floor"] for each in again["executions"]], ["clean", "shining"])
+
+    def test_a_result_that_is_long_is_cut(self):
+        task, lease = self.bring("RUNNING")
+        self.complete(lease, output={"text": "x" * 100_000})
+        result = self.state(task, "READY")["result"]
+        self.assertEqual((result["output"], result["is_cut"]), (None, True))
+
+    def test_it_survives_a_restart(self):
+        task, lease = self.bring("RUNNING")
+        self.complete(lease, output={"floor": "clean"})
+        done = self.state(task, "READY")
+        self.ok(self.admin.request("PATCH", f"/tasks/{task}", {"tags": ["kept"], "timeout": "5m"}))
+        self.restart()
+        again = self.task(task)
+        self.assertEqual((again["result"], again["tags"], again["timeout"]), (done["result"], ["kept"], "5m"))
+
+
+class Changes(TaskCase):
+    def change(self, task, **body):
+        return self.admin.request("PATCH", f"/tasks/{task}", body)
+
+    def test_a_task_that_nobody_works_on_can_be_changed(self):
+        for state in STATES:
+            with self.subTest(state=state):
+                task, _ = self.bring(state)
+                answer = self.change(task, timeout="9m", max_budget_usd="7.00", tags=["a", "b"], priority="high")
+                if state in ("QUEUED", "RUNNING", "COMPLETED", "CANCELLED", "BUDGET_EXCEEDED"):
+                    self.refused(answer, 409, "INVALID_TASK_TRANSITION")
+                    self.assertNotIn("change", self.task(task)["possible"])
+                else:
+                    changed = self.ok(answer).json
+                    self.assertEqual((changed["timeout"], changed["max_budget_usd"], changed["tags"],
+                                      changed["priority"], changed["state"]), ("9m", "7.00", ["a", "b"], "high", state))
+                self.ask(task, "cancel")
+                self.until(lambda: self.lease(), lambda leases: not leases, "no work is left")
+
+    def test_a_limit_can_be_taken_away_and_what_is_not_named_stays(self):
+        task = self.add(timeout="5m", max_budget_usd="1.00", tags=["x"])["id"]
+        changed = self.ok(self.change(task, timeout=None)).json
+        self.assertEqual((changed["timeout"], changed["max_budget_usd"], changed["tags"]), (None, "1.00", ["x"]))
+
+    def test_the_next_run_has_what_was_changed(self):
+        task = self.add(max_budget_usd="1.00")["id"]
+        self.ok(self.change(task, max_budget_usd="3.00"))
+        lease = self.begin(task)
+        self.assertEqual(self.ok(self.admin.get(f"/runs/{lease['run_id']}")).json["budget_usd"], "3.00")
+
+    def test_a_prompt_is_an_agents(self):
+        agent = self.add(prompt="sweep")["id"]
+        self.assertEqual(self.ok(self.change(agent, prompt="mop")).json["prompt"], "mop")
+        self.refused(self.change(self.add()["id"], prompt="mop"), 400, "INVALID_REQUEST")
+
+    def test_what_cannot_be_changed_is_refused(self):
+        task = self.add()["id"]
+        for body in ({"title": "other"}, {"workflow": "other"}, {"timeout": "soon"}, {"priority": "urgent"},
+                     {"max_budget_usd": "-1"}, {"tags": [1]}):
+            self.refused(self.change(task, **body), 400, "INVALID_REQUEST")
+
+    def test_a_subtasks_budget_stays_within_its_parents(self):
+        parent = self.add(max_budget_usd="5.00")["id"]
+        child = self.add(parent_task_id=parent, max_budget_usd="1.00")["id"]
+        self.add(parent_task_id=parent, max_budget_usd="2.00")
+        self.refused(self.change(child, max_budget_usd="3.50"), 422, "TASK_LIMIT")
+        self.refused(self.change(child, max_budget_usd=None), 422, "TASK_LIMIT")
+        self.ok(self.change(child, max_budget_usd="3.00"))
+
+    def test_run_after_a_time_out_starts_over_and_resume_goes_on(self):
+        for verb, resumes in (("run", False), ("resume", True)):
+            task, _ = self.bring("TIMED_OUT")
+            before = self.task(task)["session_id"]
+            self.ok(self.ask(task, verb))
+            lease = self.lease_one()
+            latest = self.state(task, "RUNNING")["executions"][-1]
+            self.assertEqual((latest["resumes"], latest["session_id"] == before), (resumes, resumes))
+            self.complete(lease)
+            self.state(task, "READY")
+
+
+class Trees(TaskCase):
+    def tree(self):
+        parent, lease = self.bring("RUNNING")
+        children = [self.add(parent_task_id=parent)["id"] for _ in range(2)]
+        grandchild = self.add(parent_task_id=children[0])["id"]
+        self.complete(lease)
+        self.state(parent, "BLOCKED")
+        return parent, [*children, grandchild]
+
+    def test_a_blocked_task_is_cancelled_at_once_and_its_subtasks_stay(self):
+        parent, below = self.tree()
+        self.assertEqual(self.ok(self.ask(parent, "cancel")).json["state"], "CANCELLED")
+        types = [item["event"]["type"] for item in self.ok(self.admin.get(f"/tasks/{parent}/events")).json["items"]]
+        self.assertEqual(types[-2:], ["task.answered", "task.cancelled"])
+        self.assertEqual({self.task(each)["state"] for each in below}, {"PENDING"})
+
+    def test_the_run_of_a_blocked_task_that_is_cancelled_ends(self):
+        task, lease = self.bring("BLOCKED")
+        self.ok(self.ask(task, "cancel"))
+        self.run_status(lease["run_id"], "canceled")
+
+    def test_cancel_takes_subtasks_along_when_told(self):
+        parent, below = self.tree()
+        running = self.begin(below[1])
+        self.ok(self.admin.post(f"/tasks/{parent}/cancel?subtasks=true"))
+        for each in below:
+            self.state(each, "CANCELLED")
+        self.run_status(running["run_id"], "canceled")
+        self.assertEqual(self.state(parent, "CANCELLED")["question"], None)
+
+    def test_delete_takes_subtasks_along_when_told_and_none_is_active(self):
+        parent, below = self.tree()
+        lease = self.begin(below[2])
+        self.refused(self.admin.delete(f"/tasks/{parent}?subtasks=true"), 409, "TASK_ACTIVE")
+        self.assertEqual(self.task(below[0])["id"], below[0], "nothing was deleted")
+        self.complete(lease)
+        self.state(below[2], "COMPLETED")
+        self.ok(self.admin.delete(f"/tasks/{parent}?subtasks=true"))
+        for each in (parent, *below):
+            self.refused(self.admin.get(f"/tasks/{each}"), 404, "NOT_FOUND")
+
+    def test_subtasks_is_true_or_false(self):
+        task = self.add()["id"]
+        self.refused(self.admin.post(f"/tasks/{task}/cancel?subtasks=maybe"), 400, "INVALID_REQUEST")
+
+
 class Invariants(TaskCase):
     def test_blocked_has_a_session_and_an_answer_resumes_it(self):
         task, lease = self.bring("BLOCKED")
@@ -343,7 +483,6 @@ class Invariants(TaskCase):
     def test_a_resume_is_a_new_run_in_the_same_session(self):
         task, lease = self.bring("TIMED_OUT")
         session = self.task(task)["session_id"]
-        self.refused(self.ask(task, "run"), 409, "INVALID_TASK_TRANSITION")
         self.ok(self.ask(task, "resume"))
         again = self.lease_one()
         self.assertEqual(self.get_run(again["run_id"])["retry_of"], lease["run_id"])
@@ -451,7 +590,7 @@ class Requests(TaskCase):
         for key, value in body.items():
             self.assertEqual(task[key], value, key)
         self.assertEqual((task["state"], task["executions"], task["possible"]),
-                         ("PENDING", [], ["run", "cancel", "delete"]))
+                         ("PENDING", [], ["run", "cancel", "change", "delete"]))
         self.assertEqual(self.task(task["id"]), task)
         lease = self.begin(task["id"])
         run = self.get_run(lease["run_id"])

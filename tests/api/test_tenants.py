@@ -10,9 +10,10 @@ from api_case import GATED, REMOTE, TIMEOUT_S, ApiCase
 
 SOURCE = pathlib.Path(__file__).parents[2] / "src/api"
 
-ROLES = ("admin", "operator", "approver", "worker", "viewer")
+ROLES = ("admin", "operator", "approver", "worker", "viewer", "metrics")
 ALL, WORK, DECIDE, OPERATE, ADMIN = (
-    set(ROLES), {"admin", "operator", "worker"}, {"admin", "operator", "approver"}, {"admin", "operator"}, {"admin"})
+    set(ROLES) - {"metrics"}, {"admin", "operator", "worker"}, {"admin", "operator", "approver"},
+    {"admin", "operator"}, {"admin"})
 
 NO_RUN = "run_01kaw3v9m8f2hr4x6q0t7c5ezy"
 NO_APPROVAL = "apr_01kaw3v9m8f2hr4x6q0t7c5ezy"
@@ -25,7 +26,7 @@ ROUTES = {
     ("GET", "/healthz"): None,
     ("GET", "/readyz"): None,
     ("GET", "/openapi.json"): None,
-    ("GET", "/metrics"): ADMIN,
+    ("GET", "/metrics"): {"admin", "metrics"},
     ("POST", "/runs"): OPERATE,
     ("POST", "/runs/batch"): OPERATE,
     ("GET", "/runs"): ALL,
@@ -46,6 +47,8 @@ ROUTES = {
     ("GET", "/policy/history"): ALL,
     ("POST", "/policy/test"): OPERATE,
     ("GET", "/approvals"): ALL,
+    ("GET", "/audit"): ADMIN,
+    ("GET", "/workers"): ALL,
     ("POST", "/approvals/{id}/approve"): DECIDE,
     ("POST", "/approvals/{id}/reject"): DECIDE,
     ("POST", "/leases"): WORK,
@@ -98,6 +101,7 @@ ROUTES = {
     ("GET", "/tasks"): ALL,
     ("GET", "/tasks/{id}"): ALL,
     ("GET", "/tasks/{id}/events"): ALL,
+    ("PATCH", "/tasks/{id}"): OPERATE,
     ("DELETE", "/tasks/{id}"): OPERATE,
     ("POST", "/tasks/{id}/run"): OPERATE,
     ("POST", "/tasks/{id}/cancel"): OPERATE,
@@ -532,7 +536,8 @@ class Caps(ApiCase):
         self.assertEqual(len(self.lease(max=10)), 1)
 
     def test_max_concurrency_counts_built_in_steps_too(self):
-        self.publish("workflow: slow\nsteps:\n  - {id: a, tool: sleep, with: {duration: 5m}}\n")
+        self.publish("workflow: slow\nsteps:\n"
+                     "  - {id: a, tool: shell, with: {idempotent: true, argv: [sleep, '300']}}\n")
         self.cap(max_concurrency=3)
         self.batch(6, "slow")
         running = lambda: len(self.ok(self.admin.get("/runs", status="running")).json["items"])

@@ -6,9 +6,9 @@ import unittest
 from pawl_case import GATED, PAWL, SOURCE, TWO_STEPS, TIMEOUT_S, PawlCase
 from server_case import ServerCase
 
-COMMANDS = {"run", "resume", "serve", "runs", "show", "approve", "reject", "cancel", "retry", "events", "workflows",
-            "policy", "keys",
-         "tenants", "worker", "verify", "graph", "check", "bench", "completion", "version", "help"}
+COMMANDS = {"run", "resume", "serve", "runs", "show", "approve", "reject", "answer", "workers", "cancel", "retry",
+            "events", "workflows", "policy", "keys", "tenants", "worker", "verify", "graph", "check", "bench",
+            "completion", "version", "help"}
 
 
 class Offers(ServerCase):
@@ -25,7 +25,7 @@ class Offers(ServerCase):
 
     def test_commands(self):
         self.assertLessEqual(COMMANDS, set(self.offered("")))
-        self.assertEqual(set(self.offered("re")), {"resume", "reject", "retry", "receipts"})
+        self.assertEqual(set(self.offered("re")), {"resume", "reject", "restore", "retry", "receipts"})
         self.assertEqual(self.offered(), self.offered(""))
         self.assertEqual(self.offered("--ver"), ["--version"])
         self.assertEqual(self.offered("nonsense", ""), [])

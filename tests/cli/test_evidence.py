@@ -350,7 +350,7 @@ class AtServer(EvidenceCase):
         return self.data / "evidence" / self.tenant() / f"{run}.zip"
 
     def test_a_bundle_is_stored_when_a_governed_run_ends(self):
-        server = self.serve("--checkpoint-interval", "50ms")
+        server = self.serve("--checkpoint-interval", "50ms", "--bundles", "governed")
         self.expect(self.pawl("workflows", "--publish", self.workflow(GATED)), 0)
         self.expect(self.pawl("workflows", "--publish", self.workflow(PLAIN, "plain.yaml")), 0)
         plain = self.request("POST", "/runs", {"workflow": "plain"})["id"]
@@ -373,10 +373,49 @@ class AtServer(EvidenceCase):
         self.assertEqual([(each["run"], each["sha256"]) for each in stored],
                          [(run, hashlib.sha256(asked.read_bytes()).hexdigest())])
 
+    def metric(self, name):
+        key = (self.data / "admin.key").read_text().strip()
+        request = urllib.request.Request(self.url() + "/metrics", headers={"Authorization": "Bearer " + key})
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            lines = answer.read().decode().splitlines()
+        return next(float(line.split()[-1]) for line in lines if line.startswith(name + " "))
+
+    def test_every_run_has_a_bundle_soon_after_its_end_whatever_the_interval(self):
+        server = self.serve("--checkpoint-interval", "1h")
+        self.expect(self.pawl("workflows", "--publish", self.workflow(GATED)), 0)
+        self.expect(self.pawl("workflows", "--publish", self.workflow(PLAIN, "plain.yaml")), 0)
+        first = self.ended()  # a tenant's first checkpoint covers all that it has
+        self.wait_until(self.stored(first).exists, "the first bundle")
+        plain = self.request("POST", "/runs", {"workflow": "plain"})["id"]
+        governed = self.ended()
+        for run in (plain, governed):
+            self.wait_until(self.stored(run).exists, "its bundle")
+            self.good(self.stored(run))
+        self.wait_until(lambda: self.metric("pawl_evidence_backlog") == 0, "an empty backlog")
+        recorded = self.request("GET", "/audit?type=bundle.stored")["items"]
+        self.assertEqual({each["event"]["run"] for each in recorded}, {first, plain, governed})
+        for each in recorded:
+            digest = hashlib.sha256(self.stored(each["event"]["run"]).read_bytes()).hexdigest()
+            self.assertEqual(each["event"]["sha256"], digest)
+        self.end(server)
+        self.verify_clean()
+
+    def test_no_bundle_is_left_out_when_the_server_is_killed_behind(self):
+        server = self.serve()
+        self.expect(self.pawl("workflows", "--publish", self.workflow(PLAIN, "plain.yaml")), 0)
+        runs = {self.request("POST", "/runs", {"workflow": "plain"})["id"] for _ in range(20)}
+        self.kill(server)
+        server = self.serve()
+        runs |= {self.request("POST", "/runs", {"workflow": "plain"})["id"] for _ in range(20)}
+        self.wait_until(lambda: all(self.stored(run).exists() for run in runs), "all bundles")
+        self.wait_until(lambda: self.metric("pawl_evidence_backlog") == 0, "an empty backlog")
+        self.end(server)
+        self.verify_clean()
+
     def test_a_bundle_is_not_lost_with_the_process(self):
         server = self.serve("--checkpoint-interval", "1h")
         self.expect(self.pawl("workflows", "--publish", self.workflow(GATED)), 0)
-        first = self.ended()  # what is first is covered at once; the next one waits for its hour
+        first = self.ended()
         second = self.ended()
         self.kill(server)
         self.serve("--checkpoint-interval", "50ms")

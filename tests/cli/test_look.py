@@ -113,12 +113,46 @@ class Checking(PawlCase):
         self.assertIn("\n  Collects facts, ", result.stdout)
 
     def test_all_errors_of_all_files_with_their_places(self):
-        bad = self.workflow("workflow: bad\ntimeout: soon\nsteps:\n  - {id: a, tool: nope}\n", "bad.yaml")
+        bad = self.workflow("workflow: bad\ntimeout: soon\nsteps:\n  - {id: a, tool: http.requst}\n", "bad.yaml")
         good = self.workflow(TWO_STEPS, "good.yaml")
         result = self.expect(self.pawl("check", bad, good, data=False), 2)
         self.assertRegex(result.stderr, r"bad\.yaml:2:\d+: ")
         self.assertRegex(result.stderr, r"bad\.yaml:4:\d+: ")
         self.assertIn("good.yaml", result.stdout)
+
+    def test_tools_of_remote_workers_are_taken_and_a_list_of_them_makes_it_strict(self):
+        file = self.workflow("workflow: w\nsteps:\n  - {id: a, tool: warehouse.pack}\n  - {id: b, tool: noop}\n")
+        result = self.expect(self.pawl("check", file, data=False), 0)
+        self.assertIn("tools of remote workers: warehouse.pack", result.stdout)
+        tools = self.folder / "tools.txt"
+        tools.write_text("# ours\nwarehouse.pack\n")
+        self.expect(self.pawl("check", file, "--tools", tools, data=False), 0)
+        tools.write_text('["warehouse.ship", "warehouse.pick"]\n')
+        result = self.expect(self.pawl("check", file, "--tools", tools, data=False), 2)
+        self.assertRegex(result.stderr, r":3:\d+: there is no tool `warehouse.pack`; did you mean `warehouse.pick`")
+
+    def test_jq_programs_are_compiled_and_not_run(self):
+        file = self.workflow("workflow: w\nsteps:\n"
+                             "  - {id: good, tool: transform, with: {jq: 'def f: .a; f | error', input: 1}}\n"
+                             "  - {id: later, tool: transform, with: {jq: '${{ input.program }}'}}\n")
+        self.expect(self.pawl("check", file, data=False), 0)
+        bad = self.workflow("workflow: w\nsteps:\n  - {id: bad, tool: transform, with: {jq: '.a | nosuch'}}\n",
+                            "b.yaml")
+        result = self.expect(self.pawl("check", bad, data=False), 2)
+        self.assertRegex(result.stderr, r"b\.yaml: step bad: jq: .*nosuch/0 is not defined")
+
+    def test_time_outs_that_never_come_and_keys_of_other_systems_are_explained(self):
+        url = "https://example.org/"
+        file = self.workflow("workflow: w\nname: w\nsteps:\n"
+                             f"  - {{id: a, tool: http.request, timeout: 1m, with: {{url: '{url}', timeout: 2m}}}}\n"
+                             "  - {id: b, tool: noop, if: '${{ input.x }}'}\n"
+                             "  - {id: c, tool: noop, depends_on: [a], timeout: 2000000d}\n")
+        errors = self.expect(self.pawl("check", file, data=False), 2).stderr
+        self.assertRegex(errors, r":2:1: unknown key `name`: write `workflow: NAME`")
+        self.assertRegex(errors, r":4:\d+: `timeout` of 2m is longer than the step may take, 1m; make it shorter")
+        self.assertRegex(errors, r":5:\d+: unknown key `if`: steps have no conditions; decide inside ")
+        self.assertRegex(errors, r":6:\d+: unknown key `depends_on`: write `needs: \[fetch\]`")
+        self.assertRegex(errors, r":6:\d+: `timeout` must be a duration such as .* of at most ")
 
 
 class Mistyping(PawlCase):

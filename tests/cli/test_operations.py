@@ -22,11 +22,14 @@ steps:
     with: {idempotent: true, argv: [sh, -c, "touch BEGUN; while [ ! -e GO ]; do sleep 0.02; done; echo done >> DONE"]}
 """
 
-SLEEPY = """
-workflow: sleepy
-retry: {max_attempts: 1}
+TIMERS = """
+workflow: timers
+caps: {max_concurrency: 1}
 steps:
-  - {id: wait, tool: sleep, timeout: 2h, with: {duration: 1h}}
+  - {id: long, tool: wait, for: 30d, needs: []}
+  - {id: older, tool: sleep, with: {duration: 30d}, needs: []}
+  - {id: moment, tool: wait, until: "2100-01-01T00:00:00Z", needs: []}
+  - {id: short, tool: wait, for: "${{ input.short }}", needs: []}
 """
 
 REMOTE = """
@@ -72,15 +75,18 @@ class OperationsCase(PawlCase):
         answer.json = json.loads(text) if text.startswith("{") else None
         return answer
 
-    def start_run(self, source):
+    def start_run(self, source, input=None):
         source = source.replace("BEGUN", str(self.folder / "begun")).replace("GO", str(self.folder / "go"))
         source = source.replace("DONE", str(self.folder / "done"))
         name = source.split("workflow: ")[1].split()[0]
         published = self.ask("PUT", "/workflows/" + name, source)
         self.assertIn(published.status, (200, 201), published.json)
-        answer = self.ask("POST", "/runs", {"workflow": name, "input": {}})
+        answer = self.ask("POST", "/runs", {"workflow": name, "input": input or {}})
         self.assertEqual(answer.status, 201, answer.json)
         return answer.json["id"]
+
+    def steps_served(self, run):
+        return {step["id"]: step for step in self.ask("GET", "/runs/" + run).json["steps"]}
 
     def step_of(self, run):
         return self.ask("GET", "/runs/" + run).json["steps"][0]
@@ -130,12 +136,12 @@ class Stopping(OperationsCase):
         self.assertEqual(self.show(run)["status"], "success")
         self.assertEqual(self.steps(run)["wait"]["attempts"], 1)
 
-    def test_a_step_that_sleeps_for_long_is_given_back_at_once(self):
+    def test_nobody_waits_for_a_timer(self):
         server = self.serve("--grace", "10m")
-        run = self.start_run(SLEEPY)
-        self.wait_until(lambda: self.step_of(run)["status"] == "running", "the step")
+        run = self.start_run(TIMERS, input={"short": "30d"})
+        self.wait_until(lambda: self.step_of(run)["status"] == "waiting_event", "the timers")
         self.stop(server)
-        self.assertEqual((self.steps(run)["wait"]["status"], self.steps(run)["wait"]["attempts"]), ("ready", 0))
+        self.assertEqual(self.show(run)["status"], "waiting")
 
     def test_pawl_run_that_is_interrupted_gives_its_step_back_too(self):
         source = SLOW.replace("BEGUN", str(self.folder / "begun")).replace("GO", str(self.folder / "go"))
@@ -220,6 +226,59 @@ class Stopping(OperationsCase):
         self.assertIn(b"HTTP/1.1 200", answer)
         self.assertIn(b"Connection: close", answer)
         self.assertEqual(server.wait(TIMEOUT_S), 0)
+
+
+class Dying(OperationsCase):
+    """The server is killed, again and again."""
+
+    def test_timers_keep_their_time_and_need_neither_slot_nor_attempt(self):
+        server = self.serve()
+        run = self.start_run(TIMERS, input={"short": "2s"})
+        other = self.start_run(TIMERS.replace("timers", "others"), input={"short": "30d"})
+        due = {id: step["due_at"] for id, step in self.steps_served(run).items()}
+        self.assertTrue(all(due.values()), due)
+        for _ in range(4):
+            server.kill()
+            server.wait(TIMEOUT_S)
+            server = self.serve()
+        self.wait_until(lambda: self.steps_served(run)["short"]["status"] == "succeeded", "the short timer")
+        short = self.steps_served(run)["short"]
+        self.assertGreaterEqual(short["finished_at"], due["short"])
+        self.assertEqual(short["output"], {"due_at": due["short"]})
+        for id in ("long", "older", "moment"):
+            step = self.steps_served(run)[id]
+            self.assertEqual((step["status"], step["attempts"], step["due_at"]), ("waiting_event", 0, due[id]))
+        self.assertEqual(self.ask("GET", "/runs/" + other).json["status"], "waiting")
+
+    def test_the_death_of_the_server_costs_no_attempt(self):
+        server = self.serve()
+        run = self.start_run(SLOW)
+        for _ in range(4):
+            self.wait_until((self.folder / "begun").exists, "the step")
+            server.kill()
+            server.wait(TIMEOUT_S)
+            (self.folder / "begun").unlink()
+            server = self.serve()
+        (self.folder / "go").touch()
+        self.wait_until(lambda: self.ask("GET", "/runs/" + run).json["status"] == "success", "the run's end")
+        self.assertEqual(self.step_of(run)["attempts"], 1)
+        events = [item["event"] for item in self.ask("GET", f"/runs/{run}/events").json["items"]]
+        self.assertEqual([each.get("cause") for each in events if each["type"] == "step.released"], ["server_lost"] * 4)
+
+    def test_a_step_that_kills_the_server_ends(self):
+        pid = self.folder / "pid"
+        kills = f"while [ ! -s {pid} ]; do sleep 0.02; done; server=$(cat {pid}); rm {pid}; kill -9 $server"
+        server = self.serve()
+        run = self.start_run("workflow: killer\nretry: {max_attempts: 1}\nsteps:\n"
+                             f"  - {{id: a, tool: shell, with: {{idempotent: true, argv: [sh, -c, '{kills}']}}}}\n")
+        for _ in range(10):
+            self.assertEqual(self.ask("GET", "/runs/" + run).json["status"], "running")
+            (self.folder / "new").write_text(str(server.pid))
+            (self.folder / "new").rename(pid)
+            server.wait(TIMEOUT_S)
+            server = self.serve()
+        self.wait_until(lambda: self.ask("GET", "/runs/" + run).json["status"] == "failed", "the run's end")
+        self.assertEqual(self.ask("GET", "/runs/" + run).json["error_code"], "SERVER_LOST")
 
 
 class Releasing(OperationsCase):
@@ -449,7 +508,7 @@ class Configuring(OperationsCase):
     def test_settings_are_heeded(self):
         self.serve("--body-max", "2KiB", "--no-workers", "--idle-timeout", "2s")
         self.assertEqual(self.ask("POST", "/runs", "x" * 3000).status, 413)
-        run = self.start_run(SLEEPY)
+        run = self.start_run(SLOW)
         with socket.create_connection(self.address.split(":"), timeout=TIMEOUT_S) as sock:
             sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             self.assertIn(b"200 OK", sock.recv(4096))

@@ -15,7 +15,7 @@ from pawl_case import ESCAPE, GATED, PAWL, TIMEOUT_S, TWO_STEPS, interrupt, with
 from server_case import ServerCase
 from terminal import Terminal
 
-LONG = "workflow: long\nsteps:\n  - {id: a, tool: sleep, with: {duration: 300s}}\n"
+LONG = "workflow: long\nsteps:\n  - {id: a, tool: shell, with: {idempotent: true, argv: [sleep, '300']}}\n"
 DOUBLED = "workflow: doubled\nsteps:\n  - {id: work, tool: double, with: {n: 4}}\n"
 
 

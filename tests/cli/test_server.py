@@ -68,8 +68,8 @@ class Serve(ServerCase):
         server.send_signal(signal.SIGTERM)
         server.wait(TIMEOUT_S)
         (self.data / "secret").write_text("short")
-        result = self.expect(self.pawl("serve", "--listen", "127.0.0.1:0"), 74)
-        self.assertIn("secret", result.stderr)
+        result = self.expect(self.pawl("serve", "--listen", "127.0.0.1:0"), 4)
+        self.assertIn(f"{self.data / 'secret'} is not the one", result.stderr)
 
 
 class Commands(ServerCase):
@@ -241,6 +241,22 @@ class Commands(ServerCase):
         self.expect(self.pawl("cancel", run), 0)
         for follower in (of_run, of_all):
             self.assertIn("run.canceled", self.line_with(follower, "run.canceled"))
+
+    def feeds_open(self):
+        key = (self.data / "admin.key").read_text().strip()
+        asked = urllib.request.Request(self.url() + "/metrics", headers={"Authorization": "Bearer " + key})
+        with urllib.request.urlopen(asked, timeout=TIMEOUT_S) as answer:
+            return "pawl_feeds_open 1\n" in answer.read().decode()
+
+    def test_following_a_quiet_server_goes_on_when_it_is_back(self):
+        server = self.serve()
+        follower = self.start("events", "--follow")
+        self.wait_until(self.feeds_open, "it follows")
+        self.kill(server)
+        self.assertIn("waiting for it to come back", follower.stderr.readline())
+        self.serve()  # at another address
+        run = self.started()
+        self.assertIn(run, self.line_with(follower, "run.created"))
 
     def line_with(self, process, words):
         for line in process.stdout:

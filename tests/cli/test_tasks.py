@@ -34,7 +34,7 @@ print(json.dumps({"type": "result", "result": "done"}))
 class Tasks(ServerCase):
     def setUp(self):
         super().setUp()
-        self.serve()
+        self.server = self.serve()
         for text in (WORK, SLOW, GATED):
             self.expect(self.pawl("workflows", "--publish", self.workflow(text)), 0)
 
@@ -123,6 +123,50 @@ class Tasks(ServerCase):
         self.assertEqual(self.task(later)["state"], "CANCELLED")
         board = json.loads(self.pawl("task", "board", "--json").stdout)
         self.assertEqual([task["id"] for task in board["CANCELLED"]], [later])
+
+    def test_a_task_is_changed_and_cancelled_with_all_beneath_it(self):
+        task = self.add("t", "--workflow", "slow", "--timeout", "5m", "--run")
+        part = self.add("part", "--workflow", "slow", "--parent", task)
+        self.expect(self.pawl("task", "change", part), 2)
+        self.expect(self.pawl("task", "change", part, "--timeout", "none", "--budget", "2.50", "--tag", "a"), 0)
+        changed = self.task(part)
+        self.assertEqual((changed["timeout"], changed["max_budget_usd"], changed["tags"]), (None, "2.50", ["a"]))
+        self.expect(self.pawl("task", "change", task, "--timeout", "1h"), 3)  # it is queued
+        self.expect(self.pawl("task", "cancel", task, "--subtasks"), 0)
+        self.state(task, "CANCELLED")
+        self.state(part, "CANCELLED")
+        self.expect(self.pawl("task", "delete", task, "--subtasks"), 0)
+        self.expect(self.pawl("task", "show", part), 4)
+
+    def test_a_review_shows_what_was_done(self):
+        poet = self.poet()
+        task = self.add("Write", "Write a poem.", "--agent", "command", "--command", str(poet), "--folder",
+                        str(poet.parent), "--run")
+        self.state(task, "BLOCKED")
+        self.expect(self.pawl("task", "answer", task, "the sea"), 0)
+        self.state(task, "READY")
+        self.assertIn("result\n    done\n", self.pawl("task", "show", task).stdout)
+        self.assertIn("Write: done", self.pawl("inbox").stdout)
+
+    def test_a_tasks_streams_are_no_runs_and_every_id_that_is_printed_is_known(self):
+        poet = self.poet()
+        task = self.add("Write", "Write a poem.", "--agent", "command", "--command", str(poet), "--folder",
+                        str(poet.parent), "--run")
+        self.state(task, "BLOCKED")
+        run = self.task(task)["run_id"]
+        self.assertIn(run, self.pawl("task", "show", task).stdout)
+
+        def check(names, **named):
+            self.assertEqual(self.pawl("runs", "--json", **named).stdout, "", "a task is no run")
+            for name in names:
+                self.assertIn("About what?", self.expect(self.pawl("show", name, **named), 0).stdout)
+
+        check([run, task], data=False, env=self.away())  # at the server
+        if self.store:
+            return
+        self.kill(self.server)
+        check([run])  # in its folder, of which a part is only in the journal
+        self.assertIn("is a task", self.expect(self.pawl("show", task), 4).stderr)
 
     def test_what_is_wrong_is_said(self):
         for args, code in ((["add"], 2), (["add", "title"], 2), (["show"], 2), (["show", "abc"], 2),

@@ -69,7 +69,7 @@ class AtTheTerminal(PawlCase):
     def test_ctrl_c(self):
         terminal = self.terminal("run", self.workflow("workflow: s\nsteps:\n  - {id: a, tool: sleep, with: {duration: "
                                                       "300s}}\n"))
-        terminal.expect(r"a +sleep +running")
+        terminal.expect(r"a +sleep +waiting_event")
         terminal.type("\x03")
         self.assertEqual(terminal.finish(), 130)
         self.assertIn("interrupted; go on with", without_escapes(terminal.seen))

@@ -257,7 +257,7 @@ class EveryColumn(ServerCase):
 
 class SingleBits(ServerCase):
     """A bit that flips anywhere in the file either changes nothing that can be read, or is found."""
-    FLIPS = 2000 if os.environ.get("PAWL_TEST_DEEP") else 60
+    CHANGES = 500 if os.environ.get("PAWL_TEST_DEEP") else 20
 
     # Beside those without meaning: how far something is, which no event says.
     UNKNOWABLE = {*MEANINGLESS, ("followers", "position"), ("frames", "folded_before")}
@@ -274,7 +274,7 @@ class SingleBits(ServerCase):
             with contextlib.closing(sqlite3.connect(f"file:{self.data / 'pawl.db'}?immutable=1", uri=True)) as database:
                 return [database.execute("SELECT " + ", ".join(f"CAST({name} AS BLOB)" for name in names) +
                                          f" FROM {table}").fetchall() for table, names in columns.items()]
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # of damaged names in the schema, too
             return repr(error)
 
     def test_damage_of_one_bit_is_found_where_it_changes_the_content(self):
@@ -287,7 +287,7 @@ class SingleBits(ServerCase):
         draw = random.Random(seed)
         changed = 0
         used = [at for at, byte in enumerate(before) if byte]  # most of a young file is zeros that nobody reads
-        for _ in range(self.FLIPS):
+        while changed < self.CHANGES:
             bit = draw.choice(used) * 8 + draw.randrange(8)
             damaged = bytearray(before)
             damaged[bit // 8] ^= 1 << bit % 8
@@ -296,7 +296,6 @@ class SingleBits(ServerCase):
                 continue
             changed += 1
             self.assertNotEqual(self.pawl("verify").returncode, 0, f"bit {bit} of {len(before) * 8}, seed {seed}")
-        self.assertGreater(changed, 0, f"seed {seed}")
         path.write_bytes(before)
         self.verify_clean()
 

@@ -99,6 +99,7 @@ void Chronicle::add_run(const StreamPart& part) {
     demand(event.has_value(), "events can be read", [&] { return event.error(); });
     if (const auto* step = std::get_if<StepClaimed>(&event->payload); step && step->trigger == StepTrigger::claim)
       claimed.push_back(step->step);
+    check_promises(run, *event);
     auto evolved = evolve_checked(run, *event);
     demand(evolved.has_value(), "every move is legal", [&] { return id.str() + ": " + evolved.error(); });
     statuses_[id].push_back(run.status);
@@ -109,6 +110,26 @@ void Chronicle::add_run(const StreamPart& part) {
         return run.steps[*run.workflow->find(step)].status == StepStatus::running;
       }))
     claimed_.push_back(id);
+}
+
+void Chronicle::promise(const Lease& lease, Instant until) {
+  Instant& promised = promised_[{lease.run, lease.step, lease.token}];
+  promised = std::max(promised, until);
+}
+
+void Chronicle::check_promises(const Run& run, const RunEvent& event) const {
+  const auto* claimed = std::get_if<StepClaimed>(&event.payload);
+  const auto* failed = std::get_if<StepFailed>(&event.payload);
+  const StepId* step = claimed && claimed->trigger == StepTrigger::reclaim           ? &claimed->step
+                       : failed && failed->diagnostic->error_code == "LEASE_EXPIRED" ? &failed->step
+                                                                                     : nullptr;
+  if (!step) return;
+  auto found = promised_.find({run.id, *step, run.steps[*run.workflow->find(*step)].lease_token});
+  if (found == promised_.end()) return;
+  demand(found->second <= event.at, "no lease is taken back before the time that was acknowledged", [&] {
+    return run.id.str() + " " + step->text + " at " + print_time(event.at) + ", promised until " +
+           print_time(found->second);
+  });
 }
 
 void Chronicle::check_caps(const Run& claimed) const {

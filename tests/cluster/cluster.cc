@@ -296,6 +296,7 @@ void Cluster::take(std::vector<Lease> leases) {
     const Step& step = run->steps[*run->workflow->find(lease.step)];
     // By now another server may have gone on with it, when the grant was slow.
     demand(step.lease_token >= lease.token, "no grant before its claim is durable", what);
+    chronicle_.promise(lease, lease.expires_at);
     held_.push_back({std::move(lease)});
   }
   while (held_.size() > held_max) held_.pop_front();
@@ -323,13 +324,43 @@ void Cluster::complete(Server& server, Held& held) {
       }));
 }
 
+void Cluster::heartbeat(Server& server, const Lease& lease) {
+  server.asked().heartbeat(
+      lease.tenant, lease.run, lease.step, lease.proof(),
+      expect<Instant>(server, "a heartbeat of " + lease.run.str(), [this, lease](const auto& until) {
+        if (until) return chronicle_.promise(lease, *until);
+        demand(until.error().code == RefusalCode::lease_lost, "a heartbeat that is late is told so",
+               until.error().message);
+      }));
+}
+
+// The later one is decided on what the earlier one is about to change. Then the time of the earlier one is over, and
+// somebody asks for work.
+void Cluster::race_heartbeats(Server& first, Server& second, const Lease& lease) {
+  const Duration between = lease.term / 2;
+  heartbeat(first, lease);
+  take_turn(first);
+  pass_time(between);
+  heartbeat(second, lease);
+  take_turn(second);
+  while (!first.turns.empty()) commit(first);
+  while (!second.turns.empty()) commit(second);
+  pass_time(lease.term - between + Duration(1));
+  poll(first);
+  take_turn(first);
+}
+
 void Cluster::work(Server& server) {
   if (held_.empty()) return;
   Held& held = held_[dice_.below(held_.size())];
   const Lease& lease = held.lease;
-  switch (dice_.below(8)) {
+  switch (dice_.below(10)) {
     case 0:
-      server.asked().heartbeat(lease.tenant, lease.run, lease.step, lease.proof());
+    case 4:
+      return heartbeat(server, lease);
+    case 5:
+      if (Server& other = any_server(); &other != &server && !held.reported)
+        return race_heartbeats(other, server, Lease(lease));
       return;
     case 1: {
       StepReport report{.tenant = lease.tenant,

@@ -68,6 +68,8 @@ class Cluster {
   void poll(Server& server);
   void work(Server& server);
   void complete(Server& server, Held& held);
+  void heartbeat(Server& server, const Lease& lease);
+  void race_heartbeats(Server& first, Server& second, const Lease& lease);
   void take(std::vector<Lease> leases);
   const Run* any_run();
   Server& any_server() { return *servers_[dice_.below(servers_.size())]; }

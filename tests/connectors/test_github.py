@@ -90,7 +90,7 @@ class AssigneesTest(IssueCase):
     def test_that_github_drops_silently_fail_the_step(self):
         step = self.change("assignees", add=["stranger"], code=1)
         self.assertIn('not added: ["stranger"]', step["last_error"]["message"])
-        self.only_receipt("failed")
+        self.assertEqual(self.only_receipt("failed")["action"]["fields"]["url"], self.github.url)
         step = self.change("assignees", add=["stranger", "hubot"], code=1)
         self.only_receipt("in_doubt")
 

@@ -8,10 +8,11 @@ class Things(Fake):
     def __init__(self, case):
         super().__init__(case)
         self.effects = []
+        self.answer = {"ok": True}
 
     def route(self, method, path, query, headers, body):
         self.effects.append((method, path, headers.get("Idempotency-Key"), headers.get("X-Token"), body))
-        return 200, {"ok": True}
+        return 200, self.answer
 
 
 class DeclaredWriteTest(ConnectorCase):
@@ -31,6 +32,15 @@ class DeclaredWriteTest(ConnectorCase):
         self.ask(method="GET", writes=True)
         receipt = self.only_receipt("succeeded")
         self.assertEqual(receipt["action"]["target"], self.things.url + "/thing")
+
+    def test_a_request_without_a_method_is_the_get_that_it_is_sent_as(self):
+        for method in ({}, {"method": "get"}):
+            self.things.mood("GET", status=500)
+            step = self.ask(attempts=2, **method)
+            self.assertEqual((step["status"], step["attempts"], self.receipts), ("succeeded", 2, []), method)
+        self.assertEqual({effect[0] for effect in self.things.effects}, {"GET"})
+        self.ask(writes=True)
+        self.assertEqual(self.only_receipt("succeeded")["action"]["fields"]["method"], "GET")
 
     def test_a_post_that_is_declared_to_read_is_seen_by_the_policy_and_may_be_repeated(self):
         self.ask(method="POST", writes=False)
@@ -71,6 +81,43 @@ class DeclaredWriteTest(ConnectorCase):
         self.ask(method="POST", code=1)
         self.only_receipt("failed")
 
+    def undo_made(self, answer, **undo):
+        """The undo in the receipt of a call that was answered so."""
+        self.things.answer = answer
+        self.ask(method="POST", undo={"method": "delete", **undo})
+        return self.only_receipt("succeeded")["undo"]
+
+    def test_an_undo_uses_what_the_call_answered(self):
+        base = self.things.url
+        undo = self.undo_made({"id": "a/b ?&#é", "n": 7, "tags": ["x", "${{ secrets.TOKEN }}"]},
+                              url=base + "/thing/${{ response.body.id }}?n=${{ response.body.n }}",
+                              body={"n": "${{ response.body.n }}", "all": "${{ response.body.tags }}",
+                                    "text": "of ${{ response.body.id }}", "status": "${{ response.status }}"})
+        sent = f"{base}/thing/a%2Fb%20%3F%26%23%C3%A9"
+        self.assertEqual((undo["fields"]["method"], undo["fields"]["url"]), ("DELETE", sent + "?n=7"))
+        self.assertEqual(undo["target"], sent)
+        self.run_step("http.request", undo["fields"], key=undo["idempotency_key"])
+        method, path, _, _, body = self.things.effects[-1]
+        self.assertEqual((method, path), ("DELETE", sent[len(base):]))
+        self.assertEqual(body, {"n": 7, "all": ["x", "${{ secrets.TOKEN }}"], "text": "of a/b ?&#é", "status": 200})
+
+    def test_a_response_does_not_lead_an_undo_elsewhere(self):
+        url = self.things.url + "/thing/${{ response.body.id }}"
+        for value in ("..", ".", "", "../admin", "..;x", "%2e%2e", "a\0", None, ["x"], {"y": 1}):
+            self.assertIsNone(self.undo_made({"id": value}, url=url), value)
+        self.assertIsNone(self.undo_made({"other": 1}, url=url))
+        self.assertIsNone(self.undo_made({"id": 1}, url=url, body={"x": "${{ response.body.missing }}"}))
+        self.assertEqual(self.undo_made({"id": "@evil"}, url=url)["fields"]["url"], self.things.url + "/thing/%40evil")
+
+    def test_what_a_response_cannot_fill_is_refused_before_the_effect(self):
+        base, named = self.things.url, "${{ response.body.id }}"
+        for undo in ({"url": named}, {"url": f"http://{named}/x"}, {"url": f"http://h:{named}/"},
+                     {"url": base, "headers": {"Authorization": named}}, {"url": base, "body": f"id={named}"},
+                     {"url": base, "method": named}, {"url": base, "method": "GET"}):
+            step = self.ask(method="POST", code=1, undo={"method": "DELETE", **undo})
+            self.assertIn("`undo` has a", step["last_error"]["message"].replace("has `", "has a `"), undo)
+        self.assertEqual(self.things.effects, [])
+
     def test_an_undo_that_is_none_is_refused(self):
         step = self.ask(method="POST", undo={"url": "http://x"}, code=1)
         self.assertIn("must be a map with `method` and `url`", step["last_error"]["message"])
@@ -96,7 +143,7 @@ class JudgedIsSentTest(ConnectorCase):
         self.assertEqual(self.pawl("policy", "put", text).returncode, 0)
 
     def post(self, path, code=0, **with_):
-        return self.run_step("http.request", {"url": self.things.url + path, "method": "POST", **with_}, code=code)
+        return self.run_step("http.request", {"url": self.things.url + path, **{"method": "POST", **with_}}, code=code)
 
     def paths(self):
         return [path for _, path, *_ in self.things.effects]
@@ -114,6 +161,14 @@ class JudgedIsSentTest(ConnectorCase):
         receipt = self.only_receipt("succeeded")
         self.assertEqual(receipt["action"]["target"], self.things.url + "/public/thing")
         self.assertEqual(receipt["action"]["fields"]["url"], self.things.url + "/public/thing")
+
+    def test_a_method_is_judged_as_it_is_sent(self):
+        text = self.workflow("policy: p\nrules:\n"
+                             "  - {id: no, effect: deny, when: \"fields ->> '$.method' = 'DELETE'\"}\n"
+                             "  - {id: rest, effect: allow}\n", "policy.yaml")
+        self.assertEqual(self.pawl("policy", "put", text).returncode, 0)
+        self.assertEqual(self.post("/x", code=3, method="delete")["last_error"]["error_code"], "POLICY_DENIED")
+        self.assertEqual(self.paths(), [])
 
     def test_a_secret_does_not_lead_elsewhere(self):
         self.assertEqual(self.post("/public/${{ secrets.UP }}", code=1)["last_error"]["error_code"],

@@ -2,9 +2,10 @@
 server."""
 import json
 import unittest
+import urllib.parse
 
 from connector_case import ConnectorCase
-from fakes import GitHub, ServiceNow, Slack
+from fakes import Fake, GitHub, ServiceNow, Slack
 
 
 class UndoTest(ConnectorCase):
@@ -60,6 +61,119 @@ class UndoTest(ConnectorCase):
         self.assertEqual(self.now.incident["priority"], "2")
         self.assertEqual(self.now.incident["short_description"], "mended")
         self.assertEqual(self.github.labels, ["bug", "Old Label"])  # the latest effect is undone first
+
+
+class Orders(Fake):
+    """POST /orders makes one and names it; DELETE /orders/ID removes it."""
+
+    def __init__(self, case):
+        super().__init__(case)
+        self.orders = []
+
+    def route(self, method, path, query, headers, body):
+        if method == "POST":
+            self.orders.append(f"order {len(self.orders) + 1}")
+            return 201, {"id": self.orders[-1]}
+        wanted = urllib.parse.unquote(path.removeprefix("/orders/"))
+        if wanted not in self.orders:
+            return 404, {"error": "no such order"}
+        self.orders.remove(wanted)
+        return 200, {"deleted": wanted}
+
+
+class UndoCommandTest(ConnectorCase):
+    """`pawl undo` waits, says what became of each effect, and goes on with what is left; on a folder and on a
+    server."""
+    POLICY = """
+policy: careful
+rules:
+  - {{id: keep, effect: {undoing}, when: "fields ->> '$.method' = 'DELETE'"}}
+  - {{id: rest, effect: allow}}
+"""
+
+    def setUp(self):
+        super().setUp()
+        self.orders = Orders(self)
+        self.serving = ()
+
+    def policy(self, undoing):
+        text = self.workflow(self.POLICY.format(undoing=undoing), "policy.yaml")
+        self.expect(self.pawl("policy", "put", text), 0)
+
+    def act(self, *more):
+        """A run of three effects, the second without an undo where `more` says so."""
+        step = {"tool": "http.request", "with": {
+            "method": "POST", "url": self.orders.url + "/orders",
+            "undo": {"method": "DELETE", "url": self.orders.url + "/orders/${{ response.body.id }}"}}}
+        steps = [{"id": name, **step} for name in ("first", "second")] + list(more)
+        return self.run_steps(*steps)["id"]
+
+    def undo(self, run, code, *flags):
+        settings = () if (self.data / "server.json").exists() else self.flags()
+        done = self.expect(self.pawl("undo", run, "--json", *settings, *flags), code)
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def outcomes(self, answer):
+        return [(effect["step"], effect["outcome"]) for effect in answer["effects"]]
+
+    def undo_in_parts(self):
+        run = self.act()
+        self.assertEqual(self.orders.orders, ["order 1", "order 2"])
+        self.policy("deny")
+        denied = self.undo(run, 3)
+        self.assertEqual((denied["status"], self.outcomes(denied)),
+                         ("denied", [("second", "not_undone"), ("first", "not_undone")]))
+        self.assertIn("POLICY_DENIED", denied["effects"][0]["why"])
+        self.assertIn("not attempted", denied["effects"][1]["why"])
+        self.assertEqual(self.orders.orders, ["order 1", "order 2"])
+        self.policy("allow")
+        self.orders.orders.remove("order 1")  # somebody else was faster
+        failed = self.undo(run, 1)
+        self.assertNotEqual(failed["run_id"], denied["run_id"])
+        self.assertEqual((failed["status"], self.outcomes(failed)),
+                         ("failed", [("second", "undone"), ("first", "not_undone")]))
+        self.orders.orders.append("order 1")
+        rest = self.undo(run, 0)
+        self.assertEqual((rest["status"], self.outcomes(rest)), ("success", [("first", "undone")]))
+        self.assertEqual(self.orders.orders, [])
+        self.assertEqual(self.undo(run, 0)["effects"], [])
+        self.assertEqual(len(self.orders.calls("DELETE")), 3)
+
+    def test_a_folder_undoes_what_is_left_until_nothing_is(self):
+        self.undo_in_parts()
+        self.verify_clean()
+
+    def test_a_server_undoes_what_is_left_until_nothing_is(self):
+        self.serve(*self.flags())
+        self.run_steps = self.run_served
+        self.undo_in_parts()
+
+    def run_served(self, *steps):
+        text = json.dumps({"workflow": "w", "steps": list(steps)})
+        done = self.expect(self.pawl("run", self.workflow(text), "--json"), 0)
+        return json.loads(done.stdout.splitlines()[-1])["run"]
+
+    def test_what_has_no_undo_stays_and_is_not_called_success(self):
+        run = self.act({"id": "third", "tool": "http.request",
+                        "with": {"method": "POST", "url": self.orders.url + "/orders"}})
+        answer = self.undo(run, 1)
+        self.assertEqual(self.outcomes(answer), [("second", "undone"), ("first", "undone"), ("third", "stays")])
+        text = self.expect(self.pawl("undo", run, *self.flags()), 3)
+        self.assertIn("nothing is known that would undo it", text.stderr)
+
+    def test_an_undo_waits_for_people_and_goes_on_when_they_agree(self):
+        run = self.act()
+        self.policy("needs_approval")
+        waiting = self.undo(run, 5)
+        self.assertEqual(self.outcomes(waiting), [("second", "not_undone"), ("first", "not_undone")])
+        answer = self.undo(run, 0, "--approve")
+        self.assertEqual(answer["run_id"], waiting["run_id"])
+        self.assertEqual(self.orders.orders, [])
+
+    def test_people_read_each_effect(self):
+        run = self.act()
+        done = self.expect(self.pawl("undo", run, *self.flags()), 0)
+        self.assertRegex(done.stdout, r"undone +rcp_\w+  second: http request on \S+/orders\n")
 
 
 if __name__ == "__main__":

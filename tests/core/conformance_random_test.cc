@@ -22,6 +22,7 @@ using namespace std::chrono_literals;
 struct Features {
   bool dags = false;       // otherwise strict sequences
   bool gates = false;      // steps that are approvals
+  bool timers = false;     // steps that wait for a time
   bool actions = false;    // side effects that need approval
   bool refusals = false;   // rejected and expired approvals
   bool questions = false;  // waiting_input
@@ -58,6 +59,8 @@ RunBuilder random_workflow(Chance& chance, const Features& features) {
                               .quorum = quorum,
                               .expires = features.refusals ? Duration(10min) : duration_max,
                               .prompt = {}});
+    } else if (features.timers && chance.in(15)) {
+      builder.timer(id, chance.one_of({"0s", "5s", "3m"}));
     } else {
       builder.step(id).attempts(1 + chance.below(3)).step_timeout(chance.one_of<Duration>({40s, 10min}));
     }
@@ -100,9 +103,9 @@ class Driver {
 
  private:
   void act_on(const RunCommand& command) {
-    static constexpr std::array names{"start",  "claim",   "complete", "fail",    "charge", "release", "ask",
-                                      "answer", "resolve", "propose",  "outcome", "settle", "reverse", "cancel",
-                                      "time",   "report",  "observe",  "request", "told"};
+    static constexpr std::array names{"start",  "claim",  "complete", "fail",    "charge",  "release", "withdraw",
+                                      "ask",    "answer", "resolve",  "propose", "outcome", "settle",  "reverse",
+                                      "cancel", "time",   "report",   "observe", "request", "told"};
     static_assert(names.size() == std::variant_size_v<RunCommand>);
     told_ += "  +" + std::to_string((history_.now() - first_moment).count()) + "ms " + names[command.index()];
     const Commit& commit = history_.act(command, {chance_.below(201) / 100.0 - 1});
@@ -352,7 +355,7 @@ void expect_shown(const Edges& edges, const Shown& shown, std::string_view excep
 }
 
 TEST(RandomHistories, are_legal_in_the_words_of_the_state_machine_document) {
-  auto coverage = try_histories(state_machine_words, {.gates = true});
+  auto coverage = try_histories(state_machine_words, {.gates = true, .timers = true});
   // A waiting run fails at once only by a rejection, an expiry or a deadline, none of which this document knows.
   expect_shown(state_machine_words.run, coverage.run, "WAITING_APPROVAL", "FAILED");
   expect_shown(state_machine_words.run_in_one_commit, coverage.run);
@@ -361,7 +364,8 @@ TEST(RandomHistories, are_legal_in_the_words_of_the_state_machine_document) {
 
 TEST(RandomHistories, are_legal_in_the_words_of_the_runtime_document) {
   auto coverage = try_histories(
-      runtime_words, {.dags = true, .actions = true, .refusals = true, .deadlines = true, .write_caps = true});
+      runtime_words,
+      {.dags = true, .timers = true, .actions = true, .refusals = true, .deadlines = true, .write_caps = true});
   expect_shown(runtime_words.run, coverage.run);
   expect_shown(runtime_words.run_in_one_commit, coverage.run);
   expect_shown(runtime_words.step, coverage.step);
@@ -371,6 +375,7 @@ TEST(RandomHistories, are_legal_in_the_words_of_the_runtime_document) {
 TEST(RandomHistories, are_legal_by_contract_v1) {
   auto coverage = try_histories(contract_v1_words, {.dags = true,
                                                     .gates = true,
+                                                    .timers = true,
                                                     .actions = true,
                                                     .refusals = true,
                                                     .questions = true,

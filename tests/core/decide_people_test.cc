@@ -239,7 +239,7 @@ TEST(Approval, expires_and_denies_the_run) {
   EXPECT_EQ(h.pass(1ms).names(),
             (Names{"approval.expired", "step.refused", "step.canceled", "run.resumed", "run.denied"}));
   EXPECT_EQ(h.run().diagnostic->error_code, "APPROVAL_EXPIRED");
-  EXPECT_TRUE(h.run().diagnostic->retryable);
+  EXPECT_FALSE(h.run().diagnostic->retryable);
 }
 
 TEST(Approval, that_has_expired_is_not_approved_even_before_its_timer_fires) {
@@ -268,6 +268,81 @@ TEST(TwoPerson, the_one_who_asked_cannot_reject_either_but_can_cancel) {
   auto h = waiting_at(RunBuilder().gate("g").terms({.two_person = true, .quorum = 2, .prompt = {}}));
   EXPECT_TRUE(h.reject(asker.text).refused_as(RefusalCode::self_approval));
   EXPECT_FALSE(h.cancel().refused());
+}
+
+// --- who may decide ---
+
+const ApprovalTerms named{.quorum = 1,
+                          .expires = 8h,
+                          .prompt = {},
+                          .approvers = {"ada", "group:finance"},
+                          .remind = 1h,
+                          .escalate = 4h,
+                          .escalate_to = {"group:heads"}};
+
+const Commit& decide_as(History& h, std::string by, std::vector<std::string> groups = {}, bool says_yes = true) {
+  return h.act(ResolveApproval{
+      .approval = {}, .approve = says_yes, .by = Actor{std::move(by)}, .reason = {}, .groups = std::move(groups)});
+}
+
+TEST(Approvers, decide_by_their_name_or_by_a_group_of_theirs_and_nobody_else_does) {
+  auto h = waiting_at(RunBuilder().gate("g").terms(named));
+  for (bool says_yes : {true, false}) {
+    EXPECT_TRUE(decide_as(h, "person:bo", {"heads"}, says_yes).refused_as(RefusalCode::not_an_approver));
+    EXPECT_EQ(h.last().names(), Names{"transition.refused"});
+    EXPECT_NE(h.last().refusal->message.find("ada, group:finance"), std::string::npos);
+    EXPECT_TRUE(decide_as(h, "key:01", {}, says_yes).refused_as(RefusalCode::not_an_approver)) << "a key is no person";
+    EXPECT_TRUE(decide_as(h, "ada", {}, says_yes).refused_as(RefusalCode::not_an_approver)) << "nor is its name one";
+  }
+  auto other = waiting_at(RunBuilder().gate("g").terms(named));
+  EXPECT_EQ(decide_as(h, "person:ada").names().front(), "approval.approved");
+  EXPECT_EQ(h.approval().votes.at(0).as, "ada");
+  EXPECT_EQ(decide_as(other, "person:cy", {"finance"}).names().front(), "approval.approved");
+  EXPECT_EQ(other.approval().votes.at(0).as, "group:finance");
+  auto third = waiting_at(RunBuilder().gate("g").terms(named));
+  EXPECT_EQ(decide_as(third, "person:cy", {"finance"}, false).find<ApprovalMoved>()->as, "group:finance");
+  EXPECT_EQ(third.status(), RunStatus::denied);
+}
+
+TEST(Approvers, are_reminded_once_and_then_others_may_decide_as_well) {
+  auto h = waiting_at(RunBuilder().gate("g").terms(named));
+  EXPECT_EQ(next_due(h.run(), h.now()), h.now() + 1h);
+  EXPECT_EQ(h.pass(1h).names(), Names{"approval.reminded"});
+  EXPECT_EQ(h.last().find<ApprovalReminded>()->to, (Approvers{"ada", "group:finance"}));
+  EXPECT_EQ(h.act(TimePasses{}).names(), Names{}) << "once";
+  EXPECT_TRUE(decide_as(h, "person:bo", {"heads"}).refused_as(RefusalCode::not_an_approver));
+  EXPECT_EQ(next_due(h.run(), h.now()), h.now() + 3h);
+  EXPECT_EQ(h.pass(3h).names(), Names{"approval.escalated"});
+  EXPECT_EQ(h.last().find<ApprovalReminded>()->to, Approvers{"group:heads"});
+  EXPECT_EQ(next_due(h.run(), h.now()), h.now() + 4h) << "then it expires";
+  EXPECT_EQ(h.status(), RunStatus::waiting);
+  auto expired = h;
+  EXPECT_EQ(decide_as(h, "person:bo", {"heads"}).names().front(), "approval.approved");
+  EXPECT_EQ(h.approval().votes.at(0).as, "group:heads");
+  EXPECT_EQ(expired.pass(4h).names().front(), "approval.expired");
+}
+
+TEST(Approvers, of_both_times_at_once_hear_of_both) {
+  auto h = waiting_at(RunBuilder().gate("g").terms(named));
+  EXPECT_EQ(h.pass(5h).names(), (Names{"approval.escalated", "approval.reminded"}));
+  EXPECT_EQ(h.last().find<ApprovalReminded>()->to, Approvers{"group:heads"});
+}
+
+TEST(Approvers, an_event_that_lets_somebody_else_approve_does_not_fold) {
+  auto h = waiting_at(RunBuilder().gate("g").terms(named));
+  const ApprovalId id = h.approval().id;
+  auto approved = [&](std::string by, std::string as) {
+    pawl::Run run = h.run();
+    return evolve_checked(
+               run,
+               {h.now(), ApprovalMoved{id, ApprovalTrigger::approve, Actor{std::move(by)}, {}, {}, {}, std::move(as)}})
+        .has_value();
+  };
+  EXPECT_TRUE(approved("person:ada", "ada"));
+  EXPECT_TRUE(approved("person:cy", "group:finance"));
+  EXPECT_FALSE(approved("person:cy", "ada"));
+  EXPECT_FALSE(approved("person:cy", "group:heads"));
+  EXPECT_FALSE(approved("person:cy", ""));
 }
 
 TEST(Quorum, counts_distinct_people_and_one_rejection_is_enough) {

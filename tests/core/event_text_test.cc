@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "core/event.h"
+#include "core/event_object.h"
 #include "core/tenant.h"
 
 namespace pawl {
@@ -63,6 +64,61 @@ TEST(EventText, a_receipt_says_whether_a_program_was_in_a_sandbox) {
     ASSERT_TRUE(asked) << asked.error();
     EXPECT_EQ(std::get<ApprovalRequested>(asked->payload).proposal->sandboxed, sandboxed);
   }
+}
+
+TEST(EventText, timers_and_releases_can_be_read_again) {
+  const std::pair<RunPayload, const char*> rows[] = {
+      {StepWaitOpened{{"a"}, {9}}, R"({"at":1,"due_at":9,"step":"a","type":"step.wait_opened","v":1})"},
+      {StepArrived{{"a"}, "{}"}, R"({"at":1,"output":"{}","step":"a","type":"step.arrived","v":1})"},
+      {StepReleased{{"a"}, ReleaseCause::worker, {"worker:w"}},
+       R"({"at":1,"by":"worker:w","step":"a","type":"step.released","v":1})"},
+      {StepReleased{{"a"}, ReleaseCause::server_lost},
+       R"({"at":1,"cause":"server_lost","step":"a","type":"step.released","v":1})"},
+      {StepReleased{{"a"}, ReleaseCause::suspended},
+       R"({"at":1,"cause":"suspended","step":"a","type":"step.released","v":1})"},
+  };
+  for (const auto& [payload, text] : rows) {
+    std::string line, copy;
+    append_event(line, RunEvent{{1}, payload});
+    EXPECT_EQ(line, text);
+    auto read = parse_run_event(line);
+    ASSERT_TRUE(read) << read.error();
+    append_event(copy, *read);
+    EXPECT_EQ(copy, line);
+  }
+  EXPECT_FALSE(parse_run_event(R"({"at":1,"cause":"whim","step":"a","type":"step.released","v":1})"));
+}
+
+TEST(EventText, readers_get_json_values_as_json) {
+  auto shown = [](const RunPayload& payload) {
+    std::string line;
+    append_event(line, RunEvent{{1}, payload});
+    return shown_event_text(line);
+  };
+  const JsonText value = R"({"n":9007199254740993,"a":[1.0]})", same = R"({"a":[1],"n":9007199254740993})";
+  EXPECT_TRUE(shown(StepCompleted{{"a"}, value, {}}).contains("\"output\":" + same));
+  EXPECT_TRUE(shown(StepAsked{{"a"}, value}).contains("\"question\":" + same));
+  EXPECT_TRUE(shown(StepAnswered{{"a"}, value, {}}).contains("\"answer\":" + same));
+  EXPECT_TRUE(shown(RunCreated{.input = value}).contains("\"input\":" + same));
+  EXPECT_TRUE(shown(RunObserved{.output = value}).contains("\"output\":" + same));
+  EXPECT_TRUE(shown(TaskAsked{.question = value}).contains("\"question\":" + same));
+  EXPECT_TRUE(shown(TaskMoved{.trigger = TaskTrigger::answer, .message = value}).contains("\"message\":" + same));
+  EXPECT_TRUE(
+      shown(ReceiptMoved{.trigger = ReceiptTrigger::succeed, .response = value}).contains("\"response\":" + same));
+  const auto proposal = std::make_shared<const Proposal>(Proposal{.before = value});
+  EXPECT_TRUE(shown(ActionDenied{.step = {"a"}, .proposal = proposal}).contains("\"before\":" + same));
+}
+
+TEST(EventText, text_that_happens_to_be_json_stays_text) {
+  auto shown = [](const RunPayload& payload) {
+    std::string line;
+    append_event(line, RunEvent{{1}, payload});
+    EXPECT_EQ(shown_event_text(line), line);
+  };
+  shown(TaskMoved{.trigger = TaskTrigger::reject, .by = {}, .message = "17"});
+  shown(TaskAsked{.question = {}, .about = {}, .answer = "17"});
+  shown(ReceiptMoved{.receipt = {}, .trigger = ReceiptTrigger::fail, .by = {}, .error_code = "1", .message = "17"});
+  EXPECT_EQ(shown_event_text("no event"), "no event");
 }
 
 TEST(EventText, a_tenants_event_that_does_not_fit_leaves_no_trace) {

@@ -23,6 +23,7 @@ class Scope : public ExpressionScope {
       case Root::input:
         return &input;
       case Root::secret:
+      case Root::response:
         return nullptr;
       case Root::run:
         return &run;
@@ -222,8 +223,29 @@ RC_GTEST_PROP(Render, around_secrets_can_not_be_talked_into_naming_one, ()) {
   const auto shown = render_around_secrets(Json("${{ input }}${{ secrets.A }}${{ input }}"), scope);
   RC_ASSERT(render(*shown, SecretScope()).value() == Json(text + "s3cr3t" + text));
   RC_ASSERT(render(*render_around_secrets(Json("${{ input }}"), scope), SecretScope()).value() == Json(text));
-  RC_ASSERT(!names_secret(*render_around_secrets(Json("${{ input }}"), scope)));
+  RC_ASSERT(!keeps_expressions(*render_around_secrets(Json("${{ input }}"), scope)));
   RC_ASSERT(render(Json(template_of(text)), SecretScope()).value() == Json(text));
+}
+
+TEST(Render, keeps_the_response_until_there_is_one) {
+  Scope scope;
+  scope.input = Json("${{ response.id }}");
+  const auto with = *parse_json(R"({"id": "${{ response.body.id }}", "in": "a ${{response.body.name}} ${{ input }} $",
+      "secret": "${{ secrets.A }} ${{ response.body.name }}"})");
+  const auto shown = render_around_secrets(with, scope);
+  ASSERT_TRUE(shown) << shown.error();
+  EXPECT_TRUE(names_response(*shown) && keeps_expressions(*shown));
+  const auto response = *parse_json(R"({"body": {"id": 7, "name": "${{ secrets.A }}"}})");
+  const auto filled = render_response(*shown, response);
+  ASSERT_TRUE(filled) << filled.error();
+  EXPECT_FALSE(names_response(*filled));
+  const auto sent = render(*filled, SecretScope());
+  ASSERT_TRUE(sent) << sent.error();
+  EXPECT_EQ(canonical(*sent), R"({"id":7,"in":"a ${{ secrets.A }} ${{ response.id }} $",)"
+                              R"("secret":"s3cr3t ${{ secrets.A }}"})");
+  EXPECT_FALSE(render_response(*shown, *parse_json(R"({"body": {"id": 7}})")));
+  // What is given to a tool before the call holds such expressions as text.
+  EXPECT_EQ(render(*shown, SecretScope())->at("id").as_string(), "${{ response.body.id }}");
 }
 
 TEST(Render, leaves_everything_else_as_it_is) {

@@ -8,6 +8,7 @@
 #include <boost/json/object.hpp>
 #include <boost/json/string.hpp>
 #include <cmath>
+#include <fstream>
 #include <limits>
 
 namespace pawl {
@@ -152,6 +153,21 @@ TEST(Json, prints_the_example_of_rfc_8785) {
   })"),
             "{\"literals\":[null,true,false],\"numbers\":[333333333.3333333,1e+30,4.5,0.002,1e-27],"
             "\"string\":\"\u20ac$\\u000f\\nA'B\\\"\\\\\\\\\\\"/\"}");
+}
+
+// Third parties write their own canonical form by these.
+TEST(Json, keeps_the_vectors_of_docs_evidence) {
+  std::ifstream in(std::string(PAWL_SOURCE_DIR) + "/docs/evidence.md");
+  std::string line, wanted;
+  while (std::getline(in, line) && line != "```canonical-json") continue;
+  int vectors = 0;
+  while (std::getline(in, line) && line != "```") {
+    if (line.empty()) continue;
+    ASSERT_TRUE(std::getline(in, wanted));
+    EXPECT_EQ(recanonical(line), wanted);
+    ++vectors;
+  }
+  EXPECT_GT(vectors, 5);
 }
 
 TEST(Json, sorts_keys_by_utf16_code_units) {

@@ -305,14 +305,14 @@ TEST(Undo, that_a_worker_or_an_agent_gave_never_reaches_a_tool_of_this_server) {
 TEST(Undo, that_a_tool_of_this_server_gave_is_its_template) {
   auto h = undoable("shell", LeaseProof::local(1));
   EXPECT_EQ(h.receipt().undo->source, UndoSource::tool);
-  EXPECT_TRUE(undo_step_of(h).names_secrets);
+  EXPECT_TRUE(undo_step_of(h).keeps_expressions);
 }
 
 TEST(Undo, that_a_worker_gave_is_data_whatever_it_looks_like) {
   auto h = undoable("warehouse.return", shown(ada_key, "secret"));
   const StepDefinition step = undo_step_of(h);
   EXPECT_EQ(step.tool.text, "warehouse.return") << "the tool that the worker was leased for, whatever it names";
-  EXPECT_FALSE(step.names_secrets);
+  EXPECT_FALSE(step.keeps_expressions);
   auto undoing = std::make_shared<Workflow>();
   undoing->steps.push_back(step);
   pawl::Run run;

@@ -25,6 +25,10 @@ const Table run_words{
 const Table step_words{
     {{"pending", "unblock"}, "ready"},
     {{"pending", "open_gate"}, "waiting_approval"},
+    {{"pending", "open_wait"}, "waiting_event"},
+    {{"pending", "fail_terminal"}, "failed_terminal"},
+    {{"waiting_event", "arrive"}, "succeeded"},
+    {{"waiting_event", "cancel"}, "canceled"},
     {{"ready", "claim"}, "running"},
     {{"running", "reclaim"}, "running"},
     {{"running", "release"}, "ready"},
@@ -209,6 +213,12 @@ const std::map<StepStatus, std::vector<StepScene>> into_step_status{
          h.fail("s");
          h.wait(1h);  // so that only the table decides whether it is due
        }}}},
+    {StepStatus::waiting_event,
+     {{RunBuilder().step("first").timer("s", "1h").step("last"),
+       [](History& h) {
+         reach(h);
+         h.wait(1h);  // so that only the table decides whether it is due
+       }}}},
     {StepStatus::succeeded,
      {{working,
        [](History& h) {
@@ -237,13 +247,18 @@ RunPayload step_event(const History& h, StepTrigger trigger) {
   switch (trigger) {
     case StepTrigger::unblock:
     case StepTrigger::open_gate:
-    case StepTrigger::release:
     case StepTrigger::gate:
     case StepTrigger::due:
     case StepTrigger::approve_action:
     case StepTrigger::approve_gate:
     case StepTrigger::cancel:
       return StepMoved{id, trigger};
+    case StepTrigger::open_wait:
+      return StepWaitOpened{id, h.now() + 1h};
+    case StepTrigger::arrive:
+      return StepArrived{id, "{}"};
+    case StepTrigger::release:
+      return StepReleased{id};
     case StepTrigger::claim:
     case StepTrigger::reclaim:
       return StepClaimed{id, trigger, WorkerName{"w"}, h.step("s").lease_token + 1, h.now() + 30s, false};
@@ -288,7 +303,7 @@ TEST(Lifecycle, a_step_event_cannot_smuggle_a_trigger_of_another_kind) {
     fold_checked(run, {history.now(), StepClaimed{id, trigger, WorkerName{"w"}, token, {}, false}}, claims);
     bool fails = trigger == StepTrigger::fail_retryable || trigger == StepTrigger::fail_terminal;
     fold_checked(run, {history.now(), StepFailed{id, trigger, some_diagnostic(), {}, {}}}, fails);
-    bool plain = trigger == StepTrigger::release || trigger == StepTrigger::gate || trigger == StepTrigger::cancel;
+    bool plain = trigger == StepTrigger::gate || trigger == StepTrigger::cancel;
     fold_checked(run, {history.now(), StepMoved{id, trigger}}, plain);
   }
 }

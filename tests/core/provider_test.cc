@@ -58,7 +58,7 @@ TEST(ProviderStates, a_sign_that_a_word_does_not_have_is_no_sign) {
 
 TEST(ProviderStates, what_nobody_knows_is_not_in_the_table) {
   for (Provider provider : {Provider::restate, Provider::stepfunctions})
-    for (const char* word : {"", "RUNNIN", "Completed", "done", "success"})
+    for (const char* word : {"", "RUNNIN", "Completed", "done", "Success"})
       EXPECT_FALSE(find_provider_state(provider, word)) << word;
   EXPECT_FALSE(find_provider_state(Provider::restate, "RUNNING"));
 }

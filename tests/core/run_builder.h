@@ -238,6 +238,11 @@ class RunBuilder {
  public:
   RunBuilder& step(std::string id) { return add(std::move(id), ToolName{"noop"}); }
   RunBuilder& gate(std::string id) { return add(std::move(id), approval_tool); }
+  RunBuilder& timer(std::string id, std::string span) {
+    add(std::move(id), wait_tool);
+    workflow_.steps.back().wait = {WaitTerms::Kind::span, std::move(span)};
+    return *this;
+  }
 
   // After exactly these, which may be none, instead of after the step before.
   RunBuilder& needs(const std::vector<std::string>& ids) {

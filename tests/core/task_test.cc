@@ -85,6 +85,7 @@ class Story {
   const Task& task() const { return *run_.task; }
   const Run& run() const { return run_; }
   const Run& carried() const { return *carried_; }
+  Step& step() { return carried_->steps[0]; }
   FollowTask around;
 
   std::optional<Refusal> ask(TaskCommand command) {
@@ -258,8 +259,10 @@ struct Request {
 std::vector<Request> requests() {
   using enum TaskState;
   return {
-      {"run", RunTask{ada}, {{pending, queued}, {failed, queued}}},
-      {"cancel", CancelTask{ada, "no"}, {{pending, cancelled}, {queued, cancelled}, {running, running}}},
+      {"run", RunTask{ada}, {{pending, queued}, {failed, queued}, {timed_out, queued}}},
+      {"cancel",
+       CancelTask{ada, "no"},
+       {{pending, cancelled}, {queued, cancelled}, {running, running}, {blocked, cancelled}}},
       {"accept", AcceptTask{ada}, {{ready, completed}}},
       {"reject", RejectTask{ada, "dirty"}, {{ready, pending}}},
       {"resume", ResumeTask{ada}, {{timed_out, queued}}},
@@ -312,6 +315,93 @@ TEST(Task, all_rows_of_the_table_are_taken_by_what_people_and_runs_do) {
     auto is_row = [&](const auto& row) { return row.from == from && row.to == to; };
     EXPECT_TRUE(std::ranges::any_of(task_table, is_row));
   }
+}
+
+TEST(Task, cancelled_while_it_is_blocked_it_takes_two_rows_of_its_table) {
+  Story asks = into(TaskState::blocked);
+  asks.ask(CancelTask{ada, "no"});
+  EXPECT_EQ(std::vector(asks.types.end() - 2, asks.types.end()),
+            (std::vector<std::string>{"task.answered", "task.cancelled"}));
+  EXPECT_TRUE(asks.task().question.empty());
+  EXPECT_EQ(next_action_of(asks.run(), {.run = &asks.carried()}), NextTaskAction::cancel_run);
+  Story waits = into(TaskState::running);
+  waits.add_subtask(1);
+  waits.end(RunStatus::success);
+  EXPECT_TRUE(waits.task().question.empty());
+  EXPECT_FALSE(waits.ask(CancelTask{ada, "no"}));
+  EXPECT_EQ(waits.state(), TaskState::cancelled);
+}
+
+TEST(Task, run_after_a_time_out_begins_a_new_session) {
+  Story story = into(TaskState::timed_out);
+  const std::string before = story.task().latest()->session;
+  story.ask(RunTask{ada});
+  EXPECT_EQ(story.types.back(), "task.resumed");
+  EXPECT_FALSE(story.task().latest()->resumes);
+  EXPECT_NE(story.task().latest()->session, before);
+}
+
+TEST(Task, is_changed_while_nobody_works_on_it) {
+  for (TaskState state : all_states()) {
+    Story story = into(state);
+    const bool can_change = !is_active(state) && !is_terminal(state);
+    EXPECT_EQ(story.ask(ChangeTask{ada, R"({"tags":["a"],"timeout":"5m","priority":"high"})"}).has_value(),
+              !can_change);
+    EXPECT_EQ(story.task().spec.tags.size(), can_change ? 1U : 0U);
+    EXPECT_EQ(story.state(), state);
+    if (!can_change) continue;
+    EXPECT_EQ(story.types.back(), "task.changed");
+    const auto events = story.types.size();
+    EXPECT_FALSE(story.ask(ChangeTask{ada, R"({"tags":["a"]})"}));
+    EXPECT_EQ(story.types.size(), events) << "what is so already changes nothing";
+    EXPECT_FALSE(story.ask(ChangeTask{ada, R"({"timeout":null})"}));
+    EXPECT_FALSE(story.task().spec.timeout);
+  }
+}
+
+TEST(Task, what_it_cannot_become_is_refused) {
+  Story story;
+  for (const char* changes : {"[]", R"({"title":"other"})", R"({"prompt":"p"})", R"({"timeout":"soon"})",
+                              R"({"tags":[1]})", R"({"priority":"urgent"})"})
+    EXPECT_TRUE(story.ask(ChangeTask{ada, changes})) << changes;
+  EXPECT_TRUE(story.ask(ChangeTask{ada, R"({"max_budget_usd":"3.00"})", Money{2'000'000}}));
+  EXPECT_FALSE(story.ask(ChangeTask{ada, R"({"max_budget_usd":"2.00"})", Money{2'000'000}}));
+  EXPECT_EQ(story.task().spec.max_budget, Money{2'000'000});
+}
+
+TEST(Task, keeps_what_each_execution_came_to) {
+  Story story = into(TaskState::running);
+  story.step().status = StepStatus::succeeded;
+  story.step().output = R"({"n":1})";
+  story.end(RunStatus::success);
+  const Json result = *parse_json(story.task().latest()->result);
+  EXPECT_EQ(result.at("step"), Json("do"));
+  EXPECT_EQ(result.at("output"), (Json{{"n", 1}}));
+  EXPECT_TRUE(result.at("text").is_null());
+  story.ask(RejectTask{ada, "again"});
+  story.queue();
+  EXPECT_FALSE(story.task().executions[0].result.empty());
+  EXPECT_TRUE(story.task().executions[1].result.empty());
+}
+
+TEST(Task, the_result_of_an_agent_says_what_it_was_not_permitted) {
+  Workflow agent = carrier();
+  agent.steps[0].tool.text = "agent.claude";
+  pawl::Run run;
+  run.workflow = &agent;
+  run.steps.resize(1);
+  EXPECT_EQ(task_result_of(run), "");
+  run.steps[0].status = StepStatus::succeeded;
+  run.steps[0].output =
+      R"({"result":"I tried.","permission_denials":[{"tool":"Bash","input":1},{"tool":"Bash","input":2}]})";
+  const Json tried = *parse_json(task_result_of(run));
+  EXPECT_EQ(tried.at("text"), Json("I tried.\n\nThe agent was not permitted to use: Bash."));
+  EXPECT_EQ(tried.at("permission_denials").as_array().size(), 2U);
+  EXPECT_EQ(tried.at("is_cut"), Json(false));
+  run.steps[0].output = canonical(Json{{"result", std::string(100'000, 'x')}});
+  const Json cut = *parse_json(task_result_of(run));
+  EXPECT_EQ(cut.at("text").as_string().size(), task_result_text_bytes_max);
+  EXPECT_EQ(cut.at("is_cut"), Json(true));
 }
 
 TEST(Task, a_subtask_that_is_done_needs_no_review) {

@@ -61,6 +61,8 @@ const std::vector<RunRow> run_rows{
      "denied", "FAILED", "failed_terminal", "failed"},
     {"timeout", RunBuilder().step("a").run_timeout(5s), [](History& h) { h.claim("a"); h.pass(5s); },
      "timeout", "FAILED", "failed_terminal", "failed"},
+    {"on a timer", RunBuilder().timer("a", "5s"), [](History& h) { h.start(); },
+     "waiting", "RUNNING", "running", "waiting"},
     {"canceled", one_step, [](History& h) { h.cancel(); },
      "canceled", "CANCELED", "canceled", "failed"},
 };
@@ -103,6 +105,7 @@ constexpr std::array step_rows{
     StepRow{StepStatus::succeeded, "succeeded", "SUCCEEDED", "succeeded"},
     StepRow{StepStatus::failed_terminal, "failed_terminal", "FAILED", "failed_terminal"},
     StepRow{StepStatus::canceled, "canceled", "CANCELED", "canceled"},
+    StepRow{StepStatus::waiting_event, "waiting_event", "RUNNING", "running"},
 };
 static_assert(step_rows.size() == enum_count<StepStatus>);
 

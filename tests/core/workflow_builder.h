@@ -13,15 +13,17 @@ inline ToolCatalog test_tools() {
   using Kind = ToolKey::Kind;
   ToolCatalog tools;
   tools.add({{"noop"}, {{"note", false, Kind::text}}, ToolSpec::Writes::never});
+  tools.add({sleep_tool, {{"duration", true, Kind::duration}}, ToolSpec::Writes::never});
   tools.add({{"transform"}, {{"jq", true, Kind::text}, {"input", false, Kind::any}}, ToolSpec::Writes::never});
   tools.add({{"http.request"},
-             {{"method", false, Kind::text},
+             {{.name = "method", .kind = Kind::text, .fallback = "\"GET\""},
               {"url", true, Kind::text},
               {"headers", false, Kind::text_map, true},
               {"body", false, Kind::any},
               {"redirects", false, Kind::number},
               {"insecure", false, Kind::boolean},
-              {"wait", false, Kind::duration}},
+              {"wait", false, Kind::duration},
+              {.name = "undo", .kind = Kind::map, .secrets = true, .response = true}},
              ToolSpec::Writes::by_method});
   tools.add({{"shell"},
              {{"args", true, Kind::text_list}, {"env", false, Kind::map}, {"files", false, Kind::list}},

@@ -38,8 +38,8 @@ TEST(WorkflowErrors, suggest_the_nearest_key) {
       head("caps: {max_concurency: 1}", "2:8: unknown key `max_concurency`; did you mean `max_concurrency`?"),
       head("retry: {delay: 1s}",
            "2:9: unknown key `delay`; `retry` takes max_attempts, base, max, jitter and schedule"),
-      step("name: x",
-           "3:23: unknown key `name`; a step takes id, tool, description, needs, with, retry, timeout, lease, risk "
+      step("colour: x",
+           "3:23: unknown key `colour`; a step takes id, tool, description, needs, with, retry, timeout, lease, risk "
            "and idempotency_key"),
       step("need: []", "3:23: unknown key `need`; did you mean `needs`?"),
       gate("teir: low", "3:27: unknown key `teir`; did you mean `tier`?"),
@@ -56,7 +56,7 @@ TEST(WorkflowErrors, say_where_a_secret_cannot_stand) {
   const Row rows[] = {
       {request + "    headers: {Authorization: \"Bearer ${{ secrets.TOKEN }}\"}\n", "no error"},
       {request + "    method: \"${{ secrets.TOKEN }}\"\n",
-       "7:14: no secret can stand in `method` of `http.request`, where it would be seen; it can in `headers`"},
+       "7:14: no secret can stand in `method` of `http.request`, where it would be seen; it can in `headers`, `undo`"},
       step("with: {note: \"${{ secrets.TOKEN }}\"}",
            "3:37: no secret can stand in `note` of `noop`, where it would be seen; this tool takes none"),
       step("idempotency_key: \"k-${{ secrets.TOKEN }}\"",
@@ -150,7 +150,7 @@ TEST(WorkflowErrors, suggest_the_nearest_tool) {
        "4:9: there is no tool `http.reqest`; did you mean `http.request`?"},
       {"workflow: w\nsteps:\n- id: a\n  tool: aproval", "4:9: there is no tool `aproval`; did you mean `approval`?"},
       {"workflow: w\nsteps:\n- id: a\n  tool: teleport",
-       "4:9: there is no tool `teleport`; there are approval, noop, transform, http.request and shell"},
+       "4:9: there is no tool `teleport`; there are approval, wait, noop, sleep, transform, http.request and shell"},
   };
   expect_errors(rows);
 }
@@ -220,6 +220,15 @@ TEST(WorkflowErrors, refuse_numbers_durations_and_money_out_of_range) {
       gate("quorum: 0", "3:35: `quorum` must be a whole number from 1 to 20, not `0`"),
       gate("quorum: 21", "3:35: `quorum` must be a whole number from 1 to 20, not `21`"),
       gate("two_person: true, quorum: 3", "3:53: `two_person` means a quorum of 2; remove `quorum`, or set it to 2"),
+      gate("approvers: ada", "3:38: `approvers` must be a list, not `ada`"),
+      gate("approvers: []", "3:38: `approvers` names 1 to 50 people and groups, such as [ada, group:finance]"),
+      gate("approvers: [ada, \"group:\"]", "3:44: `group:` is neither a person's name nor group:NAME"),
+      gate("approvers: [ada, ada]", "3:44: `ada` is named twice"),
+      gate("approvers: [ada], quorum: 2", "3:38: `approvers` names fewer people than must agree: 2"),
+      gate("expires: 1h, remind: 1h", "3:48: `remind` is not before the approval expires, after 1h"),
+      gate("expires: 1h, escalate: {after: 2h, to: [ada]}",
+           "3:50: `after` is not before the approval expires, after 1h"),
+      gate("escalate: {after: 2h}", "3:37: `escalate` has no `to`; add one, such as `to: [group:heads]`"),
   };
   expect_errors(rows);
 }
@@ -240,13 +249,34 @@ TEST(WorkflowErrors, keep_work_and_approvals_apart) {
   text = "workflow: w\nsteps:\n- id: a\n  tool: noop\n";
   errors.clear();
   line = 5;
-  for (const std::string key : {"tier: low", "two_person: true", "quorum: 2", "expires: 5s", "prompt: x"}) {
+  for (const std::string key : {"tier: low", "two_person: true", "quorum: 2", "expires: 5s", "prompt: x",
+                                "approvers: [ada]", "remind: 1h", "escalate: {after: 1h, to: [ada]}"}) {
     text += "  " + key + "\n";
     errors += std::to_string(line++) + ":3: `" + key.substr(0, key.find(':')) +
               "` belongs to a step with `tool: approval`; remove it\n";
   }
   errors.pop_back();
   EXPECT_EQ(errors_of(text), errors);
+}
+
+TEST(WorkflowErrors, say_how_a_timer_is_written) {
+  const auto timer = [](const std::string& keys, const std::string& errors) {
+    return Row{"workflow: w\nsteps:\n- {id: a, tool: wait" + keys + "}\n", errors};
+  };
+  const std::string either =
+      "3:3: a wait has either `for`, a duration such as 3d, or `until`, a time such as "
+      "2030-01-31T09:00:00Z";
+  const Row rows[] = {
+      timer("", either),
+      timer(", for: 3d, until: \"2030-01-31T09:00:00Z\"", either),
+      timer(", until: tomorrow", "3:30: `until` must be a time such as 2030-01-31T09:00:00Z"),
+      timer(", for: 3d, retry: {}",
+            "3:32: `retry` has no meaning on a wait, which is a timer and no worker runs; remove it"),
+  };
+  expect_errors(rows);
+  EXPECT_TRUE(errors_of("workflow: w\nsteps:\n- {id: a, tool: wait, for: soon}\n").starts_with("3:28: `for` "));
+  EXPECT_TRUE(errors_of("workflow: w\nsteps:\n- {id: a, tool: wait, for: \"${{ secrets.PAUSE }}\"}\n")
+                  .contains("no secret can stand in it"));
 }
 
 TEST(WorkflowErrors, point_into_an_expression) {
@@ -391,7 +421,8 @@ TEST(WorkflowErrors, of_a_workflow_that_another_engine_carries) {
               "3:40: it is kept in the journal, so no secret can stand in it"),
       restate(
           target + "approvals: [{id: a, needs: [b]}]\n",
-          "4:21: unknown key `needs`; an approval takes id, description, tier, two_person, quorum, expires and prompt"),
+          "4:21: unknown key `needs`; an approval takes id, description, tier, two_person, quorum, expires, prompt, "
+          "approvers, remind and escalate"),
       head("target: {service: S, handler: h}",
            "2:1: `target` belongs to a workflow with `provider: restate` or `provider: stepfunctions`; add that, or "
            "remove it"),

@@ -24,6 +24,18 @@ std::vector<StepIndex> needs_of(const Workflow& workflow, std::string_view id) {
   return workflow[*workflow.find(StepId{std::string(id)})].needs;
 }
 
+TEST(Workflow, reads_timers) {
+  const Workflow workflow = with_steps(R"(  - {id: a, tool: wait, for: 3d, description: Cool off}
+  - {id: b, tool: wait, until: "2030-01-31T09:00:00Z"}
+  - {id: c, tool: wait, for: "${{ input.pause }}", needs: []}
+  - {id: d, tool: sleep, with: {duration: 90s}, timeout: 5m}
+)");
+  EXPECT_EQ(workflow[0].wait, (WaitTerms{WaitTerms::Kind::span, "3d"}));
+  EXPECT_EQ(workflow[1].wait, (WaitTerms{WaitTerms::Kind::moment, "2030-01-31T09:00:00Z"}));
+  EXPECT_EQ(workflow[2].wait, (WaitTerms{WaitTerms::Kind::span, "${{ input.pause }}"}));
+  EXPECT_EQ(workflow[3].wait, (WaitTerms{WaitTerms::Kind::span, "90s"}));
+}
+
 TEST(Workflow, reads_the_example_of_the_design) {
   const Workflow workflow = valid(R"(workflow: triage-incident
 description: Look at an incident and hand it over
@@ -174,6 +186,17 @@ TEST(Approval, by_two_people_is_a_quorum_of_two) {
   EXPECT_EQ(workflow[0].approval.quorum, 2);
 }
 
+TEST(Approval, names_who_may_decide_when_to_remind_and_to_whom_to_escalate) {
+  const Workflow workflow = with_steps(
+      "- {id: a, tool: approval, quorum: 2, approvers: [ada, group:finance], remind: 1h, escalate: {after: 4h, to: "
+      "[group:heads]}}\n");
+  const ApprovalTerms& terms = workflow[0].approval;
+  EXPECT_EQ(terms.approvers, (Approvers{"ada", "group:finance"}));
+  EXPECT_EQ(terms.remind, 1h);
+  EXPECT_EQ(terms.escalate, 4h);
+  EXPECT_EQ(terms.escalate_to, Approvers{"group:heads"});
+}
+
 struct Scalar {
   std::string_view yaml;
   std::string_view json;
@@ -252,11 +275,46 @@ TEST(Tool, may_write_unless_it_is_known_to_read) {
   const ToolSpec& http = *tools.find(ToolName{"http.request"});
   EXPECT_FALSE(may_write(*tools.find(ToolName{"noop"}), "{}"));
   EXPECT_TRUE(may_write(*tools.find(ToolName{"shell"}), "{}"));
-  for (const auto* input : {R"({"method":"GET"})", R"({"method":"HEAD"})", R"({"method":"OPTIONS","x":1})"})
+  for (const auto* input : {R"({"method":"GET"})", R"({"method":"HEAD"})", R"({"method":"OPTIONS","x":1})",
+                            R"({"method":"get"})", "{}", R"({"method":null})"})
     EXPECT_FALSE(may_write(http, input)) << input;
-  for (const auto* input : {R"({"method":"POST"})", R"({"method":"get"})", R"({"method":1})", "{}", "[]", "",
-                            "nonsense", R"({"method":"GET","method":"POST"})"})
+  for (const auto* input : {R"({"method":"POST"})", R"({"method":"post"})", R"({"method":1})", R"({"method":""})",
+                            R"({"writes":true})", "[]", "", "nonsense", R"({"method":"GET","method":"POST"})"})
     EXPECT_TRUE(may_write(http, input)) << input;
+}
+
+TEST(Tool, is_judged_with_the_fallbacks_of_its_keys) {
+  const ToolCatalog tools = test_tools();
+  const ToolSpec& http = *tools.find(ToolName{"http.request"});
+  EXPECT_EQ(with_fallbacks(http, R"({"url":"u"})"), R"({"method":"GET","url":"u"})");
+  EXPECT_EQ(with_fallbacks(http, R"({"method":null})"), R"({"method":"GET"})");
+  for (const auto* input : {R"({"method": "PUT"})", "[]", "", "nonsense"})
+    EXPECT_EQ(with_fallbacks(http, input), input);
+  EXPECT_EQ(with_fallbacks(*tools.find(ToolName{"shell"}), "{}"), "{}");
+}
+
+TEST(Response, can_be_named_in_an_undo_only) {
+  constexpr auto text = R"(workflow: w
+steps:
+- id: a
+  tool: http.request
+  with: {url: u, undo: {url: "u/${{ response.body.id }}"}}
+)";
+  EXPECT_EQ(errors_of(text), "no error");
+  const auto workflow = workflow_from(text);
+  EXPECT_TRUE(workflow->steps[0].keeps_expressions);
+  const std::string elsewhere = errors_of(R"(workflow: w
+steps:
+- id: a
+  tool: http.request
+  idempotency_key: ${{ response.body.id }}
+  with: {url: "${{ response.body.url }}"}
+- id: b
+  tool: noop
+  with: {note: "${{ response.status }}"}
+)");
+  for (const auto* place : {"5:20: `response`", "6:16: `response`", "9:17: `response`"})
+    EXPECT_TRUE(elsewhere.contains(place)) << elsewhere;
 }
 
 }  // namespace

@@ -424,7 +424,9 @@ TEST(Heartbeat, for_a_run_that_another_engine_carries_is_refused) {
   NewRun request = server.request("w");
   request.provider = Provider::external;
   RunId run = server.create(request);
-  EXPECT_FALSE(server.engine().heartbeat(server.tenant, run, StepId{"a"}, LeaseProof::local(0)));
+  Answer<Instant> answer;
+  server.engine().heartbeat(server.tenant, run, StepId{"a"}, LeaseProof::local(0), answer.reply());
+  EXPECT_TRUE(answer.refused_as(RefusalCode::lease_lost));
 }
 
 // ---- Polls
@@ -531,7 +533,7 @@ TEST(LeaseToken, of_a_worker_in_this_process_is_none) {
   server.engine().report(by_agent, answer.reply());
   server.turn();
   EXPECT_TRUE(answer.refused_as(RefusalCode::lease_lost));
-  EXPECT_FALSE(server.engine().heartbeat(lease.tenant, run, lease.step, LeaseProof::program(lease.token)));
+  EXPECT_FALSE(server.heartbeat(lease, LeaseProof::program(lease.token)));
   EXPECT_TRUE(server.complete(lease).accepted());
 }
 

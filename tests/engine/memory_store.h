@@ -80,6 +80,7 @@ class MemoryStore final : public SharedStore {
   void tidy() override {}
   Position last_position() override { return 0; }
   Position newest_position() override { return 0; }
+  JournalEnd journal_end() override { return {.position = last_position(), .is_held_back = false}; }
   std::vector<Tenant> tenants() override {
     std::vector<Tenant> out;
     for (auto& [id, row] : db_.tenants) out.push_back(row.tenant);
@@ -119,6 +120,7 @@ class MemoryStore final : public SharedStore {
     auto found = db_.requests.find({tenant, key});
     return found == db_.requests.end() ? std::nullopt : std::optional(found->second);
   }
+  WaitingFigures count_waiting() override { return {}; }
   std::uint64_t count_requests() override { return db_.requests.size(); }
   std::vector<RunRow> list_runs(TenantId, const RunFilter&) override { return {}; }
   std::optional<ApprovalRow> find_approval(TenantId tenant, ApprovalId approval) override {

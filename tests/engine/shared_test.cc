@@ -350,7 +350,11 @@ TEST(Shared, a_lease_that_its_worker_keeps_alive_on_another_server_is_not_taken)
     cluster.clock.pass(seconds(1));
     if (i % 10 == 0) {
       const Lease& lease = leases[0];
-      EXPECT_TRUE(cluster.at(1).engine().heartbeat(lease.tenant, lease.run, lease.step, lease.proof())) << i;
+      Answer<Instant> extended;
+      cluster.at(1).engine().heartbeat(lease.tenant, lease.run, lease.step, lease.proof(), extended.reply());
+      cluster.at(1).turn();
+      ASSERT_TRUE(extended.accepted()) << i;
+      EXPECT_EQ(extended.value(), cluster.clock.now() + seconds(30));
     }
     cluster.at(1).turn();
     cluster.at(0).turn();
@@ -362,6 +366,68 @@ TEST(Shared, a_lease_that_its_worker_keeps_alive_on_another_server_is_not_taken)
   cluster.at(0).turn();
   EXPECT_TRUE(done.accepted());
   EXPECT_EQ(cluster.row(watched).status, RunStatus::success);
+}
+
+constexpr const char* leased_beside_another =
+    "workflow: w\nsteps: [{id: a, tool: far, lease: 30s, needs: []}, {id: b, tool: work, needs: []}]";
+
+TEST(Shared, a_heartbeat_is_answered_when_its_extension_is_durable) {
+  Cluster cluster(1);
+  cluster.publish(leased_beside_another);
+  RunId run = cluster.create(0, cluster.request("w"));
+  Lease lease = poll(cluster.at(0), cluster.tenant, "remote").at(0);
+  auto written = cluster.row(run).revision;
+  cluster.clock.pass(seconds(10));
+  Answer<Instant> extended;
+  cluster.at(0).engine().heartbeat(lease.tenant, run, lease.step, lease.proof(), extended.reply());
+  cluster.at(0).decide();
+  EXPECT_FALSE(extended.came());
+  cluster.at(0).commit();
+  ASSERT_TRUE(extended.accepted());
+  EXPECT_NE(cluster.row(run).revision, written);
+  EXPECT_EQ(cluster.row(run).due_at, extended.value()) << "whoever loads the run knows of it";
+}
+
+TEST(Shared, a_heartbeat_that_loses_against_another_server_is_decided_again) {
+  Cluster cluster(2);
+  cluster.publish(leased_beside_another);
+  cluster.at(1).turn();
+  RunId run = cluster.create(0, cluster.request("w"));
+  Lease lease = poll(cluster.at(0), cluster.tenant, "remote").at(0);
+  cluster.clock.pass(seconds(20));
+  Answer<Instant> extended;
+  cluster.at(0).engine().heartbeat(lease.tenant, run, lease.step, lease.proof(), extended.reply());
+  cluster.at(0).decide();
+  // Meanwhile another server's worker takes the other step of the run.
+  cluster.at(1).offer(1);
+  cluster.at(1).turn();
+  Lease other = cluster.at(1).worker.take();
+  ASSERT_EQ(other.run, run);
+  cluster.at(0).commit();
+  EXPECT_FALSE(extended.came()) << "nothing of it is durable";
+  cluster.at(0).turn();
+  ASSERT_TRUE(extended.accepted());
+  // The time that the claim gave has passed; that of the heartbeat has not.
+  cluster.clock.pass(seconds(20));
+  for (std::size_t server : {0, 1})
+    EXPECT_TRUE(poll(cluster.at(server), cluster.tenant, "thief").empty()) << "server " << server;
+  cluster.clock.pass(seconds(11));
+  EXPECT_EQ(poll(cluster.at(1), cluster.tenant, "next").size(), 1u);
+}
+
+TEST(Shared, a_heartbeat_that_loses_against_the_end_of_its_run_is_refused) {
+  Cluster cluster(2);
+  cluster.publish(leased_beside_another);
+  cluster.at(1).turn();
+  RunId run = cluster.create(0, cluster.request("w"));
+  Lease lease = poll(cluster.at(0), cluster.tenant, "remote").at(0);
+  Answer<Instant> extended;
+  cluster.at(0).engine().heartbeat(lease.tenant, run, lease.step, lease.proof(), extended.reply());
+  cluster.at(0).decide();
+  cluster.at(1).engine().command(cluster.tenant, run, CancelRun{Actor{"person:a"}, {}}, {});
+  cluster.at(1).turn();
+  cluster.at(0).turn();
+  EXPECT_TRUE(extended.refused_as(RefusalCode::lease_lost));
 }
 
 TEST(Shared, a_cancel_on_another_server_reaches_the_worker_here) {

@@ -167,7 +167,14 @@ class TestServer {
     turn();
     return answer;
   }
-  bool heartbeat(const Lease& lease) { return engine_->heartbeat(lease.tenant, lease.run, lease.step, lease.proof()); }
+  bool heartbeat(const Lease& lease) { return heartbeat(lease, lease.proof()); }
+  // Whether it is answered at once that the lease is extended.
+  bool heartbeat(const Lease& lease, const LeaseProof& proof) {
+    bool extended = false;
+    engine_->heartbeat(lease.tenant, lease.run, lease.step, proof,
+                       [&](std::expected<Instant, Refusal> until) { extended = until.has_value(); });
+    return extended;
+  }
   Run inspect(RunId run) {
     Answer<std::shared_ptr<const Run>> answer;
     engine_->inspect(tenant, run, answer.reply());

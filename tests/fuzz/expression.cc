@@ -14,6 +14,7 @@ class Scope : public ExpressionScope {
       case Expression::Root::input:
         return &input_;
       case Expression::Root::secret:
+      case Expression::Root::response:
         return nullptr;
       case Expression::Root::run:
         return &run_;

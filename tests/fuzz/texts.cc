@@ -67,7 +67,7 @@ void read_key(std::string_view input) {
   static api::KeyRing* const ring = [] {
     auto* made = new api::KeyRing(std::string(32, 's'));
     Tenant tenant;
-    tenant.keys[key.id] = {"admin", Role::admin, key.secret_hash, now, {}, now + std::chrono::hours(1)};
+    tenant.keys[key.id] = {"admin", Role::admin, key.secret_hash, key.secret_id, now, {}, now + std::chrono::hours(1)};
     made->update(tenant);
     return made;
   }();

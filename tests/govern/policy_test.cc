@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "govern/builders.h"
+#include "govern/condition_functions.h"
 
 namespace pawl {
 namespace {
@@ -186,6 +187,50 @@ TEST(Policy, each_thread_with_its_own_decides_alike) {
     });
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(allowed, 1000);
+}
+
+std::string policy_page() {
+  std::ostringstream text;
+  text << std::ifstream(std::filesystem::path(PAWL_SOURCE_DIR) / "docs/policy.md").rdbuf();
+  return text.str();
+}
+
+TEST(Policy, the_page_names_every_column_and_every_function) {
+  const std::string page = policy_page();
+  for (std::string_view name : condition_functions) EXPECT_TRUE(page.contains("`" + std::string(name) + "`")) << name;
+  for (std::string_view column :
+       {"connector", "operation", "target", "fields", "risk", "risk_level", "tenant", "workspace", "workflow"}) {
+    EXPECT_EQ(errors_of_condition(std::string(column) + " IS NOT NULL"), "") << column;
+    EXPECT_TRUE(page.contains("`" + std::string(column) + "`")) << column;
+  }
+}
+
+TEST(Policy, the_policies_of_the_page_can_be_read_and_one_is_the_default) {
+  const std::string page = policy_page();
+  constexpr std::string_view begin = "```yaml\n", end = "```\n";
+  int read = 0;
+  for (auto at = page.find(begin); at != page.npos; at = page.find(begin, at + 1)) {
+    const auto text = page.substr(at + begin.size(), page.find(end, at + begin.size()) - at - begin.size());
+    auto policy = Policy::compile(text, "docs/policy.md");
+    EXPECT_TRUE(policy.has_value()) << policy.error();
+    ++read;
+  }
+  EXPECT_GE(read, 2);
+  EXPECT_TRUE(page.contains(default_policy_source));
+}
+
+// The expressions that the page shows in its table, on an action that has what they look at.
+TEST(Policy, the_expressions_of_the_page_look_into_fields) {
+  const Action action = some_action(
+      R"({"amount":"12.50","customer":{"tier":"gold"},"items":[{"price":2,"sku":"a"},{"price":3,"sku":"b"}],"labels":["x"]})");
+  for (std::string_view condition :
+       {"fields ->> 'amount' = '12.50'", "fields -> 'customer' ->> 'tier' = 'gold'",
+        "json_extract(fields, '$.items[0].sku') = 'a'", "json_type(fields, '$.amount') = 'text'",
+        "json_array_length(fields, '$.items') = 2",
+        "EXISTS (SELECT 1 FROM json_each(fields, '$.labels') WHERE value = 'x')",
+        "(SELECT sum(value ->> 'price') FROM json_each(fields, '$.items')) = 5",
+        "EXISTS (SELECT 1 FROM json_tree(fields) WHERE key = 'sku')"})
+    EXPECT_EQ(effect_of(std::string(condition), action), Effect::allow) << condition;
 }
 
 TEST(Policy, examples_are_policies) {

@@ -330,6 +330,71 @@ class GovernedActions(SlackCase):
         self.assertEqual((shown["receipts"], shown["error_code"]), ([], "APPROVAL_REJECTED"))
 
 
+ASKING = """
+workflow: asking
+steps:
+  - {id: choose, tool: test.ask, lease: 1h}
+"""
+REMINDED = """
+workflow: reminded
+steps:
+  - {id: gate, tool: approval, approvers: [ada], expires: 1h, remind: 1ms, escalate: {after: 2ms, to: [group:heads]}}
+"""
+
+
+class Notices(SlackCase):
+    def ask(self, question):
+        taken = {"worker": "w", "tools": ["test.ask"], "max": 1, "wait": "30s"}
+        lease = self.request("POST", "/leases", taken)["leases"][0]
+        self.request("POST", f"/leases/{lease['lease_id']}/ask", {"token": lease["token"], "question": question})
+        return lease
+
+    def wait_for_message(self, *words):
+        def found():
+            return [card for card in self.slack.cards() if all(word in json.dumps(card) for word in words)]
+        self.wait_until(found, f"a message with {words}")
+        self.assertFalse(self.slack.problems)
+        message, = found()
+        return message
+
+    def test_tell_of_a_runs_question_with_what_to_do(self):
+        self.begin()
+        self.publish(ASKING, "asking.yaml")
+        run = self.start_run("asking")
+        self.ask({"question": "Which <!channel>?", "options": ["left", "right"]})
+        message = self.wait_for_message("Question: asking, step choose", f"pawl answer {run} --step choose ANSWER",
+                                        "waiting", "- left")
+        self.assertFalse(FakeSlack.buttons(message))
+        self.assertNotIn("<!channel>", message["text"])
+
+    def test_tell_of_a_tasks_question_once_and_of_its_review(self):
+        self.begin()
+        self.publish(ASKING, "asking.yaml")
+        task = self.request("POST", "/tasks", {"title": "Tidy up", "workflow": "asking"})["id"]
+        self.request("POST", f"/tasks/{task}/run")
+        self.ask("Where to?")
+        self.wait_for_message("Question: Tidy up", "BLOCKED", "Where to?", f"pawl task answer {task} TEXT")
+        self.request("POST", f"/tasks/{task}/answer", {"answer": "home"})
+        taken = {"worker": "w", "tools": ["test.ask"], "max": 1, "wait": "30s"}
+        lease = self.request("POST", "/leases", taken)["leases"][0]
+        done = {"lease_id": lease["lease_id"], "token": lease["token"], "output": 1}
+        self.assertTrue(self.request("POST", "/leases/complete", {"items": [done]})["items"][0]["ok"])
+        self.wait_for_message("Ready for review: Tidy up", "READY", f"pawl task accept {task}",
+                              f"pawl task reject {task} COMMENT")
+        self.assertEqual(len([card for card in self.slack.cards() if "Where to?" in json.dumps(card)]), 1)
+
+    def test_remind_of_an_approval_in_the_thread_of_its_card(self):
+        self.begin()
+        self.request("PUT", "/people/head", {"accounts": [f"slack:{self.slack.team}:UHEAD"], "groups": ["heads"]})
+        self.publish(REMINDED, "reminded.yaml")
+        self.start_run("reminded")
+        card_ts = {message.get("thread_ts") for message in (
+            self.wait_for_message("<@UADA>", "still waits for a decision"),
+            self.wait_for_message("<@UHEAD>", "group:heads may decide it as well now"))}
+        self.assertEqual(len(card_ts), 1)
+        self.assertIn("May decide", json.dumps(self.slack.messages[card_ts.pop()]))
+
+
 class Types(SlackCase):
     def test_cards_are_what_slack_says_they_are(self):
         self.begin()

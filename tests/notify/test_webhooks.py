@@ -85,6 +85,10 @@ class Webhooks(WebhookCase):
         self.assertEqual((created["source"], created["data"]["task_id"]), (f"/tenants/default/tasks/{task}", task))
         self.assertEqual(set(created["data"]["event"]["input"]), {"bytes", "sha256"})
         self.assertEqual(set(rejected["data"]["event"]["message"]), {"bytes", "sha256"})
+        self.assertEqual([(e["data"]["title"], e["data"]["state"]) for e in self.events(receiver, task)],
+                         [("t", state) for state in ("PENDING", "QUEUED", "RUNNING", "READY", "PENDING")])
+        self.assertEqual([e["data"]["requests"][:2] for e in self.events(receiver, task)],
+                         [["run", "cancel"], ["cancel"], ["cancel"], ["accept", "reject"], ["run", "cancel"]])
         self.assertEqual({item["status"] for item in self.deliveries()}, {"delivered"})
 
     def test_fit_what_receivers_check_them_with(self):

@@ -27,6 +27,8 @@ FILES = {
     "/usr/share/doc/pawl/changelog.gz": "-rw-r--r--",
     "/usr/share/doc/pawl/operating.md.gz": "-rw-r--r--",
     "/usr/share/doc/pawl/configuration.md.gz": "-rw-r--r--",
+    "/usr/share/doc/pawl/monitoring/alerts.yml": "-rw-r--r--",
+    "/usr/share/doc/pawl/monitoring/grafana.json": "-rw-r--r--",
 }
 
 

@@ -37,6 +37,19 @@ TEST_F(PostgresFollower, goes_on_elsewhere_when_its_server_is_not_heard_of) {
   EXPECT_FALSE(one_->follow("f", follow_hold));
 }
 
+TEST_F(PostgresFollower, is_kept_by_a_server_that_is_heard_of) {
+  ASSERT_TRUE(one_->follow("f", std::chrono::milliseconds(1)));
+  one_->wait_for_news(Duration(0));
+  EXPECT_FALSE(other_->follow("f", follow_hold));
+}
+
+TEST_F(PostgresFollower, whose_server_is_not_heard_of_is_news_to_the_others) {
+  other_->wait_for_news(hang_limit);  // what it may have missed
+  ASSERT_TRUE(one_->follow("f", std::chrono::milliseconds(50)));
+  EXPECT_TRUE(eventually([&] { return other_->wait_for_news(hang_limit).events; }));
+  EXPECT_TRUE(other_->follow("f", follow_hold));
+}
+
 TEST_F(PostgresFollower, that_is_new_begins_with_what_comes_from_now_on) {
   commit(*one_, new_run(acme, 1));
   Position last = one_->last_position();

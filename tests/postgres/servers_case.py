@@ -83,7 +83,8 @@ class ServersCase(unittest.TestCase):
         folder = self.place / str(len(self.servers))
         if self.servers:
             folder.mkdir()
-            shutil.copy(self.place / "0" / "secret", folder / "secret")
+            for name in ("secret", "signing-key.json"):
+                shutil.copy(self.place / "0" / name, folder / name)
         server = Server(folder, store or self.cluster.url(self.name), *flags)
         self.servers.append(server)
         self.addCleanup(lambda: server.process and server.process.poll() is None and server.kill())

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import unittest
 import urllib.error
 import urllib.parse
@@ -30,6 +31,21 @@ class Together(ServersCase):
         self.wait_for("the run ends", lambda: self.status(a, run) == "success")
         self.assertEqual(self.status(b, run), "success")
         self.assertEqual([item["id"] for item in self.ask(a, "GET", "/runs")["items"]], [run])
+
+    def test_who_waits_at_one_for_the_end_of_a_run_is_told_when_it_ends_at_the_other(self):
+        a, b = self.serve("--no-workers"), self.serve("--no-workers")
+        self.ask(a, "PUT", "/workflows/gate", GATE.encode())
+        run = self.ask(a, "POST", "/runs", {"workflow": "gate"})["id"]
+        answers, begun = [], time.monotonic()
+        thread = threading.Thread(target=lambda: answers.append(self.ask(b, "GET", f"/runs/{run}?wait=60s")))
+        thread.start()
+        tasks = Path(f"/proc/{b.process.pid}/task")
+        until(lambda: [(task / "comm").read_text().strip() for task in tasks.iterdir()],
+              lambda names: "pawl-waits" in names, "a request waits at b")
+        self.ask(a, "POST", f"/runs/{run}/approve", {})
+        thread.join()
+        self.assertEqual(answers[0]["status"], "success")
+        self.assertLess(time.monotonic() - begun, 30)
 
     def test_a_key_of_one_is_good_at_the_other_and_so_is_its_end(self):
         a, b = self.serve(), self.serve()
@@ -404,6 +420,43 @@ class Moving(ServersCase):
         self.assertIn("clean", pawl("verify", "--store", url))
         pawl("migrate", "--from", f"sqlite:{self.place}/nowhere", "--to", url, code=2)
         pawl("migrate", "--from", f"sqlite:{folder}", "--to", "mysql://x", code=2)
+
+    def test_the_keys_and_the_bundles_move_too(self):
+        old = self.make()
+        old.folder.mkdir()
+        served = subprocess.Popen([PAWL, "serve", "--data", old.folder, "--listen", old.listen, "--bundles", "all",
+                                   "--checkpoint-interval", "50ms"], stderr=subprocess.DEVNULL)
+        self.addCleanup(served.kill)
+        self.wait_for("it serves", old.has_started)
+        self.ask(old, "PUT", "/workflows/gate", GATE.encode())
+        run = self.ask(old, "POST", "/runs", {"workflow": "gate"})["id"]
+        self.ask(old, "POST", f"/runs/{run}/approve", {})
+        self.wait_for("its bundle", lambda: list((old.folder / "evidence").rglob("*.zip")))
+        served.terminate()
+        served.wait(PATIENCE_S)
+        url, folder = self.cluster.url(self.name), self.place / "moved"
+        command = [PAWL, "migrate", "--from", f"sqlite:{old.folder}", "--to", url, "--data", folder]
+        key = (old.folder / "signing-key.json").rename(self.place / "key")
+        done = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 4, "without its keys it could not be served there")
+        self.assertIn("signing-key.json is missing", done.stderr)
+        key.rename(old.folder / "signing-key.json")
+        done = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name in ("secret", "signing-key.json", "admin.key"):
+            self.assertEqual((folder / name).read_bytes(), (old.folder / name).read_bytes())
+            self.assertEqual((folder / name).stat().st_mode & 0o777, 0o600)
+        self.assertEqual(len(list((folder / "evidence").rglob("*.zip"))), 1)
+        server = Server(folder, url)
+        self.servers.append(server)
+        self.addCleanup(lambda: server.process.poll() is None and server.kill())
+        server.start()
+        self.assertEqual(self.ask(server, "GET", f"/runs/{run}")["status"], "success")
+        bundle = self.place / "run.zip"
+        signer = json.loads((old.folder / "signing-key.json").read_text())["keys"][-1]["id"]
+        for arguments in (["evidence", run, "-o", bundle, "--data", folder], ["verify", bundle, "--key", signer]):
+            done = subprocess.run([PAWL, *map(str, arguments)], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ TEST(Meaning, is_what_the_table_says_for_each_of_its_rows) {
 
 TEST(Meaning, of_an_unknown_word_is_that_it_runs_and_nothing_else) {
   for (Provider provider : {Provider::restate, Provider::stepfunctions})
-    for (const char* word : {"", "DREAMING", "success", "Completed", "SUCCEEDED "}) {
+    for (const char* word : {"", "DREAMING", "Success", "Completed", "SUCCEEDED "}) {
       const ObserveRun meaning = meaning_of(provider, said(word), now);
       EXPECT_EQ(meaning.sub_state, SubState::running) << word;
       EXPECT_FALSE(meaning.ends) << word;

@@ -81,6 +81,12 @@ class RecordedStepFunctions:
 
     # ---- Operations, as AWS answers them
 
+    def DescribeStateMachine(self, request):
+        machine = request["stateMachineArn"]
+        if machine.endswith(":missing"):
+            raise Refused("StateMachineDoesNotExist", f"State Machine Does Not Exist: '{machine}'")
+        return {"stateMachineArn": machine, "name": machine.rpartition(":")[2], "status": "ACTIVE"}
+
     def StartExecution(self, request):
         machine, name = request["stateMachineArn"], request["name"]
         if machine.endswith(":missing"):

@@ -145,9 +145,16 @@ approvals: [{id: sign-off}]
         rows = self.restate.query(f"select target_service_key from sys_invocation where target_service_key = '{run}'")
         self.assertTrue(rows)
 
-    def test_a_service_or_handler_that_is_not_there_is_refused_with_its_name(self):
-        for target, why in (("{service: Nope, handler: x}", "Nope"), ("{service: Demo, handler: nope}", "nope"),
-                            ("{service: Lock, handler: hold}", "key"),
+    def test_a_service_or_handler_that_is_not_there_is_refused_when_it_is_published(self):
+        for target, why in (("{service: Nope, handler: x}", "Nope"), ("{service: Demo, handler: nope}", "nope")):
+            with self.subTest(target=target):
+                answer = self.refused(self.admin.put("/workflows/wrong",
+                                                     f"workflow: wrong\nprovider: restate\ntarget: {target}\n"),
+                                      422, "INVALID_WORKFLOW")
+                self.assertIn(why, answer.json["detail"])
+
+    def test_a_target_that_does_not_fit_its_service_is_refused_with_the_reason(self):
+        for target, why in (("{service: Lock, handler: hold}", "key"),
                             ("{service: Demo, handler: double, key: a}", "key")):
             with self.subTest(target=target):
                 run = self.start(f"workflow: wrong\nprovider: restate\ntarget: {target}\n")["id"]

@@ -1,5 +1,6 @@
 """Several servers on one PostgreSQL, and the real Restate: one of them executes the runs, another takes over when it is
 gone."""
+import shutil
 import time
 import unittest
 
@@ -14,8 +15,9 @@ class Together(RestateCase):
             self.skipTest("it needs a PostgreSQL: tests/postgres/cluster")
         other = self.folder / "other" / "data"
         other.mkdir(mode=0o700, parents=True)
-        # Keys are hashed with a secret that all servers of an installation share.
-        (other / "secret").write_bytes((self.data / "secret").read_bytes())
+        # All servers of an installation share the secret that keys are hashed with, and the key that signs.
+        for name in ("secret", "signing-key.json"):
+            shutil.copy(self.data / name, other / name)
         self.other = Server(other, self.flags)
         self.other.flags = [*self.flags, "--store", self.server.store]
         self.addCleanup(self.other.end)

@@ -98,6 +98,31 @@ class RecordedScenarios(WithRecordedServer):
         self.aws.end(arn, "SUCCEEDED", output="{}")
         self.assertEqual(self.terminal(run)["retry_count"], 2)
 
+    def test_recorded_after_a_restart_what_is_not_known_yet_changes_nothing(self):
+        runs = [self.begin() for _ in range(12)]
+        for _, arn in runs:
+            self.aws.add(arn, "TaskStateEntered", 0)
+            self.aws.add(arn, "TaskScheduled")
+            self.aws.add(arn, "TaskFailed", taskFailedEventDetails={"error": "Busy"})
+        before = {run: self.sub_state(run, "backing-off")["seq"] for run, _ in runs}
+        # Nobody gets to see a history.
+        self.aws.faults += [("GetExecutionHistory", Refused("InvalidArn", "no history"))] * 10_000
+        calls = len(self.aws.calls)
+        self.restart()
+        self.until(lambda: [name for name, _ in self.aws.calls[calls:]].count("ListExecutions"),
+                   lambda looks: looks >= 3, "it has looked")
+        for run, seq in before.items():
+            seen = self.ok(self.admin.get(f"/runs/{run}")).json
+            self.assertEqual((seen["sub_state"], seen["seq"]), ("backing-off", seq))
+
+    def test_recorded_a_target_that_is_not_there_is_refused_when_it_is_published(self):
+        missing = ship(MACHINE.rpartition(":")[0] + ":missing")
+        answer = self.refused(self.admin.put("/workflows/ship", missing), 422, "INVALID_WORKFLOW")
+        self.assertIn(":missing", answer.json["detail"])
+        # Whoever does not say is believed to know it.
+        self.aws.faults.append(("DescribeStateMachine", Refused("AccessDeniedException", "not allowed")))
+        self.publish(missing)
+
     def test_recorded_a_history_of_many_pages_is_read_to_its_end(self):
         self.aws.history_page = 7
         run, arn = self.begin()
@@ -241,6 +266,7 @@ class RecordedFaults(WithRecordedServer):
         self.assertEqual(len(self.aws.executions), 1)
 
     def test_recorded_what_aws_refuses_fails_the_run_with_its_words(self):
+        self.aws.faults.append(("DescribeStateMachine", Refused("AccessDeniedException", "not allowed")))
         run = self.start(ship("arn:aws:states:eu-west-1:123456789012:stateMachine:missing"))["id"]
         ended = self.terminal(run)
         self.assertEqual((ended["status"], ended["error_code"]), ("failed", "PROVIDER_REFUSED"))

@@ -2,6 +2,7 @@
 import datetime
 import http.client
 import http.server
+import io
 import json
 import pathlib
 import signal
@@ -9,11 +10,14 @@ import threading
 import time
 import unittest
 import unittest.mock
+import urllib.request
+import zipfile
 from decimal import Decimal
 
 from sdk_case import SOURCE, TIMEOUT_S, Follower, SdkCase, wait_until  # finds the SDK, so it comes first
 import pawl
 from ports import stable_port
+from pawl.failure_text import describe, redact
 from pawl.leases import Lease, server_now
 from pawl.locate import Locator
 from pawl.model import parse_duration, print_duration
@@ -58,7 +62,7 @@ class Tools(SdkCase):
             if context.attempt == 1:
                 raise pawl.Retryable("not now", code="SHOP_CLOSED", after="300ms")
             if context.attempt == 2:
-                raise KeyError("secret")
+                raise KeyError("missing")
             return "done"
 
         self.start_worker({"test.flaky": flaky})
@@ -67,8 +71,8 @@ class Tools(SdkCase):
         self.assertGreater(attempts[1][1] - attempts[0][1], 0.29)
         failures = [event.data["diagnostic"] for event in self.client.events(run.id)
                     if event.type == "step.failed_retryable"]
-        self.assertEqual([(f["error_code"], f["message"]) for f in failures],
-                         [("SHOP_CLOSED", "not now"), ("TOOL_FAILED", "KeyError: 'secret'")])
+        self.assertEqual([(f["error_code"], f["message"].splitlines()[0]) for f in failures],
+                         [("SHOP_CLOSED", "not now"), ("TOOL_FAILED", "KeyError: 'missing'")])
 
     def test_a_terminal_failure_fails_the_run_with_its_code(self):
         self.publish(["{id: hopeless, tool: test.hopeless}"])
@@ -444,17 +448,16 @@ class Requests(SdkCase):
         self.publish(["{id: gate, tool: approval}"])
         run = self.client.start("work")
         self.assertRaises(TimeoutError, self.client.wait, run.id, 0.3)
-        # Without the feed it would look at the run again only after this.
-        patch = unittest.mock.patch.multiple("pawl.client", LOOK_AGAIN_FIRST_S=10 * TIMEOUT_S,
-                                             LOOK_AGAIN_MAX_S=10 * TIMEOUT_S)
-        patch.start()
-        self.addCleanup(patch.stop)
-        waited = []
-        waiting = threading.Thread(target=lambda: waited.append(self.client.wait(run.id)), daemon=True)
-        waiting.start()
-        wait_until(lambda: self.metric("pawl_feeds_open") == 1, "it follows the feed")
-        self.client.approve(run.id)
-        waiting.join(TIMEOUT_S)
+        # One request waits until the run has ended: asking again and again would be more.
+        client, waited = self.new_client(), []
+        transport = client._transport
+        with unittest.mock.patch.object(transport, "call", wraps=transport.call) as calls:
+            waiting = threading.Thread(target=lambda: waited.append(client.wait(run.id)), daemon=True)
+            waiting.start()
+            wait_until(lambda: calls.call_count == 1, "the request that waits")
+            self.client.approve(run.id)
+            waiting.join(TIMEOUT_S)
+            self.assertEqual(calls.call_count, 1)
         self.assertEqual([seen.status for seen in waited], ["success"])
 
     def test_many_threads_share_a_client(self):
@@ -467,6 +470,202 @@ class Requests(SdkCase):
         for thread in threads:
             thread.join()
         self.assertEqual(len(set(runs)), 160)
+
+
+    def test_a_batch_that_is_sent_again_starts_nothing_twice(self):
+        self.publish(["{id: only, tool: noop}"])
+        items = [{"workflow": "work", "input": 1}, {"workflow": "work", "input": 2, "idempotency_key": "own"}]
+        first = self.client.start_many(items, idempotency_key="batch")
+        again = self.client.start_many(items, idempotency_key="batch")
+        self.assertEqual([(one.status, one.id) for one in again], [(200, one.id) for one in first])
+        other = self.client.start_many(items)
+        self.assertEqual([one.status for one in other], [201, 200], "a fresh key, and the item's own")
+        proxy = self.proxy(lambda number: number <= 1)
+        lost = self.new_client(proxy.url).start_many([{"workflow": "work", "input": 3}])
+        self.assertEqual(lost[0].status, 200, "sent again after its answer was lost")
+        self.assertEqual(len([run for run in self.client.runs()]), 4)
+
+
+class Gate(SdkCase):
+    """Tools that ask before they do something, and people whom they ask."""
+
+    POLICY = """
+policy: shop
+rules:
+- {id: no, effect: deny, when: operation = 'burn', reason: never}
+- {id: ask, effect: needs_approval, when: operation = 'refund', reason: money leaves}
+- {id: rest, effect: allow}
+"""
+
+    def put_policy(self):
+        request = urllib.request.Request(self.server.url + "/policy", method="PUT", data=self.POLICY.encode(),
+                                         headers={"Authorization": "Bearer " + self.server.key})
+        urllib.request.urlopen(request, timeout=TIMEOUT_S).close()
+
+    def test_an_effect_is_allowed_done_once_and_can_be_shown(self):
+        self.put_policy()
+        self.publish(["{id: pay, tool: test.pay}"])
+        called = []
+
+        def pay(_, context):
+            def call():
+                called.append(context.idempotency_key)
+                return {"order": 7}
+            response = context.perform("shop", "charge", "order/7", {"amount": "1.50"}, idempotent=True, call=call,
+                                       undo=lambda made: pawl.action_of("shop", "void", f"order/{made['order']}"))
+            if context.attempt == 1:
+                raise pawl.Retryable("the answer got lost")
+            return response
+
+        self.start_worker({"test.pay": pay})
+        run = self.finish(self.client.start("work"))
+        self.assertEqual((len(called), run.step("pay").attempts, run.step("pay").output), (1, 2, {"order": 7}))
+        listed, = self.client.receipts()
+        receipt = self.client.receipt(listed.id)
+        self.assertEqual((receipt.status, receipt.run_id, receipt.idempotency_key), ("succeeded", run.id, called[0]))
+        self.assertEqual((receipt.response, receipt.reversible), ({"order": 7}, True))
+        self.assertEqual((listed.id, listed.idempotency_key), (receipt.id, called[0]))
+        bundle = self.client.evidence(run.id)
+        with zipfile.ZipFile(io.BytesIO(bundle)) as archive:
+            self.assertIn("receipts.json", archive.namelist())
+        undoing = self.client.reverse(receipt.id)
+        self.assertEqual(undoing.undoing, (receipt.id,))
+
+    def test_what_needs_an_approval_goes_on_after_it_and_what_is_denied_does_not(self):
+        self.put_policy()
+        self.publish(["{id: do, tool: test.do, with: {what: '${{ input }}'}}"])
+        done, ended = [], []
+
+        def do(given, context):
+            try:
+                context.perform("shop", given["what"], "order/7", call=lambda: done.append(given["what"]))
+            except Exception:  # whatever a tool catches, this goes through
+                ended.append("caught")
+            return "done"
+
+        self.start_worker({"test.do": do})
+        denied = self.finish(self.client.start("work", "burn"), "denied")
+        self.assertEqual(denied.step("do").attempts, 1)
+        run = self.client.start("work", "refund")
+        wait_until(lambda: self.client.run(run.id).status == "waiting", "the approval")
+        self.assertEqual(done, [])
+        self.client.approve(run.id)
+        self.finish(run)
+        self.assertEqual((done, ended), (["refund"], []))
+
+    def test_an_effect_that_certainly_did_not_happen_is_recorded_as_failed(self):
+        self.put_policy()
+        self.publish(["{id: pay, tool: test.pay}"])
+
+        def refuse():
+            raise pawl.NotDone("out of stock", code="OUT_OF_STOCK")
+
+        def pay(_, context):
+            return context.perform("shop", "charge", "order/7", call=refuse if context.attempt == 1 else lambda: "paid")
+
+        self.start_worker({"test.pay": pay})
+        run = self.finish(self.client.start("work"))
+        self.assertEqual(run.step("pay").output, "paid")
+        self.assertEqual([receipt["status"] for receipt in run.data["receipts"]], ["failed", "succeeded"])
+        self.assertEqual(run.data["receipts"][0]["error_code"], "OUT_OF_STOCK")
+
+    def test_a_question_is_asked_once_and_its_answer_arrives(self):
+        self.publish(["{id: ask, tool: test.ask}"])
+
+        def ask(_, context):
+            if context.question is None:
+                context.ask({"how": "many?"})
+            return [context.question, context.answer]
+
+        self.start_worker({"test.ask": ask})
+        run = self.client.start("work")
+        wait_until(lambda: self.client.run(run.id).status == "waiting", "the question")
+        self.client.answer(run.id, "ask", {"n": 3})
+        run = self.finish(run)
+        self.assertEqual((run.step("ask").output, run.step("ask").attempts), ([{"how": "many?"}, {"n": 3}], 1))
+
+    def test_a_worker_whose_lease_is_over_takes_the_next_one(self):
+        self.put_policy()
+        self.publish(["{id: do, tool: test.do}"])
+        self.start_worker({"test.do": lambda _, context: context.perform("shop", "burn", "x", call=list)},
+                          concurrency=1)
+        for run in [self.client.start("work") for _ in range(3)]:
+            self.finish(run, "denied")
+
+
+class Exceptions(SdkCase):
+    def test_an_exception_is_reported_with_where_it_came_from_and_without_secrets(self):
+        self.publish(["{id: break, tool: test.break, retry: {max_attempts: 1}}"])
+
+        def find(part):
+            raise LookupError(f"no {part} at postgres://shop:hunter2@db/parts, token=abcdef123456")
+
+        def broken(_, context):
+            try:
+                find("gear")
+            except LookupError as error:
+                raise RuntimeError("x" * 5000) from error
+
+        self.start_worker({"test.break": broken})
+        run = self.finish(self.client.start("work"), "failed")
+        message = next(event.data["diagnostic"]["message"] for event in self.client.events(run.id)
+                       if event.type.startswith("step.failed"))
+        self.assertLessEqual(len(message), 2000)
+        lines = message.splitlines()
+        self.assertTrue(lines[0].startswith("RuntimeError: xxx"))
+        self.assertRegex(message, r"  at \w+/test_sdk.py:\d+ in broken\n")
+        self.assertIn("caused by LookupError: no gear at postgres://[redacted]@db/parts, token=[redacted]", lines)
+        self.assertRegex(lines[-1], r"^  at \w+/test_sdk.py:\d+ in find$")
+        self.assertNotIn("hunter2", message)
+        self.assertNotIn(str(SOURCE), message)
+
+    def test_values_of_secret_variables_are_hidden_wherever_they_stand(self):
+        self.assertEqual(redact("open sesame123, please", {"SHOP_PASSWORD": "sesame123", "PATH": "please"}),
+                         "open [redacted], please")
+        for text in ("Authorization: Bearer abcdefgh12345", "pawl_01m7hm5kk9e00a16va1g5nvbxh_0123456789",
+                     "AKIAABCDEFGHIJKLMNOP", "-----BEGIN PRIVATE KEY-----\nMIIE", '{"api_key": "abcd1234"}'):
+            self.assertIn("[redacted]", redact(text, {}), text)
+        for text in ("KeyError: 'order'", "the token is missing", "https://shop.example/orders?page=2"):
+            self.assertEqual(redact(text, {}), text)
+
+    def test_a_deep_traceback_keeps_its_inner_end(self):
+        def deep(level):
+            if level == 0:
+                raise ValueError("bottom")
+            deep(level - 1)
+        try:
+            deep(100)
+        except ValueError as error:
+            lines = describe(error).splitlines()
+        self.assertEqual((lines[0], lines[1]), ("ValueError: bottom", "  ... 90 more calls"))
+        self.assertEqual(len(lines), 14)
+
+
+class TaskCalls(SdkCase):
+    def test_a_task_goes_its_way(self):
+        self.publish(["{id: work, tool: noop, with: {output: '${{ input }}'}}"], name="doing")
+        task = self.client.tasks.create(workflow="doing", input={"a": 1}, title="do it", tags=["x"], timeout="1h",
+                                        max_budget_usd="1.50", idempotency_key="once")
+        self.assertEqual((task.state, task.title), ("PENDING", "do it"))
+        again = self.client.tasks.create(workflow="doing", input={"a": 1}, title="do it", tags=["x"], timeout="1h",
+                                         max_budget_usd="1.50", idempotency_key="once")
+        self.assertEqual(again.id, task.id)
+        self.client.tasks.run(task.id)
+        task = self.client.tasks.wait(task.id, timeout=TIMEOUT_S)
+        self.assertEqual(task.state, "READY")
+        self.client.tasks.reject(task.id, comment="once more")
+        self.assertEqual(self.client.tasks.wait(task.id, timeout=TIMEOUT_S).rests, True)
+        self.assertEqual([one.id for one in self.client.tasks.list(tag="x")], [task.id])
+        types = [event.type for event in self.client.tasks.events(task.id)]
+        self.assertEqual(types[0], "task.created")
+        self.assertIn("task.rejected", types)
+        other = self.client.tasks.create(workflow="doing", input={}, title="other", run=True)
+        self.client.tasks.wait(other.id, timeout=TIMEOUT_S)
+        self.assertEqual(self.client.tasks.accept(other.id).state, "COMPLETED")
+        self.client.tasks.delete(other.id)
+        self.assertRaises(pawl.PawlError, self.client.tasks.get, other.id)
+        third = self.client.tasks.create(workflow="doing", input={}, title="third")
+        self.assertEqual(self.client.tasks.cancel(third.id, reason="no").state, "CANCELLED")
 
 
 class TheFeed(SdkCase):

@@ -155,6 +155,7 @@ TEST_F(SettingsTest, every_setting_can_be_given_in_each_of_the_three_places_and_
                                                 {"connections_max", "100"},
                                                 {"requests_max", "50"},
                                                 {"signing_key", "/etc/signing-key.json"},
+                                                {"accept_lost_keys", "true"},
                                                 {"bundles", "all"},
                                                 {"artifacts", "s3://audit/pawl"},
                                                 {"artifacts_endpoint", "http://127.0.0.1:9000"},

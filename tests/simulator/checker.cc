@@ -379,12 +379,12 @@ void Checker::worker_removed(const WorkerName& worker, Instant now, std::uint64_
       if (step.status == StepStatus::running && step.owner == worker) orphan(step, now);
 }
 
-void Checker::lease_extended(RunId id, const StepId& name, std::uint64_t token, Instant until) {
+void Checker::lease_extended(RunId id, const StepId& name, std::uint64_t token, Instant until, bool is_acknowledged) {
   auto found = runs_.find(id);
   if (found == runs_.end()) return;
   StepModel& step = found->second.steps[*found->second.workflow->find(name)];
   if (step.status != StepStatus::running || step.token != token) return;
-  step.earliest_end = std::max(step.earliest_end, until);
+  if (is_acknowledged) step.earliest_end = std::max(step.earliest_end, until);
   step.latest_end = std::max(step.latest_end, until);
 }
 

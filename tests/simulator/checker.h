@@ -50,7 +50,8 @@ class Checker {
   void process_restarted(Instant now);
   // Its leases are over; those in turns up to this number were given to it.
   void worker_removed(const WorkerName& worker, Instant now, std::uint64_t turn);
-  void lease_extended(RunId run, const StepId& step, std::uint64_t token, Instant until);
+  // An extension that is not acknowledged may have happened all the same.
+  void lease_extended(RunId run, const StepId& step, std::uint64_t token, Instant until, bool is_acknowledged);
 
   // A worker is about to call: what it has been told is durable, and is this very action.
   struct Call {

@@ -119,8 +119,9 @@ void Simulation::report_all(const Lease& lease, const LeaseProof& proof, const c
           expect<GateAnswer>(lost));
     }
     default:
-      demand(!asked().heartbeat(lease.tenant, lease.run, lease.step, proof), "a foreign token changes nothing",
-             "a heartbeat was taken");
+      asked().heartbeat(lease.tenant, lease.run, lease.step, proof, expect_heartbeat([](const auto& until) {
+                          demand(!until, "a foreign token changes nothing", "a heartbeat was taken");
+                        }));
   }
 }
 
@@ -156,8 +157,9 @@ void Simulation::report_as_program(Held& held) {
     case 3:
       return asked().charge(lease.tenant, lease.run, lease.step, proof, Money{1000}, expect<RunAnswer>(lost));
     default:
-      demand(!asked().heartbeat(lease.tenant, lease.run, lease.step, proof), "an agent does not end its step",
-             "a heartbeat was taken");
+      asked().heartbeat(lease.tenant, lease.run, lease.step, proof, expect_heartbeat([](const auto& until) {
+                          demand(!until, "an agent does not end its step", "a heartbeat was taken");
+                        }));
   }
 }
 
@@ -261,7 +263,7 @@ void Simulation::check_undos(const Run& run) const {
              "an undo keeps its step's tool and limits", what);
       demand(step.risk >= std::max(original.risk, receipt->proposal->action.risk),
              "an undo is as risky as what it undoes", what);
-      demand(has_tools || !step.names_secrets, "what comes from outside is data", what);
+      demand(has_tools || !step.keeps_expressions, "what comes from outside is data", what);
     }
   }
 }

@@ -127,6 +127,7 @@ struct RunModel::Rules {
     StepModel& step = move(event.step, event.trigger);
     if (event.trigger == StepTrigger::unblock) {
       check(!step_definition.is_gate(), "workers never get an approval", event.step.text);
+      check(!step_definition.is_wait(), "workers never get a timer", event.step.text);
       check(needs_met(step_definition), "a step runs only after all it needs", event.step.text);
     }
     if (event.trigger == StepTrigger::open_gate)
@@ -135,9 +136,44 @@ struct RunModel::Rules {
     if (event.trigger == StepTrigger::due)
       check(step.next_eligible_at <= at, "no retry before next_eligible_at", event.step.text);
     if (event.trigger == StepTrigger::approve_gate) step.output = "null";
-    if (event.trigger == StepTrigger::gate || event.trigger == StepTrigger::release) {
-      check_reporter(event.step, event.by, event.trigger == StepTrigger::gate);
+    if (event.trigger == StepTrigger::gate) {
+      check_reporter(event.step, event.by, true);
       --step.attempts;
+    }
+  }
+
+  void operator()(const StepWaitOpened& event) const {
+    const StepDefinition& step_definition = definition(event.step);
+    StepModel& step = move(event.step, StepTrigger::open_wait);
+    check(step_definition.is_wait() && needs_met(step_definition), "a step runs only after all it needs",
+          event.step.text);
+    check(run.status != RunStatus::created, "a timer begins with its run", event.step.text);
+    auto span = parse_duration(step_definition.wait->text);
+    check(!span || event.due_at == at + *span, "a timer is due when its workflow says", event.step.text);
+    step.due_at = event.due_at;
+  }
+
+  void operator()(const StepArrived& event) const {
+    StepModel& step = move(event.step, StepTrigger::arrive);
+    check(step.due_at <= at, "a timer is never early", event.step.text);
+    step.output = event.output;
+  }
+
+  void operator()(const StepReleased& event) const {
+    StepModel& step = move(event.step, StepTrigger::release);
+    --step.attempts;
+    const bool is_local = step.owner.text.starts_with(local_worker_prefix);
+    switch (event.cause) {
+      case ReleaseCause::worker:
+        return check_reporter(event.step, event.by, false);
+      case ReleaseCause::server_lost:
+        check(is_local && (step.orphaned || step.earliest_end <= at), "a server that lives is not lost",
+              event.step.text);
+        check(++step.server_losses < server_losses_max, "a step that kills its servers ends", event.step.text);
+        return;
+      case ReleaseCause::suspended:
+        check(is_local || step.earliest_end <= at, "one live lease a step", event.step.text);
+        return;
     }
   }
 
@@ -153,6 +189,9 @@ struct RunModel::Rules {
     if (event.trigger == StepTrigger::reclaim)
       check(before.earliest_end <= at, "one live lease a step",
             event.step.text + " was reclaimed from " + before.owner.text + " before its lease was over");
+    if (event.trigger == StepTrigger::reclaim)
+      check(!before.owner.text.starts_with(local_worker_prefix), "the loss of a server costs no attempt",
+            event.step.text);
     step.token = event.token;
     ++step.attempts;
     step.owner = event.worker;
@@ -163,7 +202,9 @@ struct RunModel::Rules {
     step.orphaned = false;
     step.claimed_at = at;
     step.earliest_end = step.latest_end = event.lease_expires_at;
-    check(event.lease_expires_at == at + step_definition.lease, "a lease lasts as its step says", event.step.text);
+    const bool is_local = event.worker.text.starts_with(local_worker_prefix);
+    const Duration term = is_local ? std::min(step_definition.lease, local_lease_max) : step_definition.lease;
+    check(event.lease_expires_at == at + term, "a lease lasts as its step says", event.step.text);
     if (event.writes && !step.wrote) {
       int counted = run.writes_of(static_cast<StepIndex>(&step - run.steps.data()));
       step.wrote = true;
@@ -423,11 +464,13 @@ struct RunModel::Rules {
   void operator()(const TaskMoved&) const { check(false, "a run has no event of a task", ""); }
   void operator()(const TaskAsked&) const { check(false, "a run has no event of a task", ""); }
   void operator()(const TaskSubtask&) const { check(false, "a run has no event of a task", ""); }
+  void operator()(const TaskChanged&) const { check(false, "a run has no event of a task", ""); }
   void operator()(const TaskDeleted&) const { check(false, "a run has no event of a task", ""); }
   void operator()(const TransitionRefused&) const {}
   // Nobody carries runs elsewhere in this simulation.
   void operator()(const RunObserved&) const { check(false, "a run is carried elsewhere", ""); }
   void operator()(const ApprovalTold&) const { check(false, "a run is carried elsewhere", ""); }
+  void operator()(const ApprovalReminded&) const {}
 };
 
 const ReceiptModel* RunModel::find_receipt(ReceiptId receipt) const {
@@ -495,7 +538,7 @@ void RunModel::check_whole() const {
   check(!budget || cost <= *budget || error_code == "BUDGET_EXCEEDED", "a run over its budget fails");
   for (StepIndex i = 0; i < steps.size(); ++i)
     if (steps[i].status == StepStatus::pending && !ended() &&
-        !(definition(i).is_gate() && status == RunStatus::created))
+        !((definition(i).is_gate() || definition(i).is_wait()) && status == RunStatus::created))
       check(!std::ranges::all_of(definition(i).needs,
                                  [&](StepIndex need) { return steps[need].status == StepStatus::succeeded; }),
             "a step whose needs are met goes on");
@@ -513,9 +556,11 @@ std::string RunModel::overdue(Instant now, const std::function<bool(const StepMo
     const StepModel& step = steps[i];
     const std::string& name = definition(i).id.text;
     if (step.status == StepStatus::failed_retryable && step.next_eligible_at <= now) return "the retry of " + name;
+    if (step.status == StepStatus::waiting_event && step.due_at <= now) return "the timer of " + name;
     if (step.status != StepStatus::running) continue;
     if (step.claimed_at + definition(i).timeout <= now) return "the time-out of " + name;
-    if (step.latest_end <= now && step.attempts >= definition(i).retry.max_attempts && !is_held(step))
+    const bool is_last = step.attempts >= definition(i).retry.max_attempts;
+    if (step.latest_end <= now && (is_last || step.owner.text.starts_with(local_worker_prefix)) && !is_held(step))
       return "the end of the last lease of " + name;
   }
   for (const auto& approval : approvals)
@@ -548,6 +593,8 @@ void RunModel::compare(const Run& run, const char* where) const {
     same(a.output == b.output, "output of " + name);
     same(a.cost == b.cost, "cost of " + name);
     same(a.wrote == b.wrote, "write mark of " + name);
+    same(a.server_losses == b.server_losses, "count of lost servers of " + name);
+    if (b.status == StepStatus::waiting_event) same(a.due_at == b.due_at, "timer of " + name);
     if (b.status == StepStatus::failed_retryable) same(a.next_eligible_at == b.next_eligible_at, "retry of " + name);
   }
   same(run.approvals.size() == approvals.size(), "number of approvals");

@@ -27,6 +27,8 @@ struct StepModel {
   Instant earliest_end;
   Instant latest_end;
   Instant next_eligible_at;
+  Instant due_at;  // of its timer
+  int server_losses = 0;
   JsonText output;
   Money cost;
   std::optional<ReceiptId> doubt;  // the question that is open is about it

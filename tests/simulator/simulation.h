@@ -182,6 +182,12 @@ class Simulation {
   // Wraps a check into a reply that must come when its turn is released, once.
   template <class T, class Check>
   Reply<T> expect(Check check);
+  // One server alone answers a heartbeat at once.
+  template <class Check>
+  Reply<Instant> expect_heartbeat(Check check) {
+    if (ground_->is_shared()) return expect<Instant>(std::move(check));
+    return [check = std::move(check)](std::expected<Instant, Refusal> until) { check(until); };
+  }
   void check_answer(TenantId tenant, const RunAnswer& answer, const char* to);
 
   Dice dice_;

@@ -175,13 +175,22 @@ LeaseProof Simulation::proof_of(const Lease& lease, std::uint64_t number) const 
 
 void Simulation::heartbeat(Held& held) {
   const Lease& lease = held.lease;
-  bool extended = asked().heartbeat(lease.tenant, lease.run, lease.step, lease.proof());
-  note([&] { return "heartbeat " + lease.run.str() + " " + lease.step.text + (extended ? "" : " (lost)"); });
-  if (!extended) return;
   const RunModel& run = *checker_.find(lease.run);
-  Instant until = clock_.now() + run.definition(*run.workflow->find(lease.step)).lease;
-  held.until = std::max(held.until, until);
-  checker_.lease_extended(lease.run, lease.step, lease.token, until);
+  const Instant at_least = clock_.now() + run.definition(*run.workflow->find(lease.step)).lease;
+  // It may be durable, and its answer lost with the process.
+  if (ground_->is_shared()) checker_.lease_extended(lease.run, lease.step, lease.token, at_least, false);
+  asked().heartbeat(
+      lease.tenant, lease.run, lease.step, lease.proof(),
+      expect_heartbeat([this, id = lease.run, step = lease.step, token = lease.token, at_least](const auto& until) {
+        note([&] { return "heartbeat " + id.str() + " " + step.text + (until ? "" : " (lost)"); });
+        if (!until) return;
+        demand(*until >= at_least, "a heartbeat extends the lease by its term", id.str() + " " + step.text);
+        for (auto& worker : workers_)
+          for (Held& one : worker->held)
+            if (one.lease.run == id && one.lease.step == step && one.lease.token == token)
+              one.until = std::max(one.until, *until);
+        checker_.lease_extended(id, step, token, *until, true);
+      }));
 }
 
 void Simulation::do_badly(SimWorker& worker, Held& held) {
@@ -227,8 +236,9 @@ void Simulation::do_badly(SimWorker& worker, Held& held) {
       Held foreign = held;
       foreign.lease.tenant = dice_.one_of(tenants_);
       if (foreign.lease.tenant == lease.tenant) return;
-      demand(!asked().heartbeat(foreign.lease.tenant, lease.run, lease.step, lease.proof()), "no tenant sees another's",
-             "a heartbeat");
+      asked().heartbeat(
+          foreign.lease.tenant, lease.run, lease.step, lease.proof(),
+          expect_heartbeat([](const auto& until) { demand(!until, "no tenant sees another's", "a heartbeat"); }));
       StepReport report{foreign.lease.tenant, lease.run, lease.step, lease.proof(), Completed{}};
       return asked().report(report, expect<RunAnswer>([](const auto& answer) {
                               demand(!answer, "no tenant sees another's", "a report was accepted");

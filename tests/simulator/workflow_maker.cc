@@ -45,6 +45,13 @@ std::string make_work(Dice& dice, const std::string& tool, const std::string& ea
   return out;
 }
 
+// Sometimes its time is an expression that leads nowhere.
+std::string make_wait(Dice& dice, const std::string& tool) {
+  std::string span =
+      dice.percent(5) ? "\"${{ input.nothing }}\"" : duration(dice.between(Duration(0), Duration(60'000)));
+  return tool == "sleep" ? "    with: {duration: " + span + "}\n" : "    for: " + span + "\n";
+}
+
 std::string make_caps(Dice& dice) {
   std::string keys;
   auto add = [&](std::string key, int low, int high) {
@@ -63,6 +70,9 @@ ToolCatalog simulated_tools() {
   std::vector<ToolKey> keys{{.name = "about"}, {.name = "from"}};
   tools.add({.name = {"read"}, .keys = keys, .writes = ToolSpec::Writes::never});
   tools.add({.name = {"write"}, .keys = keys, .writes = ToolSpec::Writes::always});
+  tools.add({.name = sleep_tool,
+             .keys = {{.name = "duration", .required = true, .kind = ToolKey::Kind::duration}},
+             .writes = ToolSpec::Writes::never});
   keys.push_back({.name = "method"});
   tools.add({.name = {"fetch"}, .keys = keys, .writes = ToolSpec::Writes::by_method});
   return tools;
@@ -77,10 +87,13 @@ std::string make_workflow(Dice& dice, const std::string& name) {
   out += "steps:\n";
   bool graph = dice.percent(60);
   int gates_percent = dice.one_of({0, 0, 15, 40});
+  int waits_percent = dice.one_of({0, 0, 0, 20});
   int count = dice.between(1, graph ? 6 : 4);
   for (int i = 0; i < count; ++i) {
     out += "  - id: s" + std::to_string(i) + "\n";
-    std::string tool = dice.percent(gates_percent) ? "approval" : dice.one_of({"read", "read", "write", "fetch"});
+    std::string tool = dice.percent(gates_percent)   ? "approval"
+                       : dice.percent(waits_percent) ? dice.one_of({"wait", "sleep"})
+                                                     : dice.one_of({"read", "read", "write", "fetch"});
     out += "    tool: " + tool + "\n";
     std::string earlier = i > 0 && !graph ? "s" + std::to_string(dice.between(0, i - 1)) : "";
     if (graph) {
@@ -92,7 +105,12 @@ std::string make_workflow(Dice& dice, const std::string& name) {
         }
       out += "    needs: [" + needs + "]\n";
     }
-    out += tool == "approval" ? make_gate(dice) : make_work(dice, tool, earlier);
+    if (tool == "approval")
+      out += make_gate(dice);
+    else if (tool == "wait" || tool == "sleep")
+      out += make_wait(dice, tool);
+    else
+      out += make_work(dice, tool, earlier);
   }
   return out;
 }

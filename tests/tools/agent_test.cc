@@ -189,8 +189,34 @@ TEST_F(Agents, a_session_that_is_gone_is_begun_anew) {
   run(prompt("fail_once"));
   fs::remove_all(folder_ / "sessions");
   fs::create_directories(folder_ / "sessions");
-  expect_failure(run(prompt("work again"), 2), "AGENT_FAILED", "No conversation found");
-  EXPECT_EQ(text_in(done(run(prompt("work again"), 3)), "result"), "did: again");
+  EXPECT_EQ(text_in(done(run(prompt("work again"), 2)), "result"), "did: again");
+}
+
+TEST_F(Agents, a_session_that_was_started_and_never_heard_of_is_begun_under_another_name) {
+  AgentSession session = AgentSession::load(*context_, lease({}), "");
+  context_->logs.begin({lease({}).run, {"one"}, 1});
+  session.was_started = true;
+  session.save(*context_, lease({}));
+  std::ofstream(folder_ / "sessions" / session.id) << R"({"cost":0,"messages":[]})";  // the name is taken
+  EXPECT_EQ(text_in(done(run(prompt("work on"), 2)), "result"), "did: on");
+}
+
+TEST_F(Agents, edits_files_by_default_and_runs_commands_only_in_a_sandbox) {
+  const Json flags = given(run(prompt("echo"))).at("flags");
+  EXPECT_EQ(flags.at("permission_mode"), Json("acceptEdits"));
+  EXPECT_TRUE(flags.at("allowedTools").is_null());
+}
+
+TEST_F(Agents, one_that_lists_tools_has_those_and_no_others) {
+  const Json flags = given(run(with(prompt("echo"), "allowed_tools", {"Read"}))).at("flags");
+  EXPECT_EQ(flags.at("permission_mode"), Json("dontAsk"));
+  EXPECT_EQ(flags.at("allowedTools"), Json("Read"));
+}
+
+TEST_F(Agents, says_what_it_was_not_permitted) {
+  const Json denials = done(run(prompt("denied 30"))).at("permission_denials");
+  ASSERT_EQ(denials.as_array().size(), agent_denials_max);
+  EXPECT_EQ(denials.as_array()[0], (Json{{"tool", "Bash"}, {"input", {{"command", "git push"}}}}));
 }
 
 TEST_F(Agents, is_error_goes_before_the_exit_code) {

@@ -48,13 +48,13 @@ TEST(Sleep, refuses_to_sleep_past_the_time_out_at_once) {
   expect_failure(try_tool(*make_sleep(), R"({"duration": "11m"})"), "TOOL_INVALID_ARGUMENTS", "timeout of 10m");
 }
 
-TEST(Catalog, lists_every_tool_and_the_approval_that_no_worker_executes) {
+TEST(Catalog, lists_every_tool_and_those_that_no_worker_executes) {
   const auto tools = built_in_tools({});
   const auto catalog = catalog_of(tools);
   for (const char* name : {"noop", "sleep", "transform", "shell", "http.request", "servicenow.incident.update",
-                           "slack.post", "github.labels", "github.assignees", "model.chat", "approval"})
+                           "slack.post", "github.labels", "github.assignees", "model.chat", "approval", "wait"})
     EXPECT_NE(catalog.find({name}), nullptr) << name;
-  EXPECT_EQ(catalog.all().size(), tools.size() + 1);
+  EXPECT_EQ(catalog.all().size(), tools.size() + 2);
 }
 
 TEST(Catalog, knows_what_can_change_the_world) {
@@ -63,6 +63,8 @@ TEST(Catalog, knows_what_can_change_the_world) {
     EXPECT_FALSE(may_write(*catalog.find({name}), "{}"));
   EXPECT_TRUE(may_write(*catalog.find({"shell"}), "{}"));
   EXPECT_FALSE(may_write(*catalog.find({"http.request"}), R"({"method": "GET"})"));
+  EXPECT_FALSE(may_write(*catalog.find({"http.request"}), R"({"url": "http://x"})"));
+  EXPECT_FALSE(may_write(*catalog.find({"http.request"}), R"({"url": "http://x", "method": null})"));
   EXPECT_TRUE(may_write(*catalog.find({"http.request"}), R"({"method": "POST"})"));
   EXPECT_TRUE(may_write(*catalog.find({"http.request"}), R"({"method": "GET", "writes": true})"));
   EXPECT_TRUE(may_write(*catalog.find({"http.request"}), R"({"method": "GET", "writes": "no"})"));

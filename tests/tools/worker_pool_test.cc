@@ -688,7 +688,7 @@ class SecretsOfPool : public WorkerPoolTest {
         tools_, gate);
     pool_->start(broker_);
     auto made = lease(tool, 1, input);
-    made.names_secrets = true;
+    made.keeps_expressions = true;
     pool_->grant({made});
     report_ = broker_.wait_for_reports(1).front();
     return outcome(*report_);

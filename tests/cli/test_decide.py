@@ -1,0 +1,95 @@
+"""Deciding at the command line: whoever decides sees what is decided, and afterwards everybody sees who did."""
+import json
+import unittest
+
+from pawl_case import without_escapes
+from server_case import ServerCase
+from terminal import Terminal
+
+WRITE = """
+workflow: refund
+steps:
+  - id: pay
+    tool: http.request
+    risk: med
+    with: {method: PUT, url: "https://shop.example/orders/17", body: {total: 120, note: late}}
+"""
+
+PAIR = """
+workflow: pair
+steps:
+  - {id: gate, tool: approval, quorum: 2, approvers: [ada, group:finance], prompt: "Close the books?"}
+"""
+
+
+class Deciding(ServerCase):
+    def setUp(self):
+        super().setUp()
+        self.serve()
+
+    def waiting(self, text, name):
+        run = self.started(text, name)
+        self.wait_until(lambda: self.status(run) == "waiting", "the approval")
+        return run
+
+    def person(self, name, *groups):
+        """Who they are, as the environment of their commands."""
+        created = self.pawl("keys", "create", "--role", "approver", "--name", name, "--json")
+        made = json.loads(self.expect(created, 0).stdout)
+        flags = [flag for group in groups for flag in ("--group", group)]
+        self.expect(self.pawl("people", "set", name, "--key", made["id"], *flags), 0)
+        return {**self.away(), "PAWL_KEY": made["key"]}
+
+    def assert_shows_the_action(self, text):
+        for part in ("https://shop.example/orders/17", "body.total = 120", "requested by", "rule", "risk", "med",
+                     "expires"):
+            self.assertIn(part, text)
+
+    def test_inbox_show_and_approve_show_what_would_be_written(self):
+        run = self.waiting(WRITE, "refund")
+        inbox = self.expect(self.pawl("inbox"), 5).stdout
+        self.assert_shows_the_action(inbox)
+        self.assertIn("refund v1, step pay", inbox)
+        self.assertIn(f"pawl approve {run}", inbox)
+        for line in inbox.splitlines():
+            if "pawl approve" not in line:  # to be copied
+                self.assertLessEqual(len(line), 80, line)
+        self.assert_shows_the_action(self.expect(self.pawl("show", run), 0).stdout)
+        rejected = self.expect(self.pawl("reject", run, "--reason", "not this one"), 0).stdout
+        self.assert_shows_the_action(rejected)
+        self.assertIn("rejected", rejected)
+
+    def test_at_a_terminal_it_is_shown_before_it_is_asked_for(self):
+        run = self.waiting(WRITE, "refund")
+        for typed, code, status in (("n", 5, "waiting"), ("y", 0, None)):
+            terminal = Terminal(["approve", run, "--data", self.data], self.environment(), self.folder, columns=80)
+            self.addCleanup(terminal.close)
+            terminal.expect(r"approve\? \[y/N\] ")
+            self.assert_shows_the_action(without_escapes(terminal.seen))
+            self.assertEqual(self.status(run), "waiting")
+            terminal.type(typed + "\n")
+            self.assertEqual(terminal.finish(), code)
+            if status:
+                self.assertEqual(self.status(run), status)
+        self.assertEqual(self.request("GET", "/runs/" + run)["approvals"][0]["status"], "approved")
+
+    def test_show_names_everybody_who_approved(self):
+        run = self.waiting(PAIR, "pair")
+        ada, bo, cy = self.person("ada"), self.person("bo"), self.person("cy", "finance")
+        refused = self.expect(self.pawl("approve", run, data=False, env=bo), 3)
+        self.assertIn("ada, group:finance", refused.stderr)
+        self.expect(self.pawl("approve", run, data=False, env=cy), 0)
+        inbox = self.expect(self.pawl("inbox"), 5).stdout
+        self.assertIn("Close the books?", inbox)
+        self.assertRegex(inbox, r"may decide +ada, group:finance")
+        self.assertRegex(inbox, r"approved by +cy as group:finance")
+        self.expect(self.pawl("approve", run, data=False, env=ada), 0)
+        shown = self.expect(self.pawl("show", run), 0).stdout
+        self.assertRegex(shown, r"approved by +cy as group:finance, 20")
+        self.assertRegex(shown, r"approved by +ada, 20")
+        people = self.expect(self.pawl("people"), 0).stdout
+        self.assertRegex(people, r"cy +finance")
+
+
+if __name__ == "__main__":
+    unittest.main()

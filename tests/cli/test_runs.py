@@ -1,0 +1,127 @@
+"""Lists of runs and workers, starting by name, and answering: what operators do all day."""
+import json
+import unittest
+
+from pawl_case import without_escapes
+from server_case import REMOTE, ServerCase
+from terminal import Terminal
+
+ASKING = "workflow: asking\nsteps:\n  - {id: choose, tool: test.ask, lease: 1h}\n"
+FAILING = "workflow: failing-with-a-name-that-is-long\nsteps:\n  - {id: a, tool: noop, with: {fail_times: 9}, " \
+          "retry: {max_attempts: 1}}\n"
+BACKOFF = "workflow: backoff\nsteps:\n  - {id: a, tool: noop, with: {fail_times: 1}, " \
+          "retry: {max_attempts: 2, base: 1h, max: 1h, jitter: 0}}\n"
+
+
+class Lists(ServerCase):
+    def setUp(self):
+        super().setUp()
+        self.serve()
+
+    def reason(self, run):
+        rows = [json.loads(line) for line in self.expect(self.pawl("runs", "--json"), 0).stdout.splitlines()]
+        return next(row["waits_for"] for row in rows if row["id"] == run)
+
+    def wait_for_reason(self, run, words):
+        self.wait_until(lambda: words in (self.reason(run) or ""), f"{run}: {words}")
+
+    def test_a_run_that_does_not_move_says_why(self):
+        asking = self.started(ASKING, "asking")
+        self.wait_for_reason(asking, "step choose waits for a worker with the tool test.ask; none is connected")
+        self.request("POST", "/leases", {"worker": "w1", "tools": ["other"], "max": 1, "wait": "0s"})
+        self.wait_for_reason(asking, "none is connected")
+        gate = self.started(REMOTE)
+        self.wait_for_reason(gate, "step gate waits for approval until 20")
+        self.wait_for_reason(self.started(BACKOFF, "backoff"), "step a is tried again at 20")
+        # A cap of one step, which is taken; whoever is connected has the tool.
+        taken = {"worker": "w1", "tools": ["test.ask"], "max": 1, "wait": "30s"}
+        lease, = self.request("POST", "/leases", taken)["leases"]
+        self.expect(self.pawl("caps", "--max-concurrency", "1"), 0)
+        second = self.request("POST", "/runs", {"workflow": "asking"})["id"]
+        self.wait_for_reason(second, "step choose is held back by the cap max_concurrency")
+        self.assertIsNone(self.reason(asking))
+        self.request("POST", f"/leases/{lease['lease_id']}/ask", {"token": lease["token"], "question": "which?"})
+        self.wait_for_reason(asking, "step choose waits for an answer")
+        # From the folder the same, without the server's knowledge of workers.
+        self.assertEqual(self.pawl("runs").stdout.count("waits for approval"), 1)
+
+    def test_filters_are_those_of_the_api(self):
+        runs = {name: self.started(text, name) for text, name in
+                ((REMOTE, "remote"), (FAILING, "failing-with-a-name-that-is-long"))}
+        self.wait_until(lambda: self.status(runs["failing-with-a-name-that-is-long"]) == "failed", "the failure")
+        code = self.request("GET", "/runs/" + runs["failing-with-a-name-that-is-long"])["error_code"]
+        away = self.away()
+        for env in (None, away):
+            for flags, name in ((("--workflow", "remote"), "remote"),
+                                (("--error-code", code), "failing-with-a-name-that-is-long"),
+                                (("--search", "failing"), "failing-with-a-name-that-is-long"),
+                                (("--workspace", "default", "--since", "1h", "--workflow", "remote"), "remote")):
+                listed = self.pawl("runs", "--json", *flags, data=env is None, env=env)
+                ids = [json.loads(line)["id"] for line in self.expect(listed, 0).stdout.splitlines()]
+                self.assertEqual(ids, [runs[name]], flags)
+            for flags in (("--until", "1h"), ("--since", "2999-01-01T00:00:00Z"), ("--workspace", "nobody"),
+                          ("--error-code", "NOPE")):
+                listed = self.expect(self.pawl("runs", *flags, data=env is None, env=env), 0).stdout
+                self.assertIn("no run", listed, flags)
+        self.assertIn("neither a time", self.expect(self.pawl("runs", "--since", "soon"), 2).stderr)
+
+    def test_tables_fit_a_terminal_of_80_columns(self):
+        self.started(FAILING, "failing-with-a-name-that-is-long")
+        self.started(REMOTE)
+        self.wait_for_reason(self.started(ASKING, "asking"), "none is connected")
+        self.request("PUT", "/webhooks/orders", {"url": "https://example.org/" + "x" * 100, "events": ["run.*"],
+                                                 "secret": "S"})
+        for command in (["runs"], ["workers"], ["workflows"], ["keys"], ["webhooks"], ["receipts"], ["people"],
+                        ["tenants"], ["caps"], ["policy", "history"]):
+            terminal = Terminal([*command, "--data", self.data], self.environment(), self.folder, columns=80)
+            self.addCleanup(terminal.close)
+            self.assertEqual(terminal.finish(), 0, (command, terminal.seen))
+            for line in without_escapes(terminal.seen).splitlines():
+                self.assertLessEqual(len(line), 80, (command, line))
+            if command == ["runs"]:
+                self.assertIn("none is connected", without_escapes(terminal.seen))
+
+    def test_workers_are_listed_with_their_tools(self):
+        self.assertRegex(self.expect(self.pawl("workers"), 0).stdout, r"local\S* +server .*http\.request")
+        self.request("POST", "/leases", {"worker": "w1", "tools": ["a.b", "c"], "max": 1, "wait": "0s"})
+        workers = [json.loads(line) for line in self.expect(self.pawl("workers", "--json"), 0).stdout.splitlines()]
+        remote, = [worker for worker in workers if worker["kind"] == "remote"]
+        self.assertEqual((remote["name"], remote["tools"]), ("w1", ["a.b", "c"]))
+        self.assertTrue(remote["key_id"].startswith("key_"))
+        other = json.loads(self.expect(self.pawl("tenants", "--create", "other", "--json"), 0).stdout)
+        self.assertTrue(other)
+
+    def test_a_published_workflow_runs_by_its_name(self):
+        source = "workflow: shown\nsteps:\n  - {id: a, tool: noop, with: {output: N}}\n"
+        for n in ("1", "2"):
+            self.expect(self.pawl("workflows", "--publish", self.workflow(source.replace("N", n))), 0)
+        for flags, version in (((), 2), (("--version", "1"), 1)):
+            self.expect(self.pawl("run", "shown", *flags), 0)
+            newest = json.loads(self.expect(self.pawl("runs", "--json", "--limit", "1"), 0).stdout)
+            self.assertEqual((newest["workflow"], newest["version"], newest["status"]), ("shown", version, "success"))
+        self.assertIn("no workflow nosuch", self.expect(self.pawl("run", "nosuch"), 4).stderr)
+        self.assertIn("nosuch.yaml", self.expect(self.pawl("run", "nosuch.yaml"), 4).stderr)
+
+    def test_a_question_is_shown_and_answered(self):
+        run = self.started(ASKING, "asking")
+        taken = {"worker": "w1", "tools": ["test.ask"], "max": 1, "wait": "30s"}
+        lease, = self.request("POST", "/leases", taken)["leases"]
+        self.assertIn("asks nothing", self.expect(self.pawl("answer", run, "x"), 4).stderr)
+        self.request("POST", f"/leases/{lease['lease_id']}/ask", {"token": lease["token"], "question": "which?"})
+        self.assertIn("choose asks: which?", self.expect(self.pawl("answer", run), 5).stdout)
+        self.assertIn(f"pawl answer {run} --step choose", self.pawl("inbox").stdout)
+        self.expect(self.pawl("answer", run[-6:], '{"n": 1}', "--step", "choose"), 0)
+        step = self.request("GET", "/runs/" + run)["steps"][0]
+        self.assertEqual((step["status"], step["answer"]), ("ready", {"n": 1}))
+
+
+class InAFolder(ServerCase):
+    def test_a_published_workflow_runs_by_its_name(self):
+        self.expect(self.pawl("workflows", "--publish",
+                              self.workflow("workflow: shown\nsteps:\n  - {id: a, tool: noop}\n")), 0)
+        self.expect(self.pawl("run", "shown"), 0)
+        self.assertEqual(self.only_run()["version"], 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
