@@ -17,7 +17,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <optional>
@@ -27,6 +26,7 @@
 
 #include "simulator/bug_names.h"
 #include "simulator/failure.h"
+#include "simulator/known_seeds.h"
 #include "simulator/simulation.h"
 
 namespace pawl::simulator {
@@ -189,22 +189,9 @@ int run_many(const Options& options) {
   return result.found ? 1 : 0;
 }
 
-std::map<std::string, std::uint64_t, std::less<>> read_known(const char* file) {
-  std::map<std::string, std::uint64_t, std::less<>> out;
-  std::ifstream lines(file);
-  if (!lines) {
-    std::fprintf(stderr, "simulator: cannot read %s\n", file);
-    std::exit(2);
-  }
-  std::string bug;
-  for (std::uint64_t seed = 0; lines >> bug >> seed;) out[bug] = seed;
-  return out;
-}
-
-// A seed that found the bug once finds it at once, until something changes what simulations do.
 int plant_all(Options options) {
-  std::map<std::string, std::uint64_t, std::less<>> known;
-  if (options.known) known = read_known(options.known);
+  KnownSeeds known;
+  if (options.known) known = read_known_seeds(options.known);
   int missed = 0;
   for (int i = 1; i < static_cast<int>(Bug::end); ++i) {
     planted_bug = static_cast<Bug>(i);
