@@ -348,7 +348,7 @@ std::vector<Line> describe_json(const Json& value, std::size_t lines_max, std::s
 std::string describe_terms(const Approval& approval, Instant now) {
   std::string out = fmt::format("tier {}", to_string(approval.terms.tier));
   if (approval.terms.two_person)
-    out += ", two people other than the one who asked";
+    out += ", two people other than the requesters";
   else if (approval.terms.quorum > 1)
     out += fmt::format(", {} people", approval.terms.quorum);
   if (!approval.votes.empty()) out += fmt::format(", {} of {} said yes", approval.votes.size(), approval.terms.quorum);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "core/event.h"
 #include "core/lease_proof.h"
@@ -23,8 +24,9 @@ struct CreateRun {
   std::string trigger_ref;
   std::shared_ptr<const Idempotency> idempotency;
   std::optional<RunId> retry_of;
-  std::optional<Money> budget;      // over the workflow's
-  std::optional<Duration> timeout;  // over the workflow's
+  std::optional<Money> budget;               // over the workflow's
+  std::optional<Duration> timeout;           // over the workflow's
+  std::vector<Actor> other_requesters = {};  // as other_requesters_of() gives them
 };
 
 // The scheduler's: a run whose first step is a gate starts without a worker.
@@ -96,7 +98,7 @@ struct ResolveApproval {
   std::string reason;
   Actor via = {};
   bool is_person = true;                 // somebody the tenant knows, not merely a key
-  bool has_asked = false;                // the same person as the one who asked for the run, by whatever identity
+  bool has_asked = false;                // the same person as one of the run's requesters, by whatever identity
   std::vector<std::string> groups = {};  // of that person
 };
 

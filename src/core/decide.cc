@@ -337,7 +337,8 @@ Decision decide(const CreateRun& command, Instant now) {
                                    .idempotency = command.idempotency,
                                    .retry_of = command.retry_of,
                                    .budget = command.budget ? command.budget : command.workflow->budget,
-                                   .timeout = command.timeout ? command.timeout : command.workflow->timeout}};
+                                   .timeout = command.timeout ? command.timeout : command.workflow->timeout,
+                                   .other_requesters = command.other_requesters}};
   evolve(run, created);
   Draft draft(run, now);
   // It is handed over from here on, so its time runs, whether or not anybody answers there.
@@ -354,12 +355,26 @@ Decision decide(const Run& run, const RunCommand& command, Instant now, Draws dr
   return std::visit([&](const auto& concrete) { return decide_command(run, concrete, now, draws); }, command);
 }
 
+std::expected<std::vector<Actor>, Refusal> other_requesters_of(const Actor& creator, const std::vector<Actor>& all) {
+  std::vector<Actor> out;
+  for (const Actor& each : all)
+    if (!each.empty() && each != creator && std::ranges::find(out, each) == out.end()) out.push_back(each);
+  if (out.size() >= requesters_max)
+    return std::unexpected(Refusal{RefusalCode::invalid, "more than " + std::to_string(requesters_max) +
+                                                             " people and keys have asked for this run, its retries "
+                                                             "and tasks included; start a new run or task instead"});
+  return out;
+}
+
 std::expected<CreateRun, Refusal> retry_of(const Run& run, RunId new_id, Actor by) {
   if (!is_terminal(run.status))
     return std::unexpected(
         Refusal{RefusalCode::run_not_ended, "the run is still " + std::string(to_string(run.status))});
   if (run.status == RunStatus::success)
     return std::unexpected(Refusal{RefusalCode::run_ended, "the run succeeded; start a new one instead of retrying"});
+  auto others = other_requesters_of(by, requesters_of(run));
+  if (!others) return std::unexpected(std::move(others.error()));
+  if (planted(Bug::forget_earlier_requesters)) others->clear();
   return CreateRun{.tenant = run.tenant,
                    .id = new_id,
                    .workflow = run.workflow,
@@ -372,7 +387,8 @@ std::expected<CreateRun, Refusal> retry_of(const Run& run, RunId new_id, Actor b
                    .idempotency = {},
                    .retry_of = run.id,
                    .budget = run.budget,
-                   .timeout = run.timeout};
+                   .timeout = run.timeout,
+                   .other_requesters = std::move(*others)};
 }
 
 }  // namespace pawl

@@ -21,7 +21,7 @@ enum class RefusalCode {
   already_resolved,    // that approval was decided otherwise
   ambiguous_approval,  // several are open: name one
   unknown_approval,
-  self_approval,         // two_person: the one who asked cannot decide
+  self_approval,         // two_person: those who asked for the run cannot decide
   run_ended,             // the run is terminal
   run_not_ended,         // only an ended run can be retried
   invalid_transition,    // an implementation reported what contract v1 does not have
@@ -103,6 +103,10 @@ Decision decide(const Run& run, const RunCommand& command, Instant now, Draws dr
 
 // The record of a request that did not fit.
 TransitionRefused refused_transition(const Run& run, std::string_view requested, RefusalCode code, const Actor& by);
+
+// Of a run that `creator` makes and that all of these asked for: those beside the creator, each once. Refused when
+// there are more than requesters_max.
+std::expected<std::vector<Actor>, Refusal> other_requesters_of(const Actor& creator, const std::vector<Actor>& all);
 
 // Whether a run can be retried as a new one, and the command that does it.
 std::expected<CreateRun, Refusal> retry_of(const Run& run, RunId new_id, Actor by);

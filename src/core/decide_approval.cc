@@ -54,11 +54,13 @@ void approve(Draft& draft, const Approval& approval, const ResolveApproval& comm
   settle(draft);
 }
 
-// Two people, neither the one who asked; and a key is not a person.
+// Two people, neither a requester; and a key is not a person.
 std::optional<Refusal> two_person_problem(const Run& run, const ResolveApproval& command) {
-  bool has_asked = command.has_asked || command.by == run.created_by;
+  bool has_asked = command.has_asked || is_requester(run, command.by);
   if (has_asked && !planted(Bug::approve_own_request))
-    return Refusal{RefusalCode::self_approval, "two people other than the one who asked must decide this"};
+    return Refusal{RefusalCode::self_approval,
+                   "two people other than those who asked for the run, or for a run that it retries or undoes, must "
+                   "decide this; ask somebody else"};
   if (!command.is_person && !planted(Bug::count_key_as_person))
     return Refusal{RefusalCode::not_a_person, command.by.text +
                                                   " is not a person of this tenant, and two people must decide this; "

@@ -92,6 +92,15 @@ std::optional<Decision> refuse_spent(const Run& run, Instant now, std::string_vi
                                  " USD, its subtasks included; create a new task");
 }
 
+// Whoever has a task run is one of its requesters from then on.
+std::optional<Decision> refuse_requester(const Run& run, Instant now, std::string_view requested, const Actor& by) {
+  if (is_requester(run, by) || run.other_requesters.size() + 1 < requesters_max) return std::nullopt;
+  return refuse_task_request(run, now, requested, RefusalCode::task_limit, by,
+                             std::to_string(requesters_max) +
+                                 " people and keys have asked for runs of this task, which is the most there may be; "
+                                 "create a new task");
+}
+
 bool can_run_again(TaskState state) { return state == TaskState::failed || state == TaskState::timed_out; }
 
 Decision decide_task(const Run& run, const RunTask& command, Instant now, const TaskDraws& draws) {
@@ -99,6 +108,7 @@ Decision decide_task(const Run& run, const RunTask& command, Instant now, const 
   if (draft.state() != TaskState::pending && !can_run_again(draft.state()))
     return refuse_move(run, now, "run", command.by);
   if (auto refused = refuse_spent(run, now, "run", command.by, command.left)) return std::move(*refused);
+  if (auto refused = refuse_requester(run, now, "run", command.by)) return std::move(*refused);
   auto trigger = draft.state() == TaskState::pending  ? TaskTrigger::queue
                  : draft.state() == TaskState::failed ? TaskTrigger::retry
                                                       : TaskTrigger::resume;
@@ -133,6 +143,7 @@ Decision decide_task(const Run& run, const ResumeTask& command, Instant now, con
   TaskDraft draft(run, now);
   if (draft.state() != TaskState::timed_out) return refuse_move(run, now, "resume", command.by);
   if (auto refused = refuse_spent(run, now, "resume", command.by, command.left)) return std::move(*refused);
+  if (auto refused = refuse_requester(run, now, "resume", command.by)) return std::move(*refused);
   draft.move(going_on(*run.task, TaskTrigger::resume, command.by, canonical(Json(after_time_out)), draws.run));
   return std::move(draft).done();
 }

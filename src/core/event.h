@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "core/approval_lifecycle.h"
 #include "core/diagnostic.h"
@@ -41,6 +42,7 @@ struct RunCreated {
   std::optional<RunId> retry_of;
   std::optional<Money> budget;
   std::optional<Duration> timeout;
+  std::vector<Actor> other_requesters = {};  // see Run::other_requesters; absent in older events
 };
 
 enum class ReleaseCause {

@@ -149,6 +149,7 @@ RunPayload read_created(const ObjectReader& in) {
   if (in.has("retry_of")) out.retry_of = in.id<RunId>("retry_of");
   if (in.has("budget_usd")) out.budget = in.money("budget_usd");
   if (in.has("timeout_ms")) out.timeout = Duration(in.milliseconds("timeout_ms"));
+  for (std::string& each : in.texts("other_requesters")) out.other_requesters.push_back({std::move(each)});
   return out;
 }
 

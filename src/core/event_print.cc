@@ -176,6 +176,9 @@ class EventWriter {
       object_.text("idempotency_scope", event.idempotency->scope);
     }
     object_.json("input", event.input);
+    std::vector<std::string> others;
+    for (const Actor& each : event.other_requesters) others.push_back(each.text);
+    object_.texts_unless_empty("other_requesters", others);
     object_.word("provider", to_string(event.provider));
     if (event.idempotency) object_.text("request_digest", event.idempotency->digest);
     if (event.retry_of) object_.word("retry_of", event.retry_of->str());

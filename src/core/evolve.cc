@@ -16,10 +16,12 @@ class RunFold {
 
   Checked operator()(const RunCreated& event) {
     if (run_.seq != 0) return invalid_event("a run is created once, first");
+    if (auto checked = check_requesters(event); !checked) return checked;
     run_.workspace = event.workspace;
     run_.provider = event.provider;
     run_.input = event.input;
     run_.created_by = event.by;
+    run_.other_requesters = event.other_requesters;
     run_.trigger_type = event.trigger_type;
     run_.trigger_ref = event.trigger_ref;
     run_.idempotency = event.idempotency;
@@ -412,6 +414,15 @@ class RunFold {
     run_.foreign = std::make_shared<const Foreign>(std::move(changed));
   }
 
+  static Checked check_requesters(const RunCreated& event) {
+    const std::vector<Actor>& others = event.other_requesters;
+    if (others.size() >= requesters_max) return invalid_event("a run has too many requesters");
+    for (auto each = others.begin(); each != others.end(); ++each)
+      if (each->empty() || *each == event.by || std::find(others.begin(), each, *each) != each)
+        return invalid_event("a requester of a run is named twice, or has no name");
+    return {};
+  }
+
   Receipt* receipt_of(ReceiptId id) { return const_cast<Receipt*>(find_receipt(run_, id)); }
 
   // Waiting for a person is no failure, nor is a worker or a server that stops: the attempt goes on, under a new lease,
@@ -436,7 +447,8 @@ class RunFold {
   Checked vote(Approval& approval, const Actor& by, const Actor& via, const std::string& as) {
     for (const Vote& earlier : approval.votes)
       if (earlier.by == by) return invalid_event("one person voted twice");
-    if (approval.terms.two_person && by == run_.created_by) return invalid_event("the one who asked approved it");
+    if (approval.terms.two_person && is_requester(run_, by))
+      return invalid_event("one who asked for the run approved it");
     if (!is_entitled(approval, by, as)) return invalid_event("somebody approved whom the approval does not name");
     approval.votes.push_back({by, via, at_, as});
     return {};

@@ -27,6 +27,11 @@ bool begins_execution(TaskTrigger trigger) {
          trigger == TaskTrigger::answer;
 }
 
+// Not by an answer: what is asked during a run may be answered by those who decide on what it does.
+bool asks_for_run(const TaskMoved& event) {
+  return begins_execution(event.trigger) && event.trigger != TaskTrigger::answer && !event.by.empty();
+}
+
 bool needs_diagnostic(TaskState to) {
   return to == TaskState::failed || to == TaskState::timed_out || to == TaskState::budget_exceeded;
 }
@@ -115,6 +120,7 @@ Checked evolve_task(Run& run, const TaskMoved& event, Instant at) {
   if (event.trigger == TaskTrigger::reject) task->rejection_comment = event.message;
   if (begins_execution(event.trigger)) close_question(*task);
   if (begins_execution(event.trigger) && event.run) begin_execution(*task, event, at);
+  if (asks_for_run(event) && !is_requester(run, event.by)) run.other_requesters.push_back(event.by);
   run.diagnostic = event.diagnostic;
   return put(run, std::move(*task));
 }

@@ -11,6 +11,7 @@ class RunCheck {
 
   std::vector<std::string> check() {
     if (run_.seq == 0) return {"the run has no first event"};
+    check_requesters();
     if (run_.task) {
       check_task(*run_.task);
       return std::move(problems_);
@@ -34,6 +35,15 @@ class RunCheck {
   }
   void expect_of(const std::string& step, bool holds, std::string_view problem) {
     if (!holds) problems_.push_back("step " + step + ": " + std::string(problem));
+  }
+
+  void check_requesters() {
+    const std::vector<Actor> all = requesters_of(run_);
+    expect(all.size() <= requesters_max, "it has too many requesters");
+    for (std::size_t i = 1; i < all.size(); ++i)
+      expect(!all[i].empty() && std::find(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(i), all[i]) ==
+                                    all.begin() + static_cast<std::ptrdiff_t>(i),
+             "a requester is named twice, or has no name");
   }
 
   void check_task(const Task& task) {
@@ -173,7 +183,7 @@ class RunCheck {
     for (std::size_t i = 0; i < approval.votes.size(); ++i) {
       const Vote& vote = approval.votes[i];
       expect_here(vote.at < approval.expires_at, "a vote after it had expired");
-      expect_here(!approval.terms.two_person || vote.by != run_.created_by, "the one who asked approved it");
+      expect_here(!approval.terms.two_person || !is_requester(run_, vote.by), "one who asked for the run approved it");
       expect_here(is_entitled(approval, vote.by, vote.as), "somebody approved whom it does not name");
       for (std::size_t j = 0; j < i; ++j) expect_here(approval.votes[j].by != vote.by, "one person voted twice");
     }

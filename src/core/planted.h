@@ -47,6 +47,7 @@ enum class Bug {
   allow_on_expired_lease,
   reuse_decision,
   forget_maker_of_key,
+  forget_earlier_requesters,  // a retry forgets who asked for the run before
   forget_dependencies,
   count_cost_twice,
   raise_own_ceiling,

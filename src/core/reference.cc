@@ -160,9 +160,11 @@ constexpr std::array refusal_advice{
                   "all."},
     RefusalAdvice{RefusalCode::unknown_approval, "This run has no approval of that id.",
                   "Compare the id with those in `pawl show RUN`; it may belong to another run."},
-    RefusalAdvice{RefusalCode::self_approval,
-                  "The approval wants two people (`two_person`), neither of them the one who started the run.",
-                  "Ask somebody else to decide. Nobody can decide on what they asked for themselves."},
+    RefusalAdvice{
+        RefusalCode::self_approval,
+        "The approval wants two people (`two_person`), neither of them a requester of the run: who started it, "
+        "or asked for a run that it retries or undoes.",
+        "Ask somebody else to decide; `requesters` of the run names those who cannot."},
     RefusalAdvice{
         RefusalCode::run_ended, "The run has ended, and what has ended never changes.",
         "Nothing, when that is the end you wanted. Otherwise retry a run that went badly, or start a new one."},

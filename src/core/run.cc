@@ -306,15 +306,25 @@ bool operator==(const Approval& a, const Approval& b) {
          a.escalated == b.escalated;
 }
 
+std::vector<Actor> requesters_of(const Run& run) {
+  std::vector<Actor> out{run.created_by};
+  out.insert(out.end(), run.other_requesters.begin(), run.other_requesters.end());
+  return out;
+}
+
+bool is_requester(const Run& run, const Actor& actor) {
+  return actor == run.created_by || std::ranges::find(run.other_requesters, actor) != run.other_requesters.end();
+}
+
 bool same_fold(const Run& a, const Run& b) {
   return a.tenant == b.tenant && a.id == b.id && a.workspace == b.workspace && a.provider == b.provider &&
          a.status == b.status && a.input == b.input && a.created_by == b.created_by &&
-         a.trigger_type == b.trigger_type && a.trigger_ref == b.trigger_ref &&
-         same_pointee(a.idempotency, b.idempotency) && a.retry_of == b.retry_of && a.budget == b.budget &&
-         a.timeout == b.timeout && a.created_at == b.created_at && a.started_at == b.started_at &&
-         a.finished_at == b.finished_at && a.cost == b.cost && a.writes == b.writes && a.approvals == b.approvals &&
-         a.receipts == b.receipts && same_pointee(a.diagnostic, b.diagnostic) && same_pointee(a.task, b.task) &&
-         same_pointee(a.foreign, b.foreign) && a.seq == b.seq &&
+         a.other_requesters == b.other_requesters && a.trigger_type == b.trigger_type &&
+         a.trigger_ref == b.trigger_ref && same_pointee(a.idempotency, b.idempotency) && a.retry_of == b.retry_of &&
+         a.budget == b.budget && a.timeout == b.timeout && a.created_at == b.created_at &&
+         a.started_at == b.started_at && a.finished_at == b.finished_at && a.cost == b.cost && a.writes == b.writes &&
+         a.approvals == b.approvals && a.receipts == b.receipts && same_pointee(a.diagnostic, b.diagnostic) &&
+         same_pointee(a.task, b.task) && same_pointee(a.foreign, b.foreign) && a.seq == b.seq &&
          std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), b.steps.end(), same_step);
 }
 

@@ -128,6 +128,9 @@ struct Foreign {
 
 inline constexpr std::size_t foreign_output_bytes_max = std::size_t{1} << 20;
 
+// A run has no more requesters than this, the creator included: what would add another is refused.
+inline constexpr std::size_t requesters_max = 100;
+
 struct Run {
   const Workflow* workflow = nullptr;  // outlives the run
   TenantId tenant;
@@ -137,6 +140,10 @@ struct Run {
   RunStatus status = RunStatus::created;
   JsonText input;
   Actor created_by;
+  // Who counts as having asked for it beside the creator, each once. Of a retry, the requesters of the run before; of
+  // an undo, those of the run that it undoes; of a task, everybody who had it run; of a task's run, those of the task
+  // and of all tasks above it.
+  std::vector<Actor> other_requesters;
   std::string trigger_type;
   std::string trigger_ref;
   std::shared_ptr<const Idempotency> idempotency;
@@ -162,6 +169,10 @@ struct Run {
   Instant deadline() const { return timeout && started_at.ms != 0 ? started_at + *timeout : end_of_time; }
   const StepDefinition& definition(StepIndex index) const { return workflow->steps[index]; }
 };
+
+// Everybody who counts as having asked for the run: the creator first. None of them approves it under two_person.
+std::vector<Actor> requesters_of(const Run& run);
+bool is_requester(const Run& run, const Actor& actor);
 
 // The earliest moment at which time alone will move this run or make a lease reclaimable; end_of_time when none will.
 // A lease that is reclaimable already at `now` waits for a worker, not for time.

@@ -8,7 +8,9 @@
 namespace pawl {
 namespace {
 
-constexpr char format = 6;
+constexpr char format = 7;
+// Without the requesters beside the creator. Runs had none then; tasks did, and are folded anew.
+constexpr char format_without_requesters = 6;
 // Without timers and the losses of servers.
 constexpr char format_without_timers = 5;
 // Also without who holds a lease, who proposed an effect, and who said how to undo it.
@@ -39,6 +41,8 @@ class Writer : ByteWriter {
       text(run.idempotency->digest);
     }
     id(run.retry_of.value_or(RunId{}).bits);
+    u64(run.other_requesters.size());
+    for (const Actor& each : run.other_requesters) text(each.text);
     i64(run.budget ? run.budget->micros : -1);
     i64(run.timeout ? run.timeout->count() : -1);
     i64(run.created_at.ms);
@@ -270,6 +274,7 @@ class Reader : public ByteReader {
       : ByteReader(snapshot.substr(1)),
         knows_holders_(snapshot[0] > format_without_holders),
         knows_timers_(snapshot[0] > format_without_timers),
+        knows_requesters_(snapshot[0] > format_without_requesters),
         knows_workflow_(knows_workflow) {}
 
   void run(Run& run) {
@@ -290,6 +295,9 @@ class Reader : public ByteReader {
       run.idempotency = std::make_shared<const Idempotency>(std::move(found));
     }
     if (RunId retry_of{id()}; !retry_of.is_nil()) run.retry_of = retry_of;
+    std::uint64_t others = knows_requesters_ ? u64() : 0;
+    if (others > requesters_max) return fail();
+    for (; others > 0 && !failed(); --others) run.other_requesters.push_back({std::string(text())});
     if (auto micros = i64(); micros >= 0) run.budget = Money{micros};
     if (auto ms = milliseconds(); ms >= 0) run.timeout = Duration(ms);
     run.created_at = moment();
@@ -307,6 +315,7 @@ class Reader : public ByteReader {
     for (std::uint64_t i = 0; i < approvals && !failed(); ++i) approval(run, run.approvals.emplace_back());
     std::uint64_t receipts = u64();
     for (std::uint64_t i = 0; i < receipts && !failed(); ++i) receipt(run, run.receipts.emplace_back());
+    if (run.workflow->name.text == task_workflow_name && !knows_requesters_) return fail();
     if (run.workflow->name.text == task_workflow_name && !failed()) task(run);
     if (is_foreign(run.provider) && !failed()) foreign(run);
     // What a question asks about must be there to be settled.
@@ -607,6 +616,7 @@ class Reader : public ByteReader {
 
   const bool knows_holders_;
   const bool knows_timers_;
+  const bool knows_requesters_;
   const bool knows_workflow_;
   bool failed_ = false;
 };

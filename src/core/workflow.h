@@ -38,7 +38,7 @@ inline constexpr std::array enum_names<Tier>{std::string_view("low"), std::strin
 using Approvers = std::vector<std::string>;
 inline constexpr std::string_view group_prefix = "group:";
 
-// What an approval demands. two_person is a quorum of two distinct people, neither of them the one who asked.
+// What an approval demands. two_person is a quorum of two distinct people, neither of them a requester.
 struct ApprovalTerms {
   Tier tier = Tier::low;
   bool two_person = false;

@@ -96,6 +96,7 @@ struct NewRun {
   bool is_internal = false;      // pawl's own doing: of a workflow that nobody else may start (core/notices.h)
   std::optional<RunId> id = {};  // chosen beforehand: nobody else has it
   std::optional<RunId> retry_of = {};
+  std::vector<Actor> other_requesters = {};  // as other_requesters_of() gives them
 };
 
 struct NewTask {
@@ -638,6 +639,7 @@ class Engine {
   std::optional<FollowTask> look_around_task(Resident& resident, Resident*& run);
   std::optional<Relative> relative(TenantId tenant, TaskId task);
   NewRun carrying_run(const Run& task);
+  std::vector<Actor> requesters_of_tree(TenantId tenant, const Run& stream);
   std::optional<Refusal> answer_task(Resident& resident, AnswerTask command, Resident*& other);
   std::optional<Refusal> delete_task(Resident& resident, DeleteTask command);
   std::optional<Refusal> change_task(Resident& resident, ChangeTask command);

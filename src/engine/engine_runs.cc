@@ -1,4 +1,5 @@
 // Engine, what is asked for of runs: to make one, to decide on it, to try it again, to see it.
+#include <algorithm>
 #include <utility>
 
 #include "core/invariant.h"
@@ -44,7 +45,8 @@ std::optional<RunId> Engine::create_run(NewRun request, Reply<RunAnswer> reply) 
                     .idempotency = std::move(request.idempotency),
                     .retry_of = request.retry_of,
                     .budget = request.budget,
-                    .timeout = request.timeout};
+                    .timeout = request.timeout,
+                    .other_requesters = std::move(request.other_requesters)};
   Resident& resident = create(command);
   resident.wants_latest = shared_ && !copy->version;
   answer_on<RunAnswer>(basis_of(resident), reply, answer_of_new(resident), [&] { return creating(command.id, copy); });
@@ -136,7 +138,9 @@ void Engine::identify(const Run& run, ResolveApproval& command) const {
   if (person != command.by && !planted(Bug::count_identity_as_person)) command.via = std::exchange(command.by, person);
   command.is_person = is_person(person);
   command.groups = groups_of(tenant, person);
-  command.has_asked = answerable_for(tenant, run.created_by) == answerable_for(tenant, command.by);
+  const Actor who = answerable_for(tenant, command.by);
+  command.has_asked =
+      std::ranges::any_of(requesters_of(run), [&](const Actor& each) { return answerable_for(tenant, each) == who; });
 }
 
 std::expected<RunAnswer, Refusal> Engine::answer_or(std::optional<Refusal> refusal, const Resident& resident) const {

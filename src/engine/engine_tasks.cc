@@ -375,6 +375,20 @@ std::optional<FollowTask> Engine::look_around_task(Resident& resident, Resident*
     if (!workflows_.latest(tenant, carrier)) out.obstacle = "there is no workflow \"" + carrier.text + "\"";
     if (auto left = budget_left(tenant, resident.run); left && left->micros <= 0)
       out.obstacle = "its budget of " + print_money(*task->spec.max_budget) + " USD is used up";
+    if (auto others = other_requesters_of(resident.run.created_by, requesters_of_tree(tenant, resident.run)); !others)
+      out.obstacle = others.error().message;
+  }
+  return out;
+}
+
+// Of the task, and of the tasks above it: what a task does, it does for those who asked for its parent.
+std::vector<Actor> Engine::requesters_of_tree(TenantId tenant, const Run& stream) {
+  std::vector<Actor> out = requesters_of(stream);
+  for (auto above = stream.task->spec.parent; above;) {
+    Resident* parent = find_verified(tenant, stream_of(*above));
+    if (!parent || !parent->run.task) break;
+    std::ranges::copy(requesters_of(parent->run), std::back_inserter(out));
+    above = parent->run.task->spec.parent;
   }
   return out;
 }
@@ -395,6 +409,8 @@ NewRun Engine::carrying_run(const Run& stream) {
   out.timeout = task.spec.timeout;
   out.is_internal = true;
   out.id = execution.run;
+  if (auto others = other_requesters_of(out.by, requesters_of_tree(stream.tenant, stream)))
+    out.other_requesters = std::move(*others);
   if (task.executions.size() > 1) out.retry_of = task.executions[task.executions.size() - 2].run;
   return out;
 }

@@ -14,6 +14,7 @@ struct Undoing {
   Reply<UndoAnswer> reply;
   UndoPlan plan;
   WorkspaceName workspace;
+  std::vector<Actor> other_requesters;
 };
 using UndoingPtr = std::shared_ptr<Undoing>;
 
@@ -30,6 +31,7 @@ void start(UndoingPtr undoing, int version, int number = 1) {
                .trigger_type = "undo",
                .trigger_ref = number == 1 ? of_run : of_run + "#" + std::to_string(number)};
     run.is_internal = true;
+    run.other_requesters = undoing->other_requesters;
     engine.create_run(std::move(run), [undoing, version, number](std::expected<RunAnswer, Refusal> made) {
       if (!made) return undoing->reply(std::unexpected(made.error()));
       if (!made->is_new && is_terminal(made->status)) return start(undoing, version, number + 1);
@@ -61,6 +63,10 @@ void undo(Runtime& runtime, UndoRequest request, Reply<UndoAnswer> reply) {
                      if (!run) return undoing->reply(std::unexpected(run.error()));
                      auto plan = plan_undo(**run, undoing->request.only, *tools, sha256);
                      if (!plan) return undoing->reply(std::unexpected(plan.error()));
+                     // Nobody waves through alone the undo of what they asked for.
+                     auto others = other_requesters_of(undoing->request.by, requesters_of(**run));
+                     if (!others) return undoing->reply(std::unexpected(others.error()));
+                     undoing->other_requesters = std::move(*others);
                      undoing->plan = std::move(*plan);
                      undoing->workspace = (*run)->workspace;
                      publish(undoing);

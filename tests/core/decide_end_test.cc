@@ -1,6 +1,8 @@
 // How runs end from outside: cancel, the deadline, reports of other orchestrators; and how an ended run is retried.
 #include "core/decide.h"
+#include "core/invariants.h"
 #include "core/run_builder.h"
+#include "core/snapshot.h"
 
 namespace pawl::tests {
 namespace {
@@ -216,6 +218,53 @@ TEST(Retry, is_a_new_run_that_names_its_predecessor) {
   EXPECT_EQ(again.run().timeout, h.run().timeout);
   EXPECT_EQ(again.run().cost, Money{});
   EXPECT_EQ(h.status(), RunStatus::failed) << "the old run stays as it ended";
+}
+
+TEST(Retry, keeps_everybody_who_asked_for_the_run_before) {
+  const Actor bo{"person:bo"}, cy{"key:cy"};
+  auto gated = [] { return RunBuilder().step("a").gate("ok").terms({.two_person = true, .quorum = 2, .prompt = {}}); };
+  auto h = gated().create();
+  h.cancel();
+  RunId second{IdBits{7, 8}}, third{IdBits{7, 9}};
+  History again(std::make_shared<const Workflow>(h.workflow()), retry_of(h.run(), second, bo).value());
+  EXPECT_EQ(requesters_of(again.run()), (std::vector<Actor>{bo, asker}));
+  again.cancel();
+  History last(std::make_shared<const Workflow>(h.workflow()), retry_of(again.run(), third, cy).value());
+  EXPECT_EQ(requesters_of(last.run()), (std::vector<Actor>{cy, bo, asker}));
+  EXPECT_EQ(read_snapshot(write_snapshot(last.run()), last.workflow())->other_requesters, last.run().other_requesters);
+  EXPECT_EQ(check_run(last.run()), std::vector<std::string>());
+  last.do_step("a");
+  for (const Actor& each : {asker, bo})
+    EXPECT_TRUE(last.approve(each.text).refused_as(RefusalCode::self_approval)) << each.text;
+  EXPECT_FALSE(last.approve("person:dee").refused());
+  // Who asks again is named once.
+  auto mine = retry_of(again.run(), third, asker);
+  EXPECT_EQ(mine->other_requesters, std::vector<Actor>{bo});
+}
+
+TEST(Retry, is_refused_when_too_many_have_asked) {
+  auto h = RunBuilder().step("a").create();
+  h.cancel();
+  pawl::Run run = h.run();
+  for (std::size_t i = 1; i < requesters_max; ++i) run.other_requesters.push_back({"key:" + std::to_string(i)});
+  EXPECT_TRUE(retry_of(run, {}, asker)) << "one of those who have asked";
+  EXPECT_EQ(retry_of(run, {}, Actor{"person:bo"}).error().code, RefusalCode::invalid);
+}
+
+TEST(Retry, a_journal_cannot_name_requesters_twice_or_let_them_vote) {
+  auto h = RunBuilder().step("a").create();
+  auto create = [&](std::vector<Actor> others) {
+    pawl::Run run;
+    run.workflow = &h.workflow();
+    RunCreated event{.workflow = h.workflow().name, .by = asker, .other_requesters = std::move(others)};
+    return evolve_checked(run, {first_moment, std::move(event)}).has_value();
+  };
+  const Actor bo{"person:bo"};
+  EXPECT_TRUE(create({bo}));
+  EXPECT_FALSE(create({bo, bo}));
+  EXPECT_FALSE(create({asker}));
+  EXPECT_FALSE(create({Actor{}}));
+  EXPECT_FALSE(create(std::vector<Actor>(requesters_max, bo)));
 }
 
 TEST(Retry, is_for_runs_that_ended_without_success) {

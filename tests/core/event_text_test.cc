@@ -66,6 +66,19 @@ TEST(EventText, a_receipt_says_whether_a_program_was_in_a_sandbox) {
   }
 }
 
+TEST(EventText, a_creation_names_further_requesters_only_where_there_are_any) {
+  RunCreated created{.workflow = {"w"}, .version = 1, .input = "{}", .by = {"person:ada"}, .trigger_type = "retry"};
+  for (const std::vector<Actor>& others : {std::vector<Actor>{}, {{"person:bo"}, {"key:cy"}}}) {
+    created.other_requesters = others;
+    std::string line;
+    append_event(line, RunEvent{{1}, created});
+    EXPECT_EQ(line, canonical(parse_json(line).value()));
+    EXPECT_EQ(line.contains(R"("other_requesters":["person:bo","key:cy"])"), !others.empty());
+    EXPECT_EQ(line.contains("other_requesters"), !others.empty());
+    EXPECT_EQ(std::get<RunCreated>(parse_run_event(line)->payload).other_requesters, others);
+  }
+}
+
 TEST(EventText, timers_and_releases_can_be_read_again) {
   const std::pair<RunPayload, const char*> rows[] = {
       {StepWaitOpened{{"a"}, {9}}, R"({"at":1,"due_at":9,"step":"a","type":"step.wait_opened","v":1})"},

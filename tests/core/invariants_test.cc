@@ -137,10 +137,16 @@ TEST(Invariants, name_what_is_wrong_with_an_approval) {
   expect_damage(history, "after it had expired", [](pawl::Run& run) {
     run.approvals[0].votes = {{Actor{"person:ada"}, {}, run.approvals[0].expires_at}};
   });
-  expect_damage(history, "the one who asked", [](pawl::Run& run) {
+  expect_damage(history, "one who asked", [](pawl::Run& run) {
     run.approvals[0].terms.two_person = true;
     run.approvals[0].votes = {{run.created_by, {}, run.created_at}};
   });
+  expect_damage(history, "one who asked", [](pawl::Run& run) {
+    run.approvals[0].terms.two_person = true;
+    run.other_requesters = {Actor{"person:bo"}};
+    run.approvals[0].votes = {{Actor{"person:bo"}, {}, run.created_at}};
+  });
+  expect_damage(history, "named twice", [](pawl::Run& run) { run.other_requesters = {run.created_by}; });
 }
 
 TEST(Invariants, name_what_is_wrong_with_an_end) {

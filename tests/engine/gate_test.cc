@@ -102,7 +102,8 @@ struct People : GatedServer {
     set("ada", {"ada-1", "ada-2"});
     set("bob", {"bob-1"});
     set("cyd", {});
-    for (const char* name : {"ada", "bob", "cyd"}) {
+    set("dee", {});
+    for (const char* name : {"ada", "bob", "cyd", "dee"}) {
       actors[std::string(name) + "-slack"] = account(name);
       actors[name] = std::string("person:") + name;
     }
@@ -208,6 +209,37 @@ TEST(Identity, who_may_approve_a_gate_of_the_workflow) {
     server.turn();
     expect_votes(server, run, row);
   }
+}
+
+// Asked for by one, and retried by bob: neither of them, by whatever identity, and no key that either made.
+const std::vector<Matrix> retried_matrix{
+    {"the one who asked first", "two_person: true", "ada-1", {{"ada-1", self}}, false},
+    {"the same person by another key", "two_person: true", "ada-1", {{"ada-2", self}, {"ada-slack", self}}, false},
+    {"the same person by name", "two_person: true", "ada-slack", {{"ada", self}}, false},
+    {"a key that the one who asked first made", "two_person: true", "ada-1", {{"made-by-ada", self}}, false},
+    {"a key made by such a key", "two_person: true", "ada-2", {{"made-by-that", self}}, false},
+    {"asked first by a key that one made", "two_person: true", "made-by-ada", {{"ada-2", self}}, false},
+    {"who retried it", "two_person: true", "ada-1", {{"bob-1", self}, {"bob-slack", self}, {"bob", self}}, false},
+    {"two others", "two_person: true", "ada-1", {{"cyd-slack", counted}, {"dee", counted}}, true},
+    {"one of one", "quorum: 1", "ada-1", {{"ada-1", counted}}, true},
+};
+
+TEST(Identity, who_may_approve_a_retried_run) {
+  for (const Matrix& row : retried_matrix)
+    for (bool twice : {false, true}) {
+      People server;
+      server.publish("workflow: g\nsteps: [{id: ok, tool: approval, " + std::string(row.terms) + "}]");
+      RunId run = server.create_by(server.actors.at(row.asked_by), "g");
+      for (int i = 0; i < (twice ? 2 : 1); ++i) {
+        server.turn();
+        server.cancel(run);
+        Answer<RunAnswer> again;
+        server.engine().retry(server.tenant, run, Actor{server.actors.at("bob-1")}, again.reply());
+        server.turn();
+        run = again.value().run;
+      }
+      expect_votes(server, run, row);
+    }
 }
 
 TEST(Identity, who_may_approve_an_action) {

@@ -500,6 +500,42 @@ TEST(Tasks, survive_a_crash_before_they_are_in_the_tables) {
   EXPECT_EQ(server.inspect(found.task->latest()->run).trigger_ref, parent.str() + "/1");
 }
 
+TEST(Tasks, the_run_of_one_was_asked_for_by_everybody_who_had_it_or_its_parents_run) {
+  const Actor bob{"person:bob"}, cyd{"person:cyd"}, agent{"lease:run:step"};
+  for (bool restarts : {false, true}) {
+    TestServer server;
+    prepare(server);
+    TaskId parent = add(server, some_task(server.tenant, "parent"));
+    auto run = [&](TaskId task, const Actor& by) {
+      server.engine().command_task(server.tenant, task, RunTask{by}, {});
+      server.turn();
+      if (restarts) server.restart();
+      follow(server, task);
+      return server.inspect(server.inspect(stream_of(task)).task->latest()->run);
+    };
+    pawl::Run first = run(parent, bob);
+    EXPECT_EQ(requesters_of(first), (std::vector{ada, bob}));
+    NewTask delegated = some_task(server.tenant, "child");
+    delegated.spec.parent = parent;
+    delegated.by = agent;
+    TaskId child = add(server, delegated);
+    EXPECT_EQ(requesters_of(run(child, agent)), (std::vector{agent, ada, bob}));
+    server.cancel(first.id);
+    follow(server, parent);
+    ASSERT_EQ(server.inspect(stream_of(parent)).task->state, TaskState::cancelled);
+    // Tried again by somebody else, it was asked for by all of them.
+    TaskId other = add(server, some_task(server.tenant, "other"));
+    pawl::Run failing = run(other, bob);
+    Worker& worker = server.worker("w1", 9);
+    server.turn();
+    Lease lease = worker.take();
+    while (lease.run != failing.id) lease = worker.take();
+    server.fail(lease, false);
+    follow(server, other);
+    EXPECT_EQ(requesters_of(run(other, cyd)), (std::vector{ada, bob, cyd}));
+  }
+}
+
 TEST(Tasks, looking_at_one_that_has_nothing_to_follow_writes_nothing) {
   TestServer server;
   prepare(server);

@@ -50,6 +50,7 @@ inline constexpr std::array bug_names = std::to_array<std::string_view>({
     "allow_on_expired_lease",
     "reuse_decision",
     "forget_maker_of_key",
+    "forget_earlier_requesters",
     "forget_dependencies",
     "count_cost_twice",
     "raise_own_ceiling",

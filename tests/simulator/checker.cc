@@ -154,6 +154,7 @@ void Checker::apply_run(const StreamPart& part, std::uint64_t turn) {
     return id.str() + ": event " + std::to_string(part.first_seq) + " follows " + std::to_string(run.seq);
   });
   for_each_line(part.lines, [&](std::string_view line) { run.apply(line); });
+  if (part.first_seq == 1) check_requesters(run);
   // Given in a turn before its worker was removed: over with the worker.
   for (StepModel& step : run.steps)
     if (auto gone = removed_.find(step.owner);
@@ -165,6 +166,26 @@ void Checker::apply_run(const StreamPart& part, std::uint64_t turn) {
     starts_.push_back({run.tenant, run.workflow->name, run.started_at, by_engine});
     if (by_engine) check_pace(starts_.back());
   }
+}
+
+// Who asked for the run before asked for its retry as well, and who had a task run, for the task's run.
+void Checker::check_requesters(const RunModel& run) const {
+  auto expect = [&](const Actor& who) {
+    demand(run.is_requester(who), "a run names everybody who asked for it",
+           [&] { return run.id.str() + " " + who.text; });
+  };
+  const RunModel* before = run.retry_of ? find(*run.retry_of) : nullptr;
+  if (before) {
+    expect(before->created_by);
+    for (const Actor& each : before->other_requesters) expect(each);
+  }
+  const TaskModel* task = run.carries ? find(*run.carries) : nullptr;
+  if (!task) return;
+  for (const Actor& each : task->requesters) expect(each);
+  // Of those above, the creators: who had them run may have done so later in this frame.
+  for (task = task->spec.parent ? find(*task->spec.parent) : nullptr; task;
+       task = task->spec.parent ? find(*task->spec.parent) : nullptr)
+    expect(task->requesters.front());
 }
 
 // ---- Tasks

@@ -132,6 +132,7 @@ class Checker {
   void check_tasks();
   void check_writes(const RunModel& run) const;
   void check_votes(const RunModel& run) const;
+  void check_requesters(const RunModel& run) const;
   void check_grounds(const RunModel& run) const;
   void check_effects(const RunModel& run);
   void compare_receipts(Store& store) const;

@@ -102,9 +102,12 @@ void Checker::check_votes(const RunModel& run) const {
     if (!approval.terms.two_person) continue;
     demand(vote.by.text.starts_with("person:"), "two people: a key is not a person", what);
     bool another = std::ranges::any_of(tenant.identities, [&](auto& then) {
-      return then.person(speaker) == vote.by && then.answerable(run.created_by) != then.answerable(vote.by);
+      const Actor who = then.answerable(vote.by);
+      return then.person(speaker) == vote.by && then.answerable(run.created_by) != who &&
+             std::ranges::none_of(run.other_requesters,
+                                  [&](const Actor& each) { return then.answerable(each) == who; });
     });
-    demand(another, "two people, neither the one who asked", what);
+    demand(another, "two people, neither a requester", what);
   }
 }
 

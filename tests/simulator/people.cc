@@ -52,13 +52,18 @@ void Simulation::create_run() {
                      }));
 }
 
+Actor Simulation::any_requester(const RunModel& run) {
+  if (run.other_requesters.empty() || dice_.percent(50)) return run.created_by;
+  return dice_.one_of(run.other_requesters);
+}
+
 void Simulation::resolve_approval() {
   const RunModel* run = any_run();
   for (int tries = 0; run && tries < 4 && run->status != RunStatus::waiting; ++tries) run = any_run();
   if (!run) return;
   ResolveApproval command{.approval = {},
                           .approve = dice_.percent(80),
-                          .by = dice_.percent(20) ? run->created_by : any_identity(run->tenant),
+                          .by = dice_.percent(20) ? any_requester(*run) : any_identity(run->tenant),
                           .reason = {}};
   if (!run->approvals.empty() && dice_.percent(60)) command.approval = dice_.one_of(run->approvals).id;
   if (dice_.percent(5)) command.approval = ApprovalId{{dice_.next(), dice_.next()}};

@@ -87,6 +87,7 @@ struct RunModel::Rules {
     run.provider = event.provider;
     run.workspace = event.workspace;
     run.created_by = event.by;
+    run.other_requesters = event.other_requesters;
     run.created_at = at;
     run.retry_of = event.retry_of;
     run.is_new_in_frame = true;
@@ -311,7 +312,7 @@ struct RunModel::Rules {
     check(approval.status == ApprovalStatus::requested, "an approval resolves once", by.text);
     check(approval.expires_at > at, "an expired approval never passes", by.text);
     check(std::ranges::find(approval.votes, by) == approval.votes.end(), "one person, one vote", by.text);
-    check(!approval.terms.two_person || by != run.created_by, "two people, neither the one who asked", by.text);
+    check(!approval.terms.two_person || !run.is_requester(by), "two people, neither a requester", by.text);
     approval.votes.push_back(by);
     run.voted_in_frame.push_back({static_cast<std::size_t>(&approval - run.approvals.data()), by, via});
   }

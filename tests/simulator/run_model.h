@@ -2,6 +2,7 @@
 // mistake there shows. Every event is checked when it is applied; what must hold of the whole, when its frame is.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -90,6 +91,9 @@ class RunModel {
 
   bool is_native() const { return provider == Provider::native; }
   bool ended() const { return is_terminal(status); }
+  bool is_requester(const Actor& actor) const {
+    return actor == created_by || std::ranges::find(other_requesters, actor) != other_requesters.end();
+  }
   Instant deadline() const { return timeout && started ? started_at + *timeout : end_of_time; }
   const StepDefinition& definition(StepIndex index) const { return workflow->steps[index]; }
   bool starts_at_gate() const;
@@ -103,6 +107,7 @@ class RunModel {
   RunStatus status = RunStatus::created;
   WorkspaceName workspace;
   Actor created_by;
+  std::vector<Actor> other_requesters;
   std::optional<RunId> retry_of;
   std::optional<TaskId> carries;  // which task it was made for
   std::optional<Money> budget;

@@ -114,6 +114,7 @@ class Simulation {
   Actor anyone();
   // Somebody of the tenant, by whatever key or account they speak.
   Actor any_identity(TenantId tenant);
+  Actor any_requester(const RunModel& run);
   RunCommand any_command();
 
   // What becomes of tasks (tasks.cc).

@@ -33,6 +33,7 @@ struct TaskModel::Rules {
     auto spec = parse_task_spec(event.input);
     check(spec.has_value(), "events can be read", "what the task is");
     task.spec = std::move(*spec);
+    task.requesters.push_back(event.by);
   }
 
   void operator()(const TaskMoved& event) const {
@@ -55,6 +56,7 @@ struct TaskModel::Rules {
       }
     }
     if (begins_execution(event.trigger) && event.run) {
+      if (event.trigger != TaskTrigger::answer) task.requesters.push_back(event.by);
       check(!is_executing, "a task has one execution at a time", "another");
       bool goes_on = run == event.run;
       check(!goes_on || event.trigger == TaskTrigger::answer, "only an answer goes on with the same run",

@@ -42,6 +42,7 @@ class TaskModel {
   TenantId tenant;
   TaskId id;
   TaskSpec spec;
+  std::vector<Actor> requesters;  // its creator first, then who had it run
   TaskState state = TaskState::pending;
   bool deleted = false;
   bool has_question = false;
