@@ -491,6 +491,10 @@ RunId run_of(const Call& call, std::size_t index) {
   return *id;
 }
 
+boost::json::object shown_run(const Call& call, const Run& run) {
+  return run_object(run, call.vocabulary(), call.api.tenants().find(run.tenant).get());
+}
+
 void in_background(CallPtr call, std::move_only_function<void(Call&)> work) {
   Background& pool = call->api.pool_of(call->route);
   in_background(pool, std::move(call), std::move(work));
@@ -520,9 +524,8 @@ Reply<std::shared_ptr<const Run>> reply_with_run(CallPtr call, int status) {
   return [call, status](std::expected<std::shared_ptr<const Run>, Refusal> run) {
     if (!run) return call->answer(problem_of(run.error()));
     if ((*run)->task) return call->answer(not_found());  // a task is no run, whatever its stream looks like
-    call->api.answers().post(call->who.tenant, [call, status, run = std::move(*run)] {
-      call->answer(status, run_object(*run, call->vocabulary()));
-    });
+    call->api.answers().post(call->who.tenant,
+                             [call, status, run = std::move(*run)] { call->answer(status, shown_run(*call, *run)); });
   };
 }
 

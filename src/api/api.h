@@ -329,6 +329,8 @@ void keep_open(const CallPtr& call);
 // Answers with the run, as it is once the command is durable.
 void answer_with_run(CallPtr call, TenantId tenant, RunId run, int status);
 // A page of the stream's events. Of a run only or of a task only: either is no stream of the other kind.
+// The run in the caller's vocabulary, with the names of its requesters.
+boost::json::object shown_run(const Call& call, const Run& run);
 enum class StreamKind { run, task };
 void answer_with_events(CallPtr call, RunId stream, StreamKind kind);
 // Decides the command and answers with the run, or with why not.

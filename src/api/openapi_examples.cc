@@ -16,7 +16,11 @@ std::vector<ExampleDoc> run_examples() {
   "workflow": "ship-order", "version": 1, "workspace": "default",
   "provider": "native", "status": "created", "sub_state": null, "provider_state": "created",
   "retry_count": 0, "error_code": null, "retryable": null,
-  "input": {"order": 17}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
+  "input": {"order": 17}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp",
+  "requesters": [{
+    "actor": "key:01m7hm5hw6f0a8f126pnfvmmbp", "person": null, "key_name": "orders", "text": "ada's key orders"
+  }],
+  "trigger_type": "api",
   "trigger_ref": "", "retry_of": null, "budget_usd": "2.50", "timeout": "4h",
   "created_at": "2026-11-16T07:29:28.681Z", "started_at": null, "finished_at": null, "cost_usd": "0.00", "cost_is_known": true,
   "seq": 2,
@@ -46,7 +50,11 @@ std::vector<ExampleDoc> run_examples() {
   "workflow": "ship-order", "version": 1, "workspace": "default",
   "provider": "native", "status": "waiting", "sub_state": "waiting", "provider_state": "waiting",
   "retry_count": 0, "error_code": null, "retryable": null,
-  "input": {"order": 17}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
+  "input": {"order": 17}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp",
+  "requesters": [{
+    "actor": "key:01m7hm5hw6f0a8f126pnfvmmbp", "person": null, "key_name": "orders", "text": "ada's key orders"
+  }],
+  "trigger_type": "api",
   "trigger_ref": "", "retry_of": null, "budget_usd": "2.50", "timeout": "4h",
   "created_at": "2026-11-16T07:29:28.681Z", "started_at": "2026-11-16T07:29:29.885Z", "finished_at": null,
   "cost_usd": "0.10", "cost_is_known": true, "seq": 8,
@@ -84,7 +92,11 @@ std::vector<ExampleDoc> run_examples() {
   "workflow": "ship-order", "version": 1, "workspace": "default",
   "provider": "native", "status": "success", "sub_state": "succeeded", "provider_state": "success",
   "retry_count": 0, "error_code": null, "retryable": null,
-  "input": {"order": 17}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
+  "input": {"order": 17}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp",
+  "requesters": [{
+    "actor": "key:01m7hm5hw6f0a8f126pnfvmmbp", "person": null, "key_name": "orders", "text": "ada's key orders"
+  }],
+  "trigger_type": "api",
   "trigger_ref": "", "retry_of": null, "budget_usd": "2.50", "timeout": "4h",
   "created_at": "2026-11-16T07:29:28.681Z", "started_at": "2026-11-16T07:29:29.885Z",
   "finished_at": "2026-11-16T07:29:33.398Z", "cost_usd": "0.10", "cost_is_known": true, "seq": 12,
@@ -125,6 +137,9 @@ std::vector<ExampleDoc> run_examples() {
   "provider": "native", "status": "denied", "sub_state": "failed", "provider_state": "denied",
   "retry_count": 0, "error_code": "APPROVAL_REJECTED",
   "retryable": false, "input": {"order": 18}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp",
+  "requesters": [{
+    "actor": "key:01m7hm5hw6f0a8f126pnfvmmbp", "person": null, "key_name": "orders", "text": "ada's key orders"
+  }],
   "trigger_type": "api", "trigger_ref": "", "retry_of": null, "budget_usd": "2.50", "timeout": "4h",
   "created_at": "2026-11-16T07:29:33.406Z", "started_at": "2026-11-16T07:29:33.408Z",
   "finished_at": "2026-11-16T07:29:34.530Z", "cost_usd": "0.10", "cost_is_known": true, "seq": 12,
@@ -183,7 +198,11 @@ std::vector<ExampleDoc> run_examples() {
   "workflow": "ship-order", "version": 1, "workspace": "default",
   "provider": "native", "status": "canceled", "sub_state": "failed", "provider_state": "canceled",
   "retry_count": 0, "error_code": null, "retryable": null,
-  "input": {"order": 19}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
+  "input": {"order": 19}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp",
+  "requesters": [{
+    "actor": "key:01m7hm5hw6f0a8f126pnfvmmbp", "person": null, "key_name": "orders", "text": "ada's key orders"
+  }],
+  "trigger_type": "api",
   "trigger_ref": "", "retry_of": null, "budget_usd": "2.50", "timeout": "4h",
   "created_at": "2026-11-16T07:29:34.532Z", "started_at": "2026-11-16T07:29:35.041Z",
   "finished_at": "2026-11-16T07:29:35.041Z", "cost_usd": "0.00", "cost_is_known": true, "seq": 6,
@@ -215,7 +234,11 @@ std::vector<ExampleDoc> run_examples() {
   "workflow": "bill-order", "version": 1, "workspace": "default",
   "provider": "restate", "status": "waiting", "sub_state": "waiting", "provider_state": "suspended",
   "retry_count": 1, "error_code": null, "retryable": null, "input": {"order": 17},
-  "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api", "trigger_ref": "", "retry_of": null,
+  "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp",
+  "requesters": [{
+    "actor": "key:01m7hm5hw6f0a8f126pnfvmmbp", "person": null, "key_name": "orders", "text": "ada's key orders"
+  }],
+  "trigger_type": "api", "trigger_ref": "", "retry_of": null,
   "budget_usd": null, "timeout": "4h", "created_at": "2026-11-16T07:29:35.044Z",
   "started_at": "2026-11-16T07:29:35.044Z", "finished_at": null, "cost_usd": "0.00", "cost_is_known": true,
   "seq": 6, "steps": [],
@@ -241,7 +264,11 @@ std::vector<ExampleDoc> run_examples() {
   "workflow": "ship-order", "version": 1, "workspace": "default",
   "provider": "external", "status": "failed", "sub_state": "failed", "provider_state": "failed",
   "retry_count": 0, "error_code": "TOOL_DEPENDENCY_DOWN",
-  "retryable": true, "input": {}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp", "trigger_type": "api",
+  "retryable": true, "input": {}, "created_by": "key:01m7hm5hw6f0a8f126pnfvmmbp",
+  "requesters": [{
+    "actor": "key:01m7hm5hw6f0a8f126pnfvmmbp", "person": null, "key_name": "orders", "text": "ada's key orders"
+  }],
+  "trigger_type": "api",
   "trigger_ref": "", "retry_of": null, "budget_usd": null, "timeout": "4h",
   "created_at": "2026-11-16T07:29:35.044Z", "started_at": "2026-11-16T07:29:35.147Z",
   "finished_at": "2026-11-16T07:29:35.956Z", "cost_usd": "0.00", "cost_is_known": true, "seq": 3, "steps": [], "approvals": [],
@@ -609,7 +636,9 @@ std::vector<ProblemDoc> problem_docs() {
         {{"WWW-Authenticate", "Bearer"}}}},
       {"FORBIDDEN", {403, "FORBIDDEN", "A key with the role viewer may not do this.", "", {}}},
       {"SELF_APPROVAL",
-       problem_of({RefusalCode::self_approval, "two people other than the one who asked must decide this"})},
+       problem_of({RefusalCode::self_approval,
+                   "two people other than those who asked for the run, or for a run that it retries or undoes, must "
+                   "decide this; ask somebody else"})},
       {"NOT_FOUND", not_found()},
       {"LEASE_LOST", problem_of(lease_lost_refusal())},
       {"EFFECT_IN_PROGRESS",

@@ -13,7 +13,7 @@ using boost::json::object;
 constexpr std::size_t approvals_bytes_max = 4 << 20;
 
 // All that somebody who decides must know, as the run has it.
-object listed_object(const ApprovalRow& row, const Run* run) {
+object listed_object(const ApprovalRow& row, const Run* run, const Tenant* tenant) {
   object out{{"id", row.id.str()},
              {"run_id", row.run.str()},
              {"step", row.step.text},
@@ -24,7 +24,7 @@ object listed_object(const ApprovalRow& row, const Run* run) {
   if (!run) return out;
   for (const Approval& approval : run->approvals) {
     if (approval.id != row.id) continue;
-    out = approval_object(*run, approval);
+    out = approval_object(*run, approval, tenant);
     out["run_id"] = row.run.str();
     out["workflow"] = run->workflow->name.text;
     out["workflow_version"] = run->workflow->version;
@@ -50,6 +50,7 @@ void list_approvals(CallPtr call) {
     bool more = rows.size() > limit;
     if (more) rows.pop_back();
     RunReader runs(c.api.store(), c.who.tenant);
+    const auto tenant = c.api.tenants().find(c.who.tenant);
     array items;
     std::size_t bytes = 0;
     for (std::size_t i = 0; i < rows.size() && bytes < approvals_bytes_max; ++i) {
@@ -57,7 +58,7 @@ void list_approvals(CallPtr call) {
       if (run)
         for (const Approval& approval : run->approvals)
           if (approval.id == rows[i].id && approval.proposal) bytes += approval.proposal->action.fields.size();
-      items.push_back(listed_object(rows[i], run));
+      items.push_back(listed_object(rows[i], run, tenant.get()));
     }
     more = more || items.size() < rows.size();
     const Json cursor = more && !items.empty() ? Json(rows[items.size() - 1].id.str()) : Json(nullptr);

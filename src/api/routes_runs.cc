@@ -75,7 +75,7 @@ void answer_with_made_run(Engine& engine, CallPtr call, RunId id, std::shared_pt
   auto answer = [is_new](Call& c, const Run& made) {
     Headers headers{{"Location", "/runs/" + made.id.str()}};
     if (!*is_new) headers.push_back({"Idempotency-Replayed", "true"});
-    c.answer(*is_new ? 201 : 200, run_object(made, c.vocabulary()), std::move(headers));
+    c.answer(*is_new ? 201 : 200, shown_run(c, made), std::move(headers));
   };
   engine.inspect(call->who.tenant, id, [call, answer, wait = std::move(wait)](Found made) mutable {
     if (!made) return call->answer(problem_of(made.error()));
@@ -165,8 +165,7 @@ void get_run(CallPtr call) {
     refuse_input("wait", "It cannot stand beside at: the past does not change.");
   call->vocabulary();
   if (auto wait = read_end_wait(call))
-    return wait_for_end(call, id, std::move(*wait),
-                        [](Call& c, const Run& run) { c.answer(200, run_object(run, c.vocabulary())); });
+    return wait_for_end(call, id, std::move(*wait), [](Call& c, const Run& run) { c.answer(200, shown_run(c, run)); });
   if (!call->query.find("at")) return answer_with_run(call, call->who.tenant, id, 200);
   std::uint64_t at = call->query.number("at", 1, UINT64_MAX / 2);
   call->api.runtime().post([call, id, at](Engine& engine) {
@@ -185,7 +184,7 @@ void get_run(CallPtr call) {
         for (std::uint64_t i = 0; i < at; ++i) (lines += stream.lines[i].text) += '\n';
         auto then = fold_lines(c.who.tenant, id, *(*present)->workflow, lines);
         if (!then) throw StoreFailure(then.error());
-        object out = run_object(*then, c.vocabulary());
+        object out = shown_run(c, *then);
         out["head"] = stream.lines[at - 1].hash.hex();
         c.answer(200, out);
       });

@@ -42,7 +42,8 @@ const Approval* meant(const Run& run, const std::string& id) {
 }
 
 // Shows what is decided, and asks whoever sits at the terminal. False: not now.
-bool confirm(const Run& run, const Approval* approval, const DecideOptions& options) {
+bool confirm(const Run& run, const Approval* approval, const boost::json::array& requesters,
+             const DecideOptions& options) {
   if (options.json || !approval) return true;
   const TerminalTraits traits = terminal_traits(false);
   const std::size_t columns = traits.can_move ? terminal_size().columns : 80;
@@ -50,7 +51,7 @@ bool confirm(const Run& run, const Approval* approval, const DecideOptions& opti
   title.add(fmt::format(" of {} v{}", run.workflow->name.text, run.workflow->version));
   title.add(Ink::dim, "  " + describe_terms(*approval, SystemClock().now()));
   fmt::print("{}\n", title.print(traits.look));
-  for (const Line& line : describe_approval(run, *approval, columns, traits.look))
+  for (const Line& line : describe_approval(run, *approval, columns, traits.look, requesters))
     fmt::print("{}\n", line.print(traits.look));
   if (options.yes || !traits.can_ask) return true;
   fmt::print("{}? [y/N] ", options.approve ? "approve" : "reject");
@@ -72,7 +73,7 @@ ExitCode decide_approval(const DecideOptions& options) {
     const RecordedRun recorded = read_run(*remote, options.run);
     const Run run = recorded.folded();
     const Approval* approval = meant(run, options.approval);
-    if (!confirm(run, approval, options)) return not_decided();
+    if (!confirm(run, approval, recorded.requesters, options)) return not_decided();
     boost::json::object body{{"reason", options.reason}};
     // Exactly the one that was shown, whatever else is asked for meanwhile.
     if (approval)
@@ -96,7 +97,7 @@ ExitCode decide_approval(const DecideOptions& options) {
   const RecordedRun recorded = read_run("", folder, id.str());
   const Run run = recorded.folded();
   const Approval* approval = meant(run, options.approval);
-  if (!confirm(run, approval, options)) return not_decided();
+  if (!confirm(run, approval, recorded.requesters, options)) return not_decided();
   if (approval) command.approval = approval->id;
   Session session(*store, toolbox, std::set<RunId>{});
   auto answer = session.runtime().ask<RunAnswer>(

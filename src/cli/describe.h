@@ -1,6 +1,7 @@
 // Runs, steps and events in words: what every command that shows something shares.
 #pragma once
 
+#include <boost/json/array.hpp>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -65,11 +66,15 @@ std::string describe_terms(const Approval& approval, Instant now);
 std::string prompt_of(const Run& run, const Approval& approval);
 // All that somebody who decides must know: what would be done, field by field, why it is asked, who may decide, who has
 // approved already. No value is cut; what is more than some screens long ends with a word about it.
-std::vector<Line> describe_approval(const Run& run, const Approval& approval, std::size_t columns, const Look& look);
+// `requesters`: as requester_objects() gives them, with names where those are known.
+std::vector<Line> describe_approval(const Run& run, const Approval& approval, std::size_t columns, const Look& look,
+                                    const boost::json::array& requesters = {});
 // The same of an answer of GET /approvals.
 std::vector<Line> describe_approval(const Json& listed, std::size_t columns, const Look& look);
 // "bob as group:finance"
 std::string describe_vote(const Vote& vote);
+// "ada, bob's key ci": those of them whose names are known, or who need none.
+std::string requester_names(const Json& requesters);
 // "ada" for person:ada, and other actors as they are.
 std::string person_name(const Actor& actor);
 // As a person reads it: its words and what there is to choose from, when it is an object that has such; otherwise all

@@ -13,6 +13,7 @@
 namespace pawl {
 namespace {
 
+using boost::json::array;
 using boost::json::object;
 
 constexpr std::size_t card_label_column = 4;
@@ -130,8 +131,23 @@ std::string prompt_of(const Run& run, const Approval& approval) {
   return printable(rendered ? *rendered : approval.terms.prompt);
 }
 
-std::vector<Line> describe_approval(const Run& run, const Approval& approval, std::size_t columns, const Look& look) {
-  return describe_approval(approval_object(run, approval), columns, look);
+std::string requester_names(const Json& requesters) {
+  std::string out;
+  for (const Json& each : requesters.as_array()) {
+    const object& who = each.as_object();
+    std::string name = word_of(who, "text");
+    // The id of a key tells nobody anything.
+    if (Actor actor{word_of(who, "actor")}; name.empty() && !key_of(actor)) name = person_name(actor);
+    if (!name.empty()) (out += out.empty() ? "" : ", ") += printable(name);
+  }
+  return out;
+}
+
+std::vector<Line> describe_approval(const Run& run, const Approval& approval, std::size_t columns, const Look& look,
+                                    const array& requesters) {
+  object listed = approval_object(run, approval);
+  if (!requesters.empty()) listed["requesters"] = requesters;
+  return describe_approval(listed, columns, look);
 }
 
 std::vector<Line> describe_approval(const Json& listed, std::size_t columns, const Look& look) {
@@ -141,7 +157,8 @@ std::vector<Line> describe_approval(const Json& listed, std::size_t columns, con
   const bool is_action = action && action->is_object();
   if (std::string prompt = word_of(in, "prompt"); !prompt.empty() && !is_action) card.prompt(prompt);
   if (is_action) add_action(card, in, action->get_object());
-  if (std::string by = word_of(in, "requested_by"); !by.empty()) card.fact("requested by", without_prefix(by));
+  if (const Json* requesters = in.if_contains("requesters"))
+    if (std::string by = requester_names(*requesters); !by.empty()) card.fact("requested by", by);
   if (std::string may = names_in(in, "approvers"); !may.empty()) card.fact("may decide", may);
   if (std::string all = votes_in(in); !all.empty()) card.fact("approved by", all);
   if (std::string until = word_of(in, "expires_at"); !until.empty()) card.fact("expires", until);

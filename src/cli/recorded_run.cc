@@ -7,6 +7,7 @@
 
 #include "cli/text.h"
 #include "core/decide.h"
+#include "core/run_object.h"
 
 namespace pawl {
 namespace {
@@ -27,10 +28,20 @@ std::shared_ptr<const Workflow> compile_source(const WorkflowSource& source) {
   return std::make_shared<const Workflow>(std::move(*workflow));
 }
 
+array requesters_in(Store& store, const RecordedRun& recorded, const RunCreated& created) {
+  Run run = recorded.unborn();
+  run.created_by = created.by;
+  run.other_requesters = created.other_requesters;
+  for (const Tenant& tenant : store.tenants())
+    if (tenant.id == recorded.tenant) return requester_objects(run, &tenant);
+  return {};
+}
+
 RecordedRun read_run(Store& store, const std::string& text) {
   FoundRun found = find_run(store, text);
   RecordedRun out{found.tenant, found.id, read_stream(store, StreamKey::of(found.tenant, found.id)), {}};
   RunCreated created = creation_or_stop(out);
+  out.requesters = requesters_in(store, out, created);
   auto row = store.find_workflow(found.tenant, created.workflow, created.version);
   if (!row)
     throw Stop(exit_ended_badly, fmt::format("{} v{} is not in the folder", created.workflow.text, created.version));
@@ -61,6 +72,8 @@ RecordedRun read_run(const Remote& remote, const std::string& text) {
   out.tenant = TenantId::parse(remote.get("/tenant").at("id").as_string()).value_or(TenantId{});
   out.id = remote.find_run(text);
   out.stream = remote.stream(out.id);
+  Json shown = remote.get("/runs/" + out.id.str());
+  if (Json* requesters = shown.as_object().if_contains("requesters")) out.requesters = requesters->as_array();
   RunCreated created = creation_or_stop(out);
   out.workflow = compile_source(read_workflow(remote, created.workflow.text, created.version));
   return out;

@@ -1,6 +1,7 @@
 // A run's events and the workflow they belong to, from a folder or a server.
 #pragma once
 
+#include <boost/json/array.hpp>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -15,6 +16,7 @@ struct RecordedRun {
   RunId id;
   WholeStream stream;
   std::shared_ptr<const Workflow> workflow;
+  boost::json::array requesters = {};  // as requester_objects() gives them
 
   // Before its first event.
   Run unborn() const;

@@ -13,8 +13,15 @@
 namespace pawl {
 namespace {
 
-// Without the one field that a heartbeat moves without an event.
+// Of each only who it is: names of people and keys are not the run's.
+void keep_actors(Json& requesters) {
+  for (Json& each : requesters.as_array()) each = boost::json::object{{"actor", each.at("actor")}};
+}
+
+// Without what is not of the run's events: when a lease ends, which heartbeats move, and names of people and keys.
 std::string comparable(Json run) {
+  keep_actors(run.at("requesters"));
+  for (Json& approval : run.at("approvals").as_array()) keep_actors(approval.at("requesters"));
   for (Json& step : run.at("steps").as_array()) step.as_object().erase("lease_expires_at");
   return canonical(run);
 }

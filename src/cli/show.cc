@@ -49,8 +49,9 @@ Replay replay(const WholeStream& stream, Run run, std::uint64_t at, Vocabulary v
 
 class Page {
  public:
-  Page(const ShowOptions& options, const TerminalTraits& traits)
+  Page(const ShowOptions& options, const TerminalTraits& traits, const boost::json::array& requesters)
       : options_(options),
+        requesters_(requesters),
         look_(traits.look),
         columns_(traits.can_move ? terminal_size().columns : 100),
         cut_(traits.can_move ? columns_ : 0) {}
@@ -62,7 +63,10 @@ class Page {
     put(title);
     put(describe_end(run, look_, options_.vocabulary));
     put(Line());
-    fact("created", fmt::format("{} by {}", print_time(run.created_at), printable(run.created_by.text)));
+    std::string by = requesters_.empty() ? "" : requester_names(boost::json::array{requesters_[0]});
+    if (by.empty()) by = printable(run.created_by.text);
+    fact("created", fmt::format("{} by {}", print_time(run.created_at), by));
+    if (requesters_.size() > 1) fact("requested by", requester_names(requesters_));
     if (run.started_at.ms != 0) fact("started", print_time(run.started_at));
     if (run.finished_at.ms != 0) fact("finished", print_time(run.finished_at));
     if (run.retry_of) fact("retry of", run.retry_of->str());
@@ -123,7 +127,7 @@ class Page {
     line.add(Ink::bold, run.definition(approval.step).id.text).add(" ");
     if (approval.status == ApprovalStatus::requested) {
       put(line.add(Ink::yellow, "waits for approval").add(Ink::dim, "  " + describe_terms(approval, now)));
-      for (const Line& each : describe_approval(run, approval, columns_, look_)) put(each);
+      for (const Line& each : describe_approval(run, approval, columns_, look_, requesters_)) put(each);
       return put(Line(Ink::dim, fmt::format("  pawl approve {0} --approval {1}", run.id.str(), approval.id.str())));
     }
     line.add(to_string(approval.status));
@@ -154,6 +158,7 @@ class Page {
   }
 
   const ShowOptions& options_;
+  const boost::json::array& requesters_;
   Look look_;
   std::size_t columns_;
   std::size_t cut_;
@@ -181,7 +186,7 @@ ExitCode show_run(const ShowOptions& options) {
   }
   // As it was: clocks stand where they stood then.
   Instant now = options.at ? replayed.events.back().event.at : SystemClock().now();
-  Page page(options, terminal_traits(options.no_colour));
+  Page page(options, terminal_traits(options.no_colour), source.requesters);
   page.run(replayed.run, now, last);
   if (options.events) page.events(replayed.events);
   return exit_success;

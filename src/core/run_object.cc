@@ -1,7 +1,6 @@
 #include "core/run_object.h"
 
 #include <algorithm>
-#include <boost/json/array.hpp>
 
 namespace pawl {
 
@@ -102,7 +101,24 @@ object receipt_object(const Run& run, const Receipt& receipt) {
           {"reversed_by", id_of(receipt.reversed_by)}};
 }
 
-object approval_object(const Run& run, const Approval& approval) {
+array requester_objects(const Run& run, const Tenant* tenant) {
+  array out;
+  for (const Actor& actor : requesters_of(run)) {
+    object each{{"actor", actor.text}};
+    if (tenant) {
+      const Actor person = person_of(*tenant, actor);
+      const auto key = key_of(actor);
+      auto found = key ? tenant->keys.find(*key) : tenant->keys.end();
+      each["person"] = is_person(person) ? Json(person.text) : Json(nullptr);
+      each["key_name"] = found != tenant->keys.end() ? Json(found->second.name) : Json(nullptr);
+      each["text"] = describe_actor(*tenant, actor);
+    }
+    out.push_back(std::move(each));
+  }
+  return out;
+}
+
+object approval_object(const Run& run, const Approval& approval, const Tenant* tenant) {
   auto prompt = render_prompt(run, approval);
   array votes;
   for (const Vote& vote : approval.votes)
@@ -122,6 +138,7 @@ object approval_object(const Run& run, const Approval& approval) {
              {"quorum", approval.terms.quorum},
              {"prompt", prompt ? *prompt : approval.terms.prompt},
              {"requested_by", run.created_by.text},
+             {"requesters", requester_objects(run, tenant)},
              {"approvers", names(approvers_now(approval))},
              {"remind_at", told_at(approval.terms.remind)},
              {"escalate_at", told_at(approval.terms.escalate)},
@@ -173,11 +190,11 @@ object foreign_object(const Foreign& foreign) {
           {"approvals", std::move(bound)}};
 }
 
-object run_object(const Run& run, Vocabulary vocabulary) {
+object run_object(const Run& run, Vocabulary vocabulary, const Tenant* tenant) {
   array steps;
   for (std::size_t i = 0; i < run.steps.size(); ++i) steps.push_back(step_object(run, i, vocabulary));
   array approvals;
-  for (const Approval& approval : run.approvals) approvals.push_back(approval_object(run, approval));
+  for (const Approval& approval : run.approvals) approvals.push_back(approval_object(run, approval, tenant));
   array receipts;
   for (const Receipt& receipt : run.receipts) receipts.push_back(receipt_object(run, receipt));
   std::string_view sub = sub_state(run);
@@ -196,6 +213,7 @@ object run_object(const Run& run, Vocabulary vocabulary) {
           {"retryable", run.diagnostic ? Json(run.diagnostic->retryable) : Json(nullptr)},
           {"input", value_of(run.input)},
           {"created_by", run.created_by.text},
+          {"requesters", requester_objects(run, tenant)},
           {"trigger_type", run.trigger_type},
           {"trigger_ref", run.trigger_ref},
           {"retry_of", optional_of(run.retry_of, [](RunId id) { return id.str(); })},

@@ -1,9 +1,11 @@
 // Runs as JSON, the same at every door: the API, `show --json`, results.
 #pragma once
 
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
 #include "core/run.h"
+#include "core/tenant.h"
 #include "core/vocabulary.h"
 
 namespace pawl {
@@ -15,8 +17,12 @@ Json time_of(Instant at);
 bool cost_is_known(const Step& step);
 bool cost_is_known(const Run& run);
 
-boost::json::object run_object(const Run& run, Vocabulary vocabulary = Vocabulary::contract_v1);
-boost::json::object approval_object(const Run& run, const Approval& approval);
+// `tenant`: of the run, to say whose keys its requesters used; null where that is not known.
+boost::json::object run_object(const Run& run, Vocabulary vocabulary = Vocabulary::contract_v1,
+                               const Tenant* tenant = nullptr);
+boost::json::object approval_object(const Run& run, const Approval& approval, const Tenant* tenant = nullptr);
+// Everybody who asked for the run, the creator first: {actor, person, key_name, text}; without a tenant the actor only.
+boost::json::array requester_objects(const Run& run, const Tenant* tenant);
 boost::json::object receipt_object(const Run& run, const Receipt& receipt);
 boost::json::object diagnostic_object(const Diagnostic& diagnostic);
 

@@ -534,6 +534,17 @@ Actor answerable_for(const Tenant& tenant, const Actor& actor) {
   return who;
 }
 
+std::string describe_actor(const Tenant& tenant, const Actor& actor) {
+  auto name_of = [](const Actor& who) { return is_person(who) ? who.text.substr(7) : who.text; };
+  const Actor who = person_of(tenant, actor);
+  const auto key = key_of(who);
+  if (!key) return name_of(who);
+  auto found = tenant.keys.find(*key);
+  if (found == tenant.keys.end()) return "an unknown key, " + key->str();
+  const Actor maker = answerable_for(tenant, actor);
+  return (is_person(maker) ? name_of(maker) + "'s key " : "key ") + found->second.name;
+}
+
 std::optional<std::string> person_problem(const Tenant& tenant, const PersonSet& person) {
   constexpr std::size_t identities_max = 100;
   constexpr std::size_t account_chars_max = 200;

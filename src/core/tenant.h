@@ -192,6 +192,8 @@ Actor person_of(const Tenant& tenant, const Actor& actor);
 inline bool is_person(const Actor& actor) { return actor.text.starts_with("person:"); }
 // Who answers for what the actor did: the person; for a key that is nobody's, whoever made it.
 Actor answerable_for(const Tenant& tenant, const Actor& actor);
+// For people to read: "ada"; for a key that is nobody's "key ci", or "ada's key ci" when it is known who made it.
+std::string describe_actor(const Tenant& tenant, const Actor& actor);
 // The groups of a person, as an actor; of anybody else none.
 std::vector<std::string> groups_of(const Tenant& tenant, const Actor& person);
 // Why a person cannot be set so; nothing when it can.

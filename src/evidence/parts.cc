@@ -139,6 +139,8 @@ class Accounts {
 Json run_part(const Run& run) {
   object out = run_object(run);
   for (std::string_view list : {"steps", "approvals", "receipts"}) out.erase(list);
+  // Bundles from before runs could have others than the creator have no list.
+  if (run.other_requesters.empty()) out.erase("requesters");
   out["tenant"] = run.tenant.str();
   return out;
 }
@@ -151,7 +153,11 @@ Json steps_part(const Run& run) {
     for (std::string_view name : {"lease_expires_at", "idempotency_key"}) step.get_object().erase(name);
   return out;
 }
-Json approvals_part(const Run& run) { return list_in(run, "approvals"); }
+Json approvals_part(const Run& run) {
+  Json out = list_in(run, "approvals");
+  for (Json& approval : out.get_array()) approval.get_object().erase("requesters");  // run.json has them
+  return out;
+}
 Json receipts_part(const Run& run) { return list_in(run, "receipts"); }
 
 std::vector<DecisionMade> decisions_of(const std::vector<NumberedEvent>& events) {

@@ -132,7 +132,7 @@ array facts_of(const CardSubject& subject) {
       {"Run", "`" + subject.run.id.str() + "`"},
       {"Risk tier", std::string(to_string(approval.terms.tier))},
       {"Policy", policy_of(approval)},
-      {"Requested by", name_of(subject.run.created_by)},
+      {"Requested by", names_of(subject.requesters)},
       {approval.status == ApprovalStatus::requested ? "Expires" : "Would have expired",
        slack_time(approval.expires_at)}};
   if (approval.proposal) facts.emplace_back("Target", escaped(approval.proposal->action.target));

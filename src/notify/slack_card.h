@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/json.h"
 #include "core/run.h"
@@ -18,6 +19,7 @@ struct CardSubject {
   std::string_view tenant;  // its name
   const Run& run;
   const Approval& approval;
+  std::vector<std::string> requesters = {};  // as describe_actor() names them
 };
 
 // What chat.postMessage and chat.update take, beside the channel: `text` and `blocks`, for the approval as it is: with

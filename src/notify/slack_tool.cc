@@ -79,7 +79,10 @@ class SlackTool final : public Tool {
     for (std::size_t i = 0; run && i < run->approvals.size(); ++i)
       if (run->approvals[i].id.str() == word(*with, "approval")) approval = &run->approvals[i];
     if (!approval) return invalid_arguments("there is no such approval");
-    object card = card_of({.tenant = tenant->name, .run = *run, .approval = *approval});
+    std::vector<std::string> requesters;
+    for (const Actor& each : requesters_of(*run)) requesters.push_back(describe_actor(*tenant, each));
+    object card =
+        card_of({.tenant = tenant->name, .run = *run, .approval = *approval, .requesters = std::move(requesters)});
     if (word(*with, "card").empty()) {
       if (approval->status != ApprovalStatus::requested) return skipped("it was decided before it could be asked for");
       return post(lease, *tenant, approval->id.str(), std::move(card), now, stop);

@@ -111,6 +111,30 @@ class Approvals(ApiCase):
         self.assertEqual((item["run_id"], item["prompt"]), (run, "Refund 17?"))
         self.assertEqual((item["approvers"], item["votes"], item["action"]), (["ada", "group:finance"], [], None))
         self.assertTrue(item["requested_by"].startswith("key:"))
+        self.assertEqual([who["actor"] for who in item["requesters"]], [item["requested_by"]])
+
+    def test_who_asked_is_named_by_person_or_key(self):
+        key = self.ok(self.admin.post("/keys", {"role": "operator", "name": "deployer"}), 201).json
+        op = self.client(key["key"])
+        run = self.waiting(GATED, op)["id"]
+        actor = "key:" + key["id"].removeprefix("key_")
+
+        def shown():
+            at = self.get_run(run)
+            listed = {item["run_id"]: item for item in self.ok(self.admin.get("/approvals")).json["items"]}[run]
+            self.assertEqual(at["requesters"], at["approvals"][0]["requesters"])
+            self.assertEqual(at["requesters"], listed["requesters"])
+            who, = at["requesters"]
+            self.assertEqual((at["created_by"], listed["requested_by"], who["actor"]), (actor, actor, actor))
+            return who["person"], who["key_name"], who["text"]
+
+        self.assertEqual(shown(), (None, "deployer", "key deployer"))
+        # Whose key made it is known, and then whose it is.
+        root = self.get_run(self.start(INSTANT)["id"])["created_by"]
+        self.ok(self.admin.put("/people/root", {"keys": ["key_" + root.removeprefix("key:")]}))
+        self.assertEqual(shown(), (None, "deployer", "root's key deployer"))
+        self.ok(self.admin.put("/people/op", {"keys": [key["id"]]}))
+        self.assertEqual(shown(), ("person:op", "deployer", "op"))
 
     def test_approving_again_is_the_same_answer_and_appends_nothing(self):
         run = self.waiting(GATED)["id"]
@@ -181,6 +205,25 @@ class Approvals(ApiCase):
             once = self.ok(ada.post(f"/runs/{run}/approve")).json
             self.assertEqual((once["status"], len(once["approvals"][0]["votes"])), ("waiting", 1))
         self.assertEqual(self.ok(bob.post(f"/runs/{run}/approve")).json["status"], "success")
+
+    def test_who_asked_for_a_run_decides_neither_on_it_nor_on_its_retries(self):
+        op, op2 = self.as_person("op", "operator"), self.as_person("op2", "operator")
+        ada, bob = self.as_person("ada"), self.as_person("bob")
+        run = self.waiting(TWO_PEOPLE, op)["id"]
+        self.refused(op.post(f"/runs/{run}/approve"), 403, "SELF_APPROVAL")
+        for who in (op2, op2, ada):
+            self.ok(self.admin.post(f"/runs/{run}/cancel"))
+            run = self.ok(who.post(f"/runs/{run}/retry"), 201).json["id"]
+            shown = self.run_status(run, "waiting")
+            self.assertEqual({each["text"] for each in shown["requesters"]} - {"ada"}, {"op", "op2"})
+            for asked in (op, op2):
+                self.refused(asked.post(f"/runs/{run}/approve"), 403, "SELF_APPROVAL")
+                self.refused(asked.post(f"/runs/{run}/reject"), 403, "SELF_APPROVAL")
+        self.restart()
+        for asked in (op, op2, ada):
+            self.refused(asked.post(f"/runs/{run}/approve"), 403, "SELF_APPROVAL")
+        self.ok(bob.post(f"/runs/{run}/approve"))
+        self.assertEqual(self.ok(self.as_person("cy").post(f"/runs/{run}/approve")).json["status"], "success")
 
     def test_one_of_two_people_can_reject(self):
         run = self.waiting(TWO_PEOPLE)["id"]

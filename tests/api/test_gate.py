@@ -173,6 +173,21 @@ class Undoing(GateCase):
         self.run_status(made["run_id"], "success")
         self.refused(self.admin.post(f"/runs/{run}/undo"), 409, "NOT_REVERSIBLE")
 
+    def test_who_asked_for_a_run_does_not_decide_on_its_undo(self):
+        op, op2 = self.as_person("op", "operator"), self.as_person("op2", "operator")
+        run = self.start(REMOTE, op)["id"]
+        receipt = self.effect(self.lease_one(), undo=UNDO)
+        two = "policy: p\nrules: [{id: two, effect: needs_approval, two_person: true}]"
+        self.ok(self.admin.request("PUT", "/policy", two), 201)
+        undo = self.ok(op2.post(f"/runs/{run}/undo"), 201).json["run_id"]
+        self.assertEqual(self.propose(self.lease_one(), target=receipt)["decision"], "needs_approval")
+        self.assertEqual([who["text"] for who in self.get_run(undo)["requesters"]], ["op2", "op"])
+        for asked in (op, op2):
+            self.refused(asked.post(f"/runs/{undo}/approve"), 403, "SELF_APPROVAL")
+        for other in ("ada", "bob"):
+            self.ok(self.as_person(other).post(f"/runs/{undo}/approve"))
+        self.assertEqual(self.get_run(undo)["approvals"][0]["status"], "approved")
+
     def test_one_effect_is_undone_and_the_others_stay(self):
         run = self.start(TWO)["id"]
         first = self.effect(self.lease_one(), undo=UNDO)

@@ -45,6 +45,26 @@ class Deciding(ServerCase):
                      "expires"):
             self.assertIn(part, text)
 
+    def test_who_asked_is_shown_by_name_everywhere(self):
+        created = self.pawl("keys", "create", "--role", "operator", "--name", "deployer", "--json")
+        made = json.loads(self.expect(created, 0).stdout)
+        self.waiting(PAIR, "pair")
+        run = self.request("POST", "/runs", {"workflow": "pair"}, key=made["key"])["id"]
+        self.wait_until(lambda: self.status(run) == "waiting", "the approval")
+        actor = made["id"].removeprefix("key_")
+        for name, known in (("key deployer", None), ("op", ["people", "set", "op", "--key", made["id"]])):
+            if known:
+                self.expect(self.pawl(*known), 0)
+            shown = self.expect(self.pawl("show", run), 0).stdout
+            self.assertIn(f" by {name}\n", shown)
+            inbox = self.expect(self.pawl("inbox"), 5).stdout
+            for text in (shown, inbox):
+                self.assertRegex(text, rf"requested by +{name}\n")
+                self.assertNotIn(actor, text)
+        # Who decides sees it as well.
+        decided = self.expect(self.pawl("approve", run, data=False, env=self.person("ada")), 0).stdout
+        self.assertRegex(decided, r"requested by +op\n")
+
     def test_inbox_show_and_approve_show_what_would_be_written(self):
         run = self.waiting(WRITE, "refund")
         inbox = self.expect(self.pawl("inbox"), 5).stdout

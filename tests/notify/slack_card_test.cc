@@ -33,7 +33,9 @@ class CardTest : public testing::Test {
                                                                    .digest = {},
                                                                    .before = std::move(before)});
   }
-  boost::json::object card() { return card_of({.tenant = "acme", .run = run_, .approval = approval_}); }
+  boost::json::object card() {
+    return card_of({.tenant = "acme", .run = run_, .approval = approval_, .requesters = {"op", "op's key <ci>"}});
+  }
   // Of the one block with this kind of rich text.
   std::string literal(std::string_view kind) {
     auto made = card();
@@ -60,7 +62,7 @@ TEST_F(CardTest, says_why_somebody_is_asked) {
   std::string text = canonical(card());
   for (std::string_view said :
        {"rule R-12, version 7", "writes need approval", "*Risk tier*\\nmed", "<!date^1794790000^", "acme/incident/8a50",
-        "Approval needed: servicenow.incident.update"})
+        "Approval needed: servicenow.incident.update", "*Requested by*\\nop, op's key &lt;ci&gt;"})
     EXPECT_NE(text.find(said), text.npos) << said;
 }
 
