@@ -299,14 +299,17 @@ void answer_page(Call& call, const Items& items, NameOf name_of, IsName is_name,
 // Why runs of a tenant do not move, as far as this server knows: who is connected, and what caps leave room for.
 class WaitReasons {
  public:
-  // `running`: steps of the tenant that run just now.
-  WaitReasons(Call& call, int running);
+  // `caps`: what this process knows of them; with several servers the store knows it.
+  WaitReasons(Call& call, std::vector<CapUse> caps);
   // Null while it moves.
   Json object_of(const Run& run) const;
 
  private:
+  void add_cap(RunWait& wait, const Run& run) const;
+
   std::set<ToolName> served_;
-  std::string cap_;  // that leaves no room
+  std::vector<CapUse> caps_;
+  Instant now_;
   bool is_shared_;
 };
 
@@ -326,11 +329,11 @@ void answer_log_of_run(CallPtr call, LogRequest request);
 // Counts it as one that waits, and answers it with 401 as soon as its key is good no more.
 void keep_open(const CallPtr& call);
 
+// The run in the caller's vocabulary, with the names of its requesters.
+boost::json::object shown_run(const Call& call, const Run& run);
 // Answers with the run, as it is once the command is durable.
 void answer_with_run(CallPtr call, TenantId tenant, RunId run, int status);
 // A page of the stream's events. Of a run only or of a task only: either is no stream of the other kind.
-// The run in the caller's vocabulary, with the names of its requesters.
-boost::json::object shown_run(const Call& call, const Run& run);
 enum class StreamKind { run, task };
 void answer_with_events(CallPtr call, RunId stream, StreamKind kind);
 // Decides the command and answers with the run, or with why not.

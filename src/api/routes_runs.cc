@@ -336,16 +336,16 @@ object row_object(const RunRow& row, const RunSummaries& summaries, Vocabulary v
 
 void list_runs(CallPtr call) {
   auto wanted = read_filter(*call);
-  auto running = std::make_shared<int>(0);
+  auto caps = std::make_shared<std::vector<CapUse>>();
   call->api.runtime().post(
-      [call, running](Engine& engine) { *running = static_cast<int>(engine.scheduler().running(call->who.tenant)); });
-  with_fresh_tables(call, std::nullopt, [wanted = std::move(wanted), running](Call& c) {
+      [call, caps](Engine& engine) { *caps = engine.scheduler().cap_use(call->who.tenant, call->api.clock().now()); });
+  with_fresh_tables(call, std::nullopt, [wanted = std::move(wanted), caps](Call& c) {
     std::optional<RunId> more;
     array items;
     auto rows = find_rows(c.api.store(), c.who.tenant, wanted, more);
     auto summaries = summaries_of(c.api.store(), c.who.tenant, rows);
     RunReader runs(c.api.store(), c.who.tenant);
-    const WaitReasons reasons(c, *running);
+    const WaitReasons reasons(c, std::move(*caps));
     for (const RunRow& row : rows) {
       items.push_back(row_object(row, summaries, wanted.vocabulary));
       const bool may_wait = !is_terminal(row.status) && row.workflow.text != task_workflow_name;

@@ -39,12 +39,30 @@ void list_workers(CallPtr call) {
 
 }  // namespace
 
-WaitReasons::WaitReasons(Call& call, int running) : is_shared_(call.api.store().shared() != nullptr) {
+WaitReasons::WaitReasons(Call& call, std::vector<CapUse> caps)
+    : caps_(std::move(caps)), now_(call.api.clock().now()), is_shared_(call.api.store().shared() != nullptr) {
   for (const ToolName& tool : call.api.local_worker().tools) served_.insert(tool);
   for (const auto& worker : call.api.workers().connected(call.who.tenant, call.api.clock().now()))
     served_.insert(worker.tools.begin(), worker.tools.end());
-  const auto cap = call.api.limit_of(call.who.tenant, Limit::max_concurrency);
-  if (cap && running >= *cap) cap_ = "max_concurrency";
+  if (SharedStore* shared = call.api.store().shared()) caps_ = shared->cap_use(call.who.tenant);
+}
+
+// Of several caps the one that holds it back longest: first those that no time lifts by itself.
+void WaitReasons::add_cap(RunWait& wait, const Run& run) const {
+  for (const CapUse& use : caps_) {
+    const bool is_workflows = !use.workflow.empty();
+    if (is_workflows && use.workflow != run.workflow->name) continue;
+    const auto &at_once = use.caps.max_concurrency, &starts = use.caps.max_runs_per_min;
+    if (wait.kind == WaitKind::worker && at_once && use.running >= static_cast<std::uint64_t>(*at_once)) {
+      wait.cap = {"max_concurrency", is_workflows, *at_once};
+      wait.until = {};
+      return;
+    }
+    if (run.status == RunStatus::created && starts && use.may_start_at > now_ && use.may_start_at > wait.until) {
+      wait.cap = {"max_runs_per_min", is_workflows, *starts};
+      wait.until = use.may_start_at;
+    }
+  }
 }
 
 Json WaitReasons::object_of(const Run& run) const {
@@ -53,14 +71,18 @@ Json WaitReasons::object_of(const Run& run) const {
   if (wait->kind == WaitKind::worker) {
     // With several servers, the workers of the others are not known here.
     wait->is_unserved = !is_shared_ && !served_.contains(wait->tool);
-    if (!wait->is_unserved) wait->cap = cap_;
   }
+  if ((wait->kind == WaitKind::worker && !wait->is_unserved) || wait->kind == WaitKind::start) add_cap(*wait, run);
+  if (wait->kind == WaitKind::start && !wait->cap) return nullptr;  // it is about to
   object out{{"kind", to_string(wait->kind)}, {"text", describe(*wait)}};
   if (!wait->step.empty()) out["step"] = wait->step.text;
   if (!wait->tool.empty()) out["tool"] = wait->tool.text;
   if (wait->kind == WaitKind::worker) out["is_served"] = !wait->is_unserved;
-  if (!wait->cap.empty()) out["cap"] = wait->cap;
-  if (wait->until.ms != 0) out["until"] = print_time(wait->until);
+  if (wait->cap) {
+    out["cap"] = wait->cap->name;
+    out["cap_of"] = wait->cap->is_workflows ? "workflow" : "tenant";
+  }
+  if (wait->until.ms != 0 && wait->until != end_of_time) out["until"] = print_time(wait->until);
   if (wait->approval) out["approval_id"] = wait->approval->str();
   return out;
 }

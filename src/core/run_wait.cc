@@ -52,11 +52,22 @@ std::optional<RunWait> people_wait(const Run& run) {
   return std::nullopt;
 }
 
+// "max_runs_per_min (1) of the workflow; the next run can start at 2026-11-18T20:00:00.000Z"
+std::string words_of(const RunWait& wait) {
+  const ReachedCap& cap = *wait.cap;
+  std::string out =
+      cap.name + " (" + std::to_string(cap.value) + ") of the " + (cap.is_workflows ? "workflow" : "tenant");
+  if (wait.until == end_of_time) return out + "; nothing runs until the cap is raised";
+  return wait.until.ms == 0 ? out : out + "; the next run can start at " + print_time(wait.until);
+}
+
 }  // namespace
 
 std::optional<RunWait> wait_of(const Run& run) {
   if (run.task || is_terminal(run.status) || has(run, StepStatus::running)) return std::nullopt;
   if (auto wait = worker_wait(run)) return wait;
+  if (run.provider == Provider::native && run.status == RunStatus::created)
+    return RunWait{.kind = WaitKind::start, .step = {}, .tool = {}, .until = {}};
   if (auto wait = retry_wait(run)) return wait;
   if (auto wait = people_wait(run)) return wait;
   if (auto wait = timer_wait(run)) return wait;
@@ -67,9 +78,11 @@ std::optional<RunWait> wait_of(const Run& run) {
 std::string describe(const RunWait& wait) {
   switch (wait.kind) {
     case WaitKind::worker:
-      if (!wait.cap.empty()) return "step " + wait.step.text + " is held back by the cap " + wait.cap;
+      if (wait.cap) return "step " + wait.step.text + " is held back by the cap " + words_of(wait);
       return "step " + wait.step.text + " waits for a worker with the tool " + wait.tool.text +
              (wait.is_unserved ? "; none is connected" : "");
+    case WaitKind::start:
+      return wait.cap ? "the run is held back by the cap " + words_of(wait) : "the engine has not started it yet";
     case WaitKind::retry:
       return "step " + wait.step.text + " is tried again at " + print_time(wait.until);
     case WaitKind::approval:

@@ -383,6 +383,20 @@ HeldBack Scheduler::held_back(TenantId id) const {
   return found == tenants_.end() ? HeldBack{} : found->second->held_back;
 }
 
+std::vector<CapUse> Scheduler::cap_use(TenantId id, Instant now) const {
+  std::vector<CapUse> out;
+  auto found = tenants_.find(id);
+  if (found == tenants_.end()) return out;
+  auto add = [&](const WorkflowName& workflow, Meter meter) {  // a copy: looking at the pace forgets old starts
+    if (!meter.caps.max_concurrency && !meter.caps.max_runs_per_min) return;
+    const Instant start = meter.may_start_at(now);
+    out.push_back({workflow, meter.caps, meter.running, start > now ? start : Instant{}});
+  };
+  add({}, found->second->meter);
+  for (const auto& [name, number] : found->second->workflows) add(name, workflows_[number].meter);
+  return out;
+}
+
 std::uint64_t Scheduler::queued(TenantId id) const {
   std::uint64_t out = 0;
   for (const auto& [name, tool] : tools_) {

@@ -98,6 +98,8 @@ class Scheduler {
   // Of all tenants of which something was.
   std::vector<std::pair<TenantId, HeldBack>> held_back() const;
   HeldBack held_back(TenantId tenant) const;
+  // What the tenant's caps and those of its workflows leave now; those without a cap are left out.
+  std::vector<CapUse> cap_use(TenantId tenant, Instant now) const;
   // A cap that is not kept here did.
   void count_held_back(TenantId tenant, std::uint64_t HeldBack::*cap) { ++(tenant_state(tenant).held_back.*cap); }
 

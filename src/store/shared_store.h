@@ -76,6 +76,8 @@ class SharedStore : public Store {
   // server's until `hold` has passed. `only`: of this tenant.
   virtual Taken take_ready(std::span<const ToolName> tools, std::size_t per_tenant, Duration hold,
                            std::optional<TenantId> only) = 0;
+  // What the tenant's caps and those of its workflows leave now; those without a cap are left out.
+  virtual std::vector<CapUse> cap_use(TenantId tenant) = 0;
   // What is written of tenants: the sequence number of each, and one with its head.
   virtual std::vector<std::pair<TenantId, std::uint64_t>> tenant_heads() = 0;
   virtual std::optional<std::pair<Tenant, Hash>> load_tenant(TenantId tenant) = 0;

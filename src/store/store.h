@@ -170,6 +170,14 @@ struct WorkflowRow {
   Caps caps;  // what the source says; for a store with several servers
 };
 
+// What a cap of a tenant, or of one of its workflows, leaves at a moment.
+struct CapUse {
+  WorkflowName workflow;  // empty: the tenant's own
+  Caps caps;              // of max_concurrency and max_runs_per_min
+  std::uint64_t running = 0;
+  Instant may_start_at;  // the next run, as far as max_runs_per_min goes; end_of_time: not before the cap changes
+};
+
 // A start that counts against max_runs_per_min. Kept for tenants and workflows with that cap only, for a minute.
 struct StartRow {
   TenantId tenant;

@@ -45,6 +45,39 @@ class Lists(ServerCase):
         # From the folder the same, without the server's knowledge of workers.
         self.assertEqual(self.pawl("runs").stdout.count("waits for approval"), 1)
 
+    def test_a_run_that_a_cap_holds_back_says_which_and_until_when(self):
+        ask = "steps: [{id: a, tool: test.ask, lease: 1h}]\n"
+        poll = {"worker": "w1", "tools": ["test.ask"], "max": 9, "wait": "30s"}
+
+        def waits_for(run):
+            return next(row["waits_for"] for row in self.request("GET", "/runs")["items"] if row["id"] == run)
+
+        # Of the workflow: so many steps at once, so many starts a minute.
+        for name, cap, until in (("narrow", "max_concurrency", ""),
+                                 ("paced", "max_runs_per_min", "; the next run can start at 20")):
+            self.started(f"workflow: {name}\ncaps: {{{cap}: 1}}\n{ask}", name)
+            self.assertEqual(len(self.request("POST", "/leases", poll)["leases"]), 1)
+            second = self.request("POST", "/runs", {"workflow": name})["id"]
+            self.wait_for_reason(second, f"step a is held back by the cap {cap} (1) of the workflow{until}")
+            reason = waits_for(second)
+            self.assertEqual((reason["kind"], reason["cap"], reason["cap_of"]), ("worker", cap, "workflow"))
+            self.assertEqual("until" in reason, bool(until), reason)
+        # Of the tenant; also of runs that need no worker to start.
+        self.expect(self.pawl("caps", "--max-runs-per-min", "1"), 0)
+        nap = "workflow: NAME\nsteps: [{id: nap, tool: wait, for: 1h}]\n"
+        self.wait_for_reason(self.started(nap.replace("NAME", "nap"), "nap"), "step nap waits until 20")
+        gate = "workflow: gate\nsteps: [{id: ok, tool: approval}]\n"
+        held = "the run is held back by the cap max_runs_per_min (1) of the tenant; the next run can start at 20"
+        for run in (self.request("POST", "/runs", {"workflow": "nap"})["id"], self.started(gate, "gate")):
+            self.wait_for_reason(run, held)
+            self.assertEqual(waits_for(run)["kind"], "start")
+        plain = self.started(f"workflow: plain\n{ask}", "plain")
+        self.wait_for_reason(plain, "step a is held back by the cap max_runs_per_min (1) of the tenant; the next run")
+        self.expect(self.pawl("caps", "--max-runs-per-min", "0"), 0)
+        self.wait_for_reason(plain, "max_runs_per_min (0) of the tenant; nothing runs until the cap is raised")
+        self.expect(self.pawl("caps", "--max-concurrency", "1"), 0)
+        self.wait_for_reason(plain, "step a is held back by the cap max_concurrency (1) of the tenant")
+
     def test_filters_are_those_of_the_api(self):
         runs = {name: self.started(text, name) for text, name in
                 ((REMOTE, "remote"), (FAILING, "failing-with-a-name-that-is-long"))}

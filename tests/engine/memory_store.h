@@ -167,6 +167,7 @@ class MemoryStore final : public SharedStore {
       if (auto found = db_.runs.find(key); found != db_.runs.end()) out.push_back(found->second.row);
     return out;
   }
+  std::vector<CapUse> cap_use(TenantId) override { return {}; }
   Taken take_ready(std::span<const ToolName> tools, std::size_t per_tenant, Duration hold,
                    std::optional<TenantId> only) override {
     Taken out;

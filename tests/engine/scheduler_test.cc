@@ -308,5 +308,30 @@ TEST(NotAStart, leaves_the_lease_and_gives_back_the_start) {
   EXPECT_EQ(take_runs(scheduler, 2), (Numbers{2}));
 }
 
+TEST(Scheduler, says_what_caps_leave) {
+  Scheduler scheduler;
+  scheduler.number_of(tenant(1), {"free"});
+  EXPECT_TRUE(scheduler.cap_use(tenant(1), noon).empty());
+  scheduler.set_workflow_caps(tenant(1), {"w"}, {.max_concurrency = 1, .max_runs_per_min = 1});
+  scheduler.set_limits(tenant(1), {.weight = 1, .caps = {.max_runs_per_min = 2}});
+  for (std::uint64_t i = 1; i <= 2; ++i) scheduler.add(Step{.of_run = i, .fresh = true});
+  auto expect = [&](Instant now, std::uint64_t running, Instant tenants_start, Instant workflows_start) {
+    auto use = scheduler.cap_use(tenant(1), now);
+    ASSERT_EQ(use.size(), 2u);
+    EXPECT_TRUE(use[0].workflow.empty());
+    EXPECT_EQ(use[1].workflow, WorkflowName{"w"});
+    for (const CapUse& each : use) EXPECT_EQ(each.running, running);
+    EXPECT_EQ(use[0].may_start_at, tenants_start);
+    EXPECT_EQ(use[1].may_start_at, workflows_start);
+  };
+  expect(noon, 0, {}, {});
+  EXPECT_EQ(take_runs(scheduler, 2), (Numbers{1}));
+  expect(noon + seconds(1), 1, {}, noon + seconds(60));
+  scheduler.set_limits(tenant(1), {.weight = 1, .caps = {.max_runs_per_min = 0}});
+  expect(noon + seconds(1), 1, end_of_time, noon + seconds(60));
+  expect(noon + seconds(60), 1, end_of_time, {});
+  EXPECT_TRUE(scheduler.cap_use(tenant(2), noon).empty());
+}
+
 }  // namespace
 }  // namespace pawl::tests

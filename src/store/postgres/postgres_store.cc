@@ -236,6 +236,22 @@ Taken PostgresStore::take_ready(std::span<const ToolName> tools, std::size_t per
   return taken;
 }
 
+std::vector<CapUse> PostgresStore::cap_use(TenantId tenant) {
+  Rows rows = look(tenant, postgres::cap_use, Values().id(tenant.bits));
+  std::vector<CapUse> out;
+  for (int row = 0; row < rows.size(); ++row) {
+    CapUse use{.workflow = {rows.text(row, 0)}, .caps = {}, .running = rows.u64(row, 2), .may_start_at = {}};
+    if (!rows.is_null(row, 1)) use.caps.max_concurrency = rows.i32(row, 1);
+    if (!rows.is_null(row, 3)) use.caps.max_runs_per_min = rows.i32(row, 3);
+    if (use.caps.max_runs_per_min == 0)
+      use.may_start_at = end_of_time;
+    else if (use.caps.max_runs_per_min && !rows.is_null(row, 4))
+      use.may_start_at = rows.at(row, 4);
+    out.push_back(std::move(use));
+  }
+  return out;
+}
+
 std::vector<std::pair<TenantId, std::uint64_t>> PostgresStore::tenant_heads() {
   Rows rows = look(postgres::tenant_heads, {});
   std::vector<std::pair<TenantId, std::uint64_t>> heads;

@@ -60,6 +60,7 @@ class PostgresStore final : public SharedStore {
   std::vector<RunRow> load_all(std::span<const StreamKey> runs) override;
   Position newest_position() override;
   JournalEnd journal_end() override;
+  std::vector<CapUse> cap_use(TenantId tenant) override;
   Taken take_ready(std::span<const ToolName> tools, std::size_t per_tenant, Duration hold,
                    std::optional<TenantId> only) override;
   std::vector<std::pair<TenantId, std::uint64_t>> tenant_heads() override;

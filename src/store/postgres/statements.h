@@ -141,6 +141,14 @@ inline constexpr const char* list_approvals =
 inline constexpr const char* starts_since =
     "SELECT tenant, workflow, at, run FROM pawl.starts WHERE at >= $1 ORDER BY at, number";
 
+// What caps leave. A start becomes possible when the oldest of so many as the cap allows is a minute old.
+inline constexpr const char* cap_use =
+    "SELECT m.workflow, m.max_concurrency, m.running, m.max_runs_per_min, "
+    "(SELECT s.at + 60000 FROM pawl.starts s WHERE s.tenant = m.tenant AND s.at > pawl.now_ms() - 60000 "
+    "AND (m.workflow = '' OR s.workflow = m.workflow) "
+    "ORDER BY s.at DESC OFFSET greatest(m.max_runs_per_min - 1, 0) LIMIT 1) "
+    "FROM pawl.meters m WHERE m.tenant = $1";
+
 // Streams. The row and its events are read by one statement, so that they fit.
 inline constexpr const char* run_history =
     "SELECT r.seq, r.head, e.first_seq, e.lines FROM pawl.runs r LEFT JOIN pawl.events e ON e.tenant = r.tenant AND "
