@@ -64,13 +64,21 @@ Prompt Asker::prompt(const Run& run, Instant now, const Look& look, std::size_t 
   title.add(Ink::yellow, look.unicode ? "▌" : "?").add(" ").add(Ink::bold, matter_->step.text);
   auto approval = std::ranges::find(run.approvals, matter_->approval, &Approval::id);
   if (approval != run.approvals.end()) {
-    title.add(" asks for approval").add(Ink::dim, "  " + describe_terms(*approval, now));
-    out.lines.push_back(std::move(title));
+    out.subject = fmt::format("{} {}", approval->id.str(), approval->votes.size());
+    out.lines = with_note(title.add(" asks for approval"), describe_terms(*approval, now), columns);
     for (const Line& each : describe_approval(run, *approval, columns, look)) out.lines.push_back(each);
   } else {
     auto index = run.workflow->find(matter_->step);
-    title.add(" asks: ").add(question_text(run.steps[*index].question));
-    out.lines.push_back(std::move(title));
+    out.subject = fmt::format("{} {} {}", run.id.str(), matter_->step.text, matter_->token);
+    const std::string question = question_text(run.steps[*index].question);
+    title.add(" asks:");
+    if (title.columns() + 1 + columns_of(question) <= columns) {
+      out.lines.push_back(std::move(title.add(" ").add(question)));
+    } else {
+      out.lines.push_back(std::move(title));
+      for (const std::string& words : wrap(question, columns > 24 ? columns - 4 : 20))
+        out.lines.push_back(Line(Ink::plain, "    " + words));
+    }
   }
   out.input.add("  ");
   switch (stage_) {

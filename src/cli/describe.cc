@@ -356,6 +356,21 @@ std::string describe_terms(const Approval& approval, Instant now) {
   return out;
 }
 
+std::vector<Line> with_note(Line title, std::string_view note, std::size_t columns) {
+  constexpr std::size_t note_column = 4;
+  std::vector<Line> out;
+  if (title.columns() + 2 + columns_of(note) <= columns) {
+    out.push_back(std::move(title.add("  ").add(Ink::dim, note)));
+    return out;
+  }
+  out.push_back(std::move(title));
+  for (const std::string& words : wrap(note, std::max(columns, note_column + 20) - note_column)) {
+    Line line(Ink::plain, std::string(note_column, ' '));
+    out.push_back(std::move(line.add(Ink::dim, words)));
+  }
+  return out;
+}
+
 std::string question_text(const Json& question) {
   const boost::json::object* parts = question.if_object();
   if (!parts) return printable(question.is_string() ? std::string(question.get_string()) : canonical(question));

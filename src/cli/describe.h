@@ -62,6 +62,8 @@ std::vector<Line> describe_json(const Json& value, std::size_t lines_max, std::s
 
 // What an open approval asks, without its step: tier, quorum, how long there is time.
 std::string describe_terms(const Approval& approval, Instant now);
+// `title` and a note beside it, or in lines below it where both are wider than `columns`.
+std::vector<Line> with_note(Line title, std::string_view note, std::size_t columns);
 // What it asks, in one line: the action, or the prompt; may be empty.
 std::string prompt_of(const Run& run, const Approval& approval);
 // All that somebody who decides must know: what would be done, field by field, why it is asked, who may decide, who has

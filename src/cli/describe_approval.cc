@@ -18,7 +18,7 @@ using boost::json::object;
 
 constexpr std::size_t card_label_column = 4;
 constexpr std::size_t card_value_column = 18;
-constexpr std::size_t card_value_columns_min = 30;
+constexpr std::size_t card_value_columns_min = 10;
 constexpr std::size_t card_lines_max = 200;
 
 std::string without_prefix(std::string_view actor) {

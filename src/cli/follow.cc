@@ -226,7 +226,8 @@ class RunFollower {
     shown_at_ = now;
     if (!asker_.is_asking()) return view_->refresh(now, nullptr);
     const Run& run = runs_[index_.at(asker_.run())];
-    Prompt prompt = asker_.prompt(run, now, traits_.look, terminal_size().columns);
+    // One column stays free (live_view.cc).
+    Prompt prompt = asker_.prompt(run, now, traits_.look, std::max<std::size_t>(terminal_size().columns, 2) - 1);
     if (runs_.size() > 1)
       prompt.lines.insert(prompt.lines.begin(),
                           Line(Ink::dim, fmt::format("  {} {}", run.workflow->name.text, run.id.str())));

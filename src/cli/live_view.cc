@@ -1,8 +1,12 @@
 // One line a step (a run, when there are several), redrawn in place. The block's last line has no line end: the cursor
 // rests there, so that going back to the block's first line needs nothing but its height.
+//
+// A question that is higher than the screen cannot be drawn over. It is printed once, scrolls like any output, and only
+// the line for the answer stays in place below it.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "cli/terminal.h"
 #include "cli/view.h"
@@ -40,6 +44,7 @@ class LiveView final : public View {
   void refresh(Instant now, const Prompt* prompt) override { draw(now, prompt, true); }
 
   void resized() override {
+    printed_.clear();
     // A terminal that became narrower has wrapped the lines that no longer fit.
     size_ = terminal_size();
     std::size_t rows = 0;
@@ -62,7 +67,15 @@ class LiveView final : public View {
   static std::string up(std::size_t rows) { return rows > 0 ? fmt::format("\x1b[{}A", rows) : ""; }
   std::string to_block_start() const { return "\r" + (drawn_.empty() ? "" : up(drawn_.size() - 1)); }
 
+  // With the line for the answer, while one row stays free.
+  bool is_too_high(const Prompt& prompt) const { return prompt.lines.size() + 1 >= size_.rows; }
+
   void draw(Instant now, const Prompt* prompt, bool must_fit) {
+    if (prompt && is_too_high(*prompt)) {
+      if (std::exchange(printed_, prompt->subject) != prompt->subject) print(*prompt);
+      return replace_block({prompt->input}, true);
+    }
+    printed_.clear();
     std::vector<Line> lines = header(now);
     std::vector<Line> foot = footer(now, prompt);
     std::size_t rows_left =
@@ -71,21 +84,33 @@ class LiveView final : public View {
     if (must_fit && body.lines.size() > rows_left) body = window(std::move(body), rows_left);
     std::ranges::move(body.lines, std::back_inserter(lines));
     std::ranges::move(foot, std::back_inserter(lines));
-    // A block that is higher than the screen could not be drawn over; its end matters most.
+    // A block that is higher than the screen could not be drawn over. A question always fits here, with all its lines.
     if (must_fit && lines.size() >= size_.rows && size_.rows > 1)
       lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(size_.rows - 1));
+    replace_block(lines, prompt != nullptr);
+  }
 
+  // In place of the block, to stay where it scrolls to: not cut.
+  void print(const Prompt& prompt) {
+    std::string out = to_block_start();
+    out.append(clear_below).append("\n");
+    for (const Line& line : prompt.lines) out += line.print(look_) + "\n";
+    drawn_.clear();
+    put(out);
+  }
+
+  void replace_block(const std::vector<Line>& lines, bool takes_input) {
     std::string out = to_block_start();
     drawn_.clear();
     for (std::size_t i = 0; i < lines.size(); ++i) {
       // One column stays free: in the last one, terminals differ on where the cursor is.
       std::string text = lines[i].print(look_, size_.columns - 1);
-      if (prompt && i + 1 == lines.size()) text += ' ';
+      if (takes_input && i + 1 == lines.size()) text += ' ';
       out.append(text).append(clear_to_end_of_line);
       if (i + 1 < lines.size()) out += '\n';
       drawn_.push_back(std::min(lines[i].columns(), size_.columns - 1));
     }
-    out.append(clear_below).append(prompt ? show_cursor : hide_cursor);
+    out.append(clear_below).append(takes_input ? show_cursor : hide_cursor);
     put(out);
   }
 
@@ -184,6 +209,7 @@ class LiveView final : public View {
   TerminalSize size_;
   std::vector<const Run*> runs_;
   std::vector<std::size_t> drawn_;  // the columns of each line of the block
+  std::string printed_;             // the subject of the question above the block; empty: none
 };
 
 }  // namespace

@@ -16,6 +16,8 @@ namespace pawl {
 
 // What a person is asked right now.
 struct Prompt {
+  // Changes when something else is asked, or the same after another vote; time alone does not change it.
+  std::string subject;
   std::vector<Line> lines;
   Line input;  // with what has been typed so far
 };

@@ -134,6 +134,46 @@ steps: [{id: judge, tool: noop, with: {fail_times: 1, cost_usd: "0.02"}}]
         terminal.type("y")
         self.assertEqual(terminal.finish(), 0)
 
+    def test_a_question_higher_than_the_screen_is_shown_whole_before_it_is_asked(self):
+        body = ", ".join(f"f{i:02}: {i}" for i in range(18))
+        url = "https://shop.example/" + "o" * 60 + "/17"
+        asks = ("workflow: tall\nsteps:\n  - {id: before, tool: noop}\n  - {id: pay, tool: http.request, risk: med, "
+                f"with: {{method: PUT, url: '{url}', body: {{{body}}}}}}}\n")
+        for rows in (24, 5):
+            terminal = self.terminal("run", self.workflow(asks), columns=80, rows=rows)
+            terminal.expect(r"approve\?")
+            shown = without_escapes(terminal.seen)
+            last = shown[:shown.index("approve?")].rindex("pay asks for approval")
+            shown = shown[last:].replace("\r", "")
+            fields = [f"body.f{i:02} = {i}\n" for i in range(18)]
+            for part in ("tier med, expires in", "\n    action ", "http request", *fields, "\n    rule ", "\n    risk ",
+                         "requested by"):
+                self.assertEqual(shown.count(part), 1, (part, shown))
+            self.assertEqual(re.sub(r"\s", "", shown).count(url), 2, "as target and as field, each to its end")
+            self.assertLess(max(map(len, shown.split("\n"))), 80)
+            # Only the line for the answer is drawn again.
+            terminal.type("n")
+            terminal.expect("reason")
+            terminal.type("nope")
+            terminal.expect(r"reason \(Enter for none\): nope")
+            self.assertEqual(without_escapes(terminal.seen).count("body.f17 = 17"), 1)
+            self.assertNotIn(ESCAPE + "[1A", terminal.seen[terminal.seen.rindex("approve?"):])
+            terminal.type("\r")
+            self.assertEqual(terminal.finish(), 3)
+
+    def test_a_wrapped_line_keeps_its_end(self):
+        words = "-".join(f"w{i:02}" for i in range(60))
+        gate = ("workflow: w\nsteps:\n  - {id: gate, tool: approval, tier: high, two_person: true, "
+                f"prompt: '{words}'}}\n")
+        for columns in (30, 80):
+            terminal = self.terminal("run", self.workflow(gate), columns=columns)
+            terminal.expect(r"approve\?")
+            shown = re.sub(r"[\s▌]", "", without_escapes(terminal.seen))
+            self.assertIn(words, shown)
+            self.assertRegex(shown, r"twopeopleotherthantheonewhoasked,expiresin[0-9dhms.]+")
+            terminal.type("q")
+            self.assertEqual(terminal.finish(), 5)
+
     def test_resizing_redraws(self):
         terminal = self.terminal("run", self.workflow(GATED))
         terminal.expect(r"approve\?")
