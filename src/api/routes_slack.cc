@@ -191,7 +191,7 @@ Outcome outcome_for(const Run& run, const Click& click, const Actor& person, boo
   for (const Vote& vote : approval->votes)
     if (approve && vote.by == person)
       return {true, approval->status == ApprovalStatus::requested
-                        ? "Your approval counts: " + notify::outcome_line(*approval)
+                        ? "Your approval counts: " + notify::outcome_line(*approval) + "."
                         : ""};
   return {false, "This was already decided: " + notify::outcome_line(*approval) + "."};
 }

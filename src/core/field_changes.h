@@ -16,7 +16,8 @@ struct FieldChange {
 };
 
 // `fields` of an action and what was there before, as far as that is known: by the names of the fields, wherever those
-// stand in the action.
+// stand in the action. What says which action it is comes first (method, url), then other short values at the top
+// level, then the rest: where a reader sees only the beginning, it is the important part.
 std::vector<FieldChange> field_changes(const Json& fields, const Json& before);
 
 }  // namespace pawl

@@ -1,5 +1,6 @@
 // An approval as a message in Slack: what is asked for, what would be written, why somebody must say yes, and the
-// buttons. Pure: from a run to JSON, within Slack's limits; what is too long is cut, and says so.
+// buttons. Pure: from a run to JSON, within Slack's limits; what is too long is cut, and says so. A card that does not
+// show all of the action has no button that approves it, but the command that shows all of it and asks.
 //
 // Text that workflows, tools and models made stands in rich text as it is, where nothing in it is taken for a link, a
 // mention or formatting; in the one-line fallback it is escaped.
@@ -45,7 +46,7 @@ inline constexpr std::size_t reason_chars_max = 1000;
 // The window that asks why it is rejected.
 boost::json::object reject_modal(const CardButton& button);
 
-// One line: how it stands, "approved by ada". Escaped.
+// One line: how it stands, "approved by ada", "1 of 2 have approved: bo". Escaped.
 std::string outcome_line(const Approval& approval);
 // & < > as Slack wants them.
 std::string escaped(std::string_view text);

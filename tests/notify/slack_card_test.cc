@@ -45,6 +45,10 @@ class CardTest : public testing::Test {
     return "";
   }
 
+  bool has_button(std::string_view action) {
+    return canonical(card()).contains("\"action_id\":\"" + std::string(action) + "\"");
+  }
+
   Workflow workflow_;
   pawl::Run run_;
   Approval approval_;
@@ -53,16 +57,17 @@ class CardTest : public testing::Test {
 TEST_F(CardTest, shows_field_before_and_after) {
   EXPECT_EQ(literal("rich_text_preformatted"),
             "field                    before          after\n"
+            "sys_id                   (unknown)       \"8a50\"\n"
             "fields.assignment_group  \"Service Desk\"  \"Network Ops\"\n"
-            "fields.urgency           (unknown)       1\n"
-            "sys_id                   (unknown)       \"8a50\"");
+            "fields.urgency           (unknown)       1");
 }
 
 TEST_F(CardTest, says_why_somebody_is_asked) {
   std::string text = canonical(card());
   for (std::string_view said :
-       {"rule R-12, version 7", "writes need approval", "*Risk tier*\\nmed", "<!date^1794790000^", "acme/incident/8a50",
-        "Approval needed: servicenow.incident.update", "*Requested by*\\nop, op's key &lt;ci&gt;"})
+       {"rule R-12, version 7", "writes need approval", "*Risk*\\nlow", "*Tier*\\nmed", "<!date^1794790000^",
+        "acme/incident/8a50", "Approval needed: servicenow.incident.update",
+        "*Requested by*\\nop, op's key &lt;ci&gt;"})
     EXPECT_NE(text.find(said), text.npos) << said;
 }
 
@@ -101,6 +106,77 @@ TEST_F(CardTest, keeps_the_limits_and_says_what_is_cut) {
   EXPECT_LE(table.size(), 3000u);
   EXPECT_NE(table.find("(cut)"), table.npos);
   EXPECT_EQ(canonical(made).find("\"actions\""), std::string::npos) << "what is decided has no buttons";
+}
+
+TEST_F(CardTest, shows_what_identifies_the_action_first_and_approves_only_what_it_shows_whole) {
+  std::string fields = R"({"body":{)";
+  for (int i = 0; i < 46; ++i) fields += (i ? ",\"f" : "\"f") + std::to_string(i) + "\":" + std::to_string(i);
+  propose(fields + R"(},"method":"DELETE","url":"https://shop.example/orders/17"})", "");
+  const std::string table = literal("rich_text_preformatted");
+  EXPECT_LT(table.find("\"DELETE\""), table.find("https://shop.example/orders/17"));
+  EXPECT_LT(table.find("https://shop.example/orders/17"), table.find("body.f0"));
+  EXPECT_NE(table.find("(8 more fields are not shown)"), table.npos);
+  EXPECT_FALSE(has_button("approval.approve"));
+  EXPECT_TRUE(has_button("approval.reject"));
+  const std::string text = canonical(card());
+  EXPECT_NE(text.find("Too long to show here in full: `pawl approve " + run_.id.str() + " --approval " +
+                      approval_.id.str() + "`"),
+            text.npos);
+}
+
+TEST_F(CardTest, has_no_button_that_approves_when_anything_is_cut) {
+  const std::string long_text(600, 'v');
+  struct Case {
+    std::string fields, before, target, prompt;
+  };
+  for (const Case& each :
+       {Case{R"({"url":")" + long_text + "\"}", "", "t", ""},
+        Case{R"({"a":1})", R"({"a":")" + long_text + "\"}", "t", ""},
+        Case{R"({")" + long_text + R"(":1})", "", "t", ""}, Case{R"({"a":1})", "", std::string(5000, 't'), ""}}) {
+    propose(each.fields, each.before);
+    auto proposal = *approval_.proposal;
+    proposal.action.target = each.target;
+    approval_.proposal = std::make_shared<const Proposal>(proposal);
+    EXPECT_FALSE(has_button("approval.approve")) << each.fields.substr(0, 20) << each.target.substr(0, 20);
+    EXPECT_TRUE(has_button("approval.reject"));
+  }
+  approval_.proposal.reset();
+  EXPECT_TRUE(has_button("approval.approve"));
+  approval_.terms.prompt = std::string(5000, 'p');
+  EXPECT_FALSE(has_button("approval.approve"));
+  EXPECT_TRUE(has_button("approval.reject"));
+}
+
+TEST_F(CardTest, shows_values_of_usual_length_whole) {
+  const std::string url = "https://shop.example/" + std::string(300, 'o');
+  propose(R"({"method":"PUT","url":")" + url + "\"}", "");
+  EXPECT_NE(literal("rich_text_preformatted").find("\"" + url + "\""), std::string::npos);
+  EXPECT_TRUE(has_button("approval.approve"));
+  EXPECT_NE(canonical(card()).find("`pawl show " + run_.id.str() + "`"), std::string::npos);
+}
+
+TEST_F(CardTest, shows_the_risk_of_the_action_and_the_tier_where_it_differs) {
+  approval_.terms.two_person = true;
+  approval_.terms.quorum = 2;
+  approval_.terms.approvers = {"ada"};
+  std::string text = canonical(card());
+  EXPECT_NE(text.find("*Risk*\\nlow"), text.npos);
+  EXPECT_NE(text.find("*Tier*\\nmed"), text.npos);
+  approval_.terms.tier = Tier::low;
+  text = canonical(card());
+  EXPECT_NE(text.find("*Risk*\\nlow"), text.npos);
+  EXPECT_EQ(text.find("*Tier*"), text.npos);
+  approval_.proposal.reset();
+  text = canonical(card());
+  EXPECT_EQ(text.find("*Risk*"), text.npos) << "a gate has no action";
+  EXPECT_NE(text.find("*Tier*\\nlow"), text.npos);
+}
+
+TEST_F(CardTest, counts_who_has_approved) {
+  approval_.terms.quorum = 2;
+  EXPECT_EQ(outcome_line(approval_), "0 of 2 have approved");
+  approval_.votes.push_back({.by = {"person:bo"}, .via = {}, .at = {}});
+  EXPECT_EQ(outcome_line(approval_), "1 of 2 have approved: bo");
 }
 
 TEST_F(CardTest, has_buttons_that_lead_back) {

@@ -195,7 +195,8 @@ class Cards(SlackCase):
         for _ in range(3):
             self.assertEqual(self.click(card, "approval.approve", "UADA"), (200, ""))
         self.assertEqual(self.status(run), "waiting")
-        self.wait_until(lambda: any("1 of 2" in told["text"] for told in self.slack.told), "an answer")
+        self.wait_until(lambda: any(told["text"] == "Your approval counts: 1 of 2 have approved: ada."
+                                    for told in self.slack.told), "an answer")
         self.wait_until(lambda: "1 of 2" in json.dumps(self.slack.cards()[0]["blocks"]), "the card")
         self.assertTrue(FakeSlack.buttons(self.slack.cards()[0]))
         self.assertEqual(self.click(card, "approval.approve", "UBOB"), (200, ""))
@@ -403,8 +404,9 @@ class Types(SlackCase):
         self.assertIn("(cut)", json.dumps(long_card["blocks"]))
         self.click(long_card, "approval.reject", "UADA")
         self.wait_until(lambda: self.slack.views, "the window")
-        self.click(long_card, "approval.approve", "UADA")
-        self.wait_for_outcome("approved by ada")
+        self.assertNotIn("approval.approve", FakeSlack.buttons(long_card), "nobody approves what is not shown")
+        self.slack.send(self.url(), self.slack.submission(self.slack.views[0], "too long", "UADA"))
+        self.wait_for_outcome("rejected by ada: too long")
         checked = [("KnownBlock[]", long_card["blocks"]), ("KnownBlock[]", self.slack.cards()[0]["blocks"]),
                    ("ModalView", self.slack.views[0])]
         files = []
