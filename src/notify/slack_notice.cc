@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <set>
 
 #include "notify/slack_card.h"
 
@@ -16,6 +17,7 @@ using boost::json::object;
 
 constexpr std::size_t title_chars_max = 150;
 constexpr std::size_t text_chars_max = 2900;
+constexpr std::size_t result_bytes_max = 1500;  // its beginning: the command shows all of it
 
 std::string shortened(std::string text, std::size_t bytes_max) {
   if (text.size() <= bytes_max) return text;
@@ -38,6 +40,34 @@ std::string words_of(const JsonText& question) {
     if (const Json* choices = parts->if_contains(key); choices && choices->is_array())
       for (const Json& choice : choices->get_array())
         out += "\n- " + (choice.is_string() ? std::string(choice.get_string()) : canonical(choice));
+  return out;
+}
+
+const Json* member(const object& in, std::string_view key) {
+  const Json* value = in.if_contains(key);
+  return value && !value->is_null() ? value : nullptr;
+}
+
+// What an agent said, or what a step returned; the message has room for its beginning.
+std::string words_of_result(const object& result) {
+  const Json* words = member(result, "text");
+  if (words && words->is_string()) return std::string(words->get_string());
+  const Json* output = member(result, "output");
+  return output ? canonical(*output) : "";
+}
+
+// The tools whose calls were not permitted, each once.
+std::string denied_tools_of(const object& result) {
+  std::string out;
+  std::set<std::string_view> named;
+  const Json* denials = member(result, "permission_denials");
+  if (!denials || !denials->is_array()) return out;
+  for (const Json& each : denials->get_array()) {
+    const object* denial = each.if_object();
+    const Json* tool = denial ? member(*denial, "tool") : nullptr;
+    if (tool && tool->is_string() && named.insert(tool->get_string()).second)
+      (out += out.empty() ? "" : ", ") += std::string_view(tool->get_string());
+  }
   return out;
 }
 
@@ -91,12 +121,16 @@ std::optional<object> task_notice(const Run& run) {
                        .facts = facts,
                        .text = words_of(task.question),
                        .command = "pawl task answer " + id + " TEXT"});
-  if (task.state == TaskState::ready)
+  if (task.state == TaskState::ready) {
+    const Json value = task.latest() ? value_of(task.latest()->result) : Json(nullptr);
+    const object* result = value.if_object();
+    const std::string denied = result ? denied_tools_of(*result) : "";
     return message_of({.title = "Ready for review: " + task.spec.title,
-                       .facts = facts,
-                       .text = {},
+                       .facts = facts + (denied.empty() ? "" : "\n*Not permitted*\n" + escaped(shortened(denied, 200))),
+                       .text = result ? shortened(words_of_result(*result), result_bytes_max) : "",
                        .command = "pawl task show " + id + "`, then `pawl task accept " + id +
                                   "` or `pawl task reject " + id + " COMMENT"});
+  }
   return std::nullopt;
 }
 

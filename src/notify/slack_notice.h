@@ -12,7 +12,7 @@
 
 namespace pawl::notify {
 
-// Of a task that has a question, or waits for its review; nothing otherwise.
+// Of a task that has a question, or waits for its review, with the beginning of its result; nothing otherwise.
 std::optional<boost::json::object> task_notice(const Run& task);
 // Of a step that waits for an answer; nothing when it does not, or any more.
 std::optional<boost::json::object> question_notice(const Run& run, const StepId& step);

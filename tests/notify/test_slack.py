@@ -378,10 +378,11 @@ class Notices(SlackCase):
         self.request("POST", f"/tasks/{task}/answer", {"answer": "home"})
         taken = {"worker": "w", "tools": ["test.ask"], "max": 1, "wait": "30s"}
         lease = self.request("POST", "/leases", taken)["leases"][0]
-        done = {"lease_id": lease["lease_id"], "token": lease["token"], "output": 1}
+        done = {"lease_id": lease["lease_id"], "token": lease["token"], "output": {"tidied": 7}}
         self.assertTrue(self.request("POST", "/leases/complete", {"items": [done]})["items"][0]["ok"])
-        self.wait_for_message("Ready for review: Tidy up", "READY", f"pawl task accept {task}",
-                              f"pawl task reject {task} COMMENT")
+        review = self.wait_for_message("Ready for review: Tidy up", "READY", f"pawl task accept {task}",
+                                       f"pawl task reject {task} COMMENT")
+        self.assertIn(json.dumps('{"tidied":7}'), json.dumps(review["blocks"]))
         self.assertEqual(len([card for card in self.slack.cards() if "Where to?" in json.dumps(card)]), 1)
 
     def test_remind_of_an_approval_in_the_thread_of_its_card(self):
