@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cli/describe.h"
+#include "core/display_name.h"
 #include "core/field_changes.h"
 #include "core/run_object.h"
 
@@ -21,10 +22,7 @@ constexpr std::size_t card_value_column = 18;
 constexpr std::size_t card_value_columns_min = 10;
 constexpr std::size_t card_lines_max = 200;
 
-std::string without_prefix(std::string_view actor) {
-  constexpr std::string_view prefix = "person:";
-  return printable(actor.starts_with(prefix) ? actor.substr(prefix.size()) : actor);
-}
+std::string name_of(std::string actor) { return person_name(Actor{std::move(actor)}); }
 
 std::string word_of(const object& in, std::string_view key) {
   const Json* value = in.if_contains(key);
@@ -108,7 +106,7 @@ std::string votes_in(const object& listed) {
   for (const Json& vote : votes->get_array()) {
     if (!vote.is_object()) continue;
     std::string as = word_of(vote.get_object(), "as");
-    (out += out.empty() ? "" : ", ") += without_prefix(word_of(vote.get_object(), "by"));
+    (out += out.empty() ? "" : ", ") += name_of(word_of(vote.get_object(), "by"));
     if (as.starts_with(group_prefix)) out += " as " + as;
   }
   return out;
@@ -116,7 +114,7 @@ std::string votes_in(const object& listed) {
 
 }  // namespace
 
-std::string person_name(const Actor& actor) { return without_prefix(actor.text); }
+std::string person_name(const Actor& actor) { return printable(display_name(actor)); }
 
 std::string describe_vote(const Vote& vote) {
   return person_name(vote.by) + (vote.as.starts_with(group_prefix) ? " as " + printable(vote.as) : "");

@@ -28,7 +28,7 @@ Ink ink_of(StepStatus status) {
   return Ink::plain;
 }
 
-std::string by(const Actor& actor) { return actor.empty() ? "" : "by " + printable(actor.text); }
+std::string by(const Actor& actor) { return actor.empty() ? "" : "by " + person_name(actor); }
 
 std::string joined(std::string a, const std::string& b) {
   if (!a.empty() && !b.empty()) a += ", ";

@@ -64,7 +64,7 @@ class Page {
     put(describe_end(run, look_, options_.vocabulary));
     put(Line());
     std::string by = requesters_.empty() ? "" : requester_names(boost::json::array{requesters_[0]});
-    if (by.empty()) by = printable(run.created_by.text);
+    if (by.empty()) by = person_name(run.created_by);
     fact("created", fmt::format("{} by {}", print_time(run.created_at), by));
     if (requesters_.size() > 1) fact("requested by", requester_names(requesters_));
     if (run.started_at.ms != 0) fact("started", print_time(run.started_at));

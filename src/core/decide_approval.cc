@@ -1,3 +1,4 @@
+#include "core/display_name.h"
 #include "core/draft.h"
 
 namespace pawl {
@@ -32,7 +33,7 @@ void deny_approval(Draft& draft, const Approval& approval, ApprovalTrigger trigg
   if (draft.run().foreign) return settle_foreign(draft, draft.run().foreign->sub_state);
   bool expired = trigger == ApprovalTrigger::expire;
   std::string message = expired ? "nobody decided before " + print_time(approval.expires_at)
-                                : "rejected by " + by.text + (reason.empty() ? "" : ": " + reason);
+                                : "rejected by " + display_name(by) + (reason.empty() ? "" : ": " + reason);
   auto diagnostic =
       diagnostic_of_step(draft, approval.step,
                          diagnose(expired ? "APPROVAL_EXPIRED" : "APPROVAL_REJECTED", std::move(message), draft.now()));
@@ -62,7 +63,7 @@ std::optional<Refusal> two_person_problem(const Run& run, const ResolveApproval&
                    "two people other than those who asked for the run, or for a run that it retries or undoes, must "
                    "decide this; ask somebody else"};
   if (!command.is_person && !planted(Bug::count_key_as_person))
-    return Refusal{RefusalCode::not_a_person, command.by.text +
+    return Refusal{RefusalCode::not_a_person, display_name(command.by) +
                                                   " is not a person of this tenant, and two people must decide this; "
                                                   "an admin can say whose key it is: pawl people set NAME --key KEY"};
   return std::nullopt;
@@ -71,7 +72,7 @@ std::optional<Refusal> two_person_problem(const Run& run, const ResolveApproval&
 std::string not_an_approver(const Approval& approval, const Actor& by) {
   std::string names;
   for (const std::string& name : approvers_now(approval)) (names += names.empty() ? "" : ", ") += name;
-  return by.text + " may not decide this; it is for " + names;
+  return display_name(by) + " may not decide this; it is for " + names;
 }
 
 void remind(Draft& draft, const Approval& approval, bool escalates) {

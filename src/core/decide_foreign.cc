@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/characters.h"
+#include "core/display_name.h"
 #include "core/draft.h"
 
 namespace pawl {
@@ -57,7 +58,7 @@ RunMoved ending_of(const Run& run, const ObserveRun& seen, Instant now) {
   Diagnostic denied = diagnose(expired ? "APPROVAL_EXPIRED" : "APPROVAL_REJECTED",
                                run.definition(refusal->step).id.text + ": " +
                                    (expired ? "nobody decided before " + print_time(refusal->expires_at)
-                                            : "rejected by " + refusal->resolved_by.text +
+                                            : "rejected by " + display_name(refusal->resolved_by) +
                                                   (refusal->reason.empty() ? "" : ": " + refusal->reason)),
                                now);
   denied.cause = seen.diagnostic;

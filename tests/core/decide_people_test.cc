@@ -197,7 +197,7 @@ TEST(Reject, denies_the_run) {
   EXPECT_EQ(h.status(), RunStatus::denied);
   EXPECT_EQ(h.approval().reason, "too risky");
   EXPECT_EQ(h.run().diagnostic->error_code, "APPROVAL_REJECTED");
-  EXPECT_EQ(h.run().diagnostic->message, "step g: rejected by person:bo: too risky");
+  EXPECT_EQ(h.run().diagnostic->message, "step g: rejected by bo: too risky");
   EXPECT_EQ(h.step("g").status, StepStatus::failed_terminal);
 }
 
