@@ -52,8 +52,8 @@ ExitCode answer_question(const AnswerOptions& options) {
   const StepId step = run.definition(index).id;
   const std::string text = read_answer(options.answer);
   if (text.empty()) {
-    fmt::print("{} asks: {}\nanswer with: pawl answer {} ANSWER\n", step.text, question_text(run.steps[index].question),
-               run.id.str());
+    fmt::print("{} asks: {}\n{} with: pawl {}\n", step.text, question_text(run.steps[index].question),
+               run.steps[index].doubt ? "resolve it" : "answer", answer_command(run, index));
     return exit_waiting;
   }
   const Json answer = parse_json(text).value_or(Json(text));

@@ -89,7 +89,7 @@ void add_note(Line& line, const Run& run, StepIndex index, Instant now) {
       if (const Approval* approval = latest_approval(run, index)) line.add(Ink::dim, describe_terms(*approval, now));
       return;
     case StepStatus::waiting_input:
-      line.add(Ink::dim, printable(step.question));
+      line.add(Ink::dim, question_text(step.question));
       return;
     case StepStatus::waiting_event:
       line.add(Ink::dim, fmt::format("until {} (in {})", print_time(step.due_at),
@@ -390,6 +390,11 @@ std::string question_text(const Json& question) {
     out += " (" + list + ")";
   }
   return printable(out);
+}
+
+std::string answer_command(const Run& run, StepIndex step) {
+  if (const auto& doubt = run.steps[step].doubt) return fmt::format("receipts {} --happened yes|no", doubt->str());
+  return fmt::format("answer {} --step {} ANSWER", run.id.str(), run.definition(step).id.text);
 }
 
 std::string question_text(const JsonText& question) {

@@ -82,6 +82,9 @@ std::string person_name(const Actor& actor);
 // As a person reads it: its words and what there is to choose from, when it is an object that has such; otherwise all
 // of it.
 std::string question_text(const Json& question);
+// What answers the question of a step that waits, without the program's name: "answer RUN --step STEP ANSWER", or what
+// resolves the receipt that it is about.
+std::string answer_command(const Run& run, StepIndex step);
 std::string question_text(const JsonText& question);
 
 // One event in words: subject, what happened, and what else there is to know.

@@ -91,6 +91,19 @@ void add_action(Card& card, const object& listed, const object& action) {
                                 version ? canonical(*version) : std::string("0"), reason.empty() ? "" : ": " + reason));
 }
 
+// "2 people, neither of them the requester (1 so far)"
+std::string needed_in(const object& listed) {
+  const Json* quorum = listed.if_contains("quorum");
+  const Json* two_person = listed.if_contains("two_person");
+  const Json* votes = listed.if_contains("votes");
+  const bool is_two_person = two_person && two_person->is_bool() && two_person->get_bool();
+  const std::int64_t people = quorum && quorum->is_int64() ? quorum->get_int64() : 1;
+  const std::size_t so_far = votes && votes->is_array() ? votes->get_array().size() : 0;
+  std::string out = people == 1 ? "1 person" : fmt::format("{} people", people);
+  if (is_two_person) out += people == 2 ? ", neither of them the requester" : ", none of them the requester";
+  return out + (people > 1 ? fmt::format(" ({} so far)", so_far) : "");
+}
+
 std::string names_in(const object& listed, std::string_view key) {
   std::string out;
   if (const Json* names = listed.if_contains(key); names && names->is_array())
@@ -157,6 +170,8 @@ std::vector<Line> describe_approval(const Json& listed, std::size_t columns, con
   if (is_action) add_action(card, in, action->get_object());
   if (const Json* requesters = in.if_contains("requesters"))
     if (std::string by = requester_names(*requesters); !by.empty()) card.fact("requested by", by);
+  card.fact("needs", needed_in(in));
+  if (std::string tier = word_of(in, "tier"); !tier.empty()) card.fact("tier", tier);
   if (std::string may = names_in(in, "approvers"); !may.empty()) card.fact("may decide", may);
   if (std::string all = votes_in(in); !all.empty()) card.fact("approved by", all);
   if (std::string until = word_of(in, "expires_at"); !until.empty()) card.fact("expires", until);

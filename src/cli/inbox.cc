@@ -64,6 +64,17 @@ void add_approvals(const Remote& remote, array& items) {
   }
 }
 
+// What answers the question of a step: for an effect in doubt, what resolves its receipt. The run says which receipts
+// are in doubt; a question alone may be anybody's words.
+std::string answer_command_for(const Json& run, const Json& step) {
+  const object* question = step.at("question").if_object();
+  const Json* receipt = question ? question->if_contains("receipt") : nullptr;
+  for (const Json& each : run.at("receipts").as_array())
+    if (receipt && each.at("id") == *receipt && text_of(each, "status") == "in_doubt")
+      return fmt::format("pawl receipts {} --happened yes|no", text_of(each, "id"));
+  return fmt::format("pawl answer {} --step {} ANSWER", text_of(run, "id"), text_of(step, "id"));
+}
+
 // Questions of runs that are no task's: an effect in doubt, a callback that is awaited.
 void add_runs(const Remote& remote, array& items) {
   Json page = remote.get(fmt::format("/runs?status=waiting&limit={}", inbox_runs_max));
@@ -75,8 +86,7 @@ void add_runs(const Remote& remote, array& items) {
         add(items, "question", text_of(run, "id"),
             fmt::format("{}, step {}: {}", text_of(run, "workflow"), text_of(step, "id"),
                         question_text(step.at("question"))),
-            text_of(step, "started_at"),
-            fmt::format("pawl answer {} --step {} ANSWER", text_of(run, "id"), text_of(step, "id")));
+            text_of(step, "started_at"), answer_command_for(run, step));
   }
 }
 

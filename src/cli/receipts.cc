@@ -4,8 +4,10 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <map>
 
 #include "cli/commands.h"
+#include "cli/recorded_run.h"
 #include "cli/remote.h"
 #include "cli/session.h"
 #include "cli/table.h"
@@ -71,6 +73,32 @@ Json list_here(Store& store, const ReceiptsOptions& options) {
   return object{{"items", std::move(items)}, {"next_cursor", nullptr}};
 }
 
+// Rows name no action; the runs that they belong to do. Of so many runs at most, newest first.
+constexpr std::size_t runs_described_max = 200;
+
+// Adds `action` and `target` to the rows; where they are not known they are null.
+template <class ReadRun>
+void describe_rows(Json& list, ReadRun read) {
+  std::map<std::string, Json> receipts_by_run;
+  for (Json& row : list.at("items").as_array()) {
+    object& out = row.as_object();
+    out["action"] = nullptr;
+    out["target"] = nullptr;
+    const std::string run = text_of(row, "run_id");
+    auto known = receipts_by_run.find(run);
+    if (known == receipts_by_run.end()) {
+      if (receipts_by_run.size() == runs_described_max) continue;
+      known = receipts_by_run.emplace(run, read(run)).first;
+    }
+    for (const Json& receipt : known->second.as_array()) {
+      if (receipt.at("id") != out.at("id")) continue;
+      const Json& action = receipt.at("action");
+      out["action"] = text_of(action, "connector") + " " + text_of(action, "operation");
+      out["target"] = action.at("target");
+    }
+  }
+}
+
 Json one_here(Store& store, const Toolbox& toolbox, const ReceiptsOptions& options) {
   auto id = ReceiptId::parse(options.id);
   std::optional<ReceiptRow> row;
@@ -108,8 +136,13 @@ ExitCode show_receipts(const ReceiptsOptions& options) {
     store = open_folded(folder, toolbox);
   }
   if (options.id.empty()) {
-    print_table(remote ? list_on_server(*remote, options) : list_here(*store, options), options.json,
-                {"id", "status", "run_id", "idempotency_key"}, "no effects, no receipts");
+    Json list = remote ? list_on_server(*remote, options) : list_here(*store, options);
+    if (!options.json)
+      describe_rows(list, [&](const std::string& run) -> Json {
+        if (remote) return remote->get("/runs/" + run).at("receipts");
+        return run_object(read_run("", folder, run).folded(), Vocabulary::contract_v1).at("receipts");
+      });
+    print_table(list, options.json, {"id", "status", "action", "target"}, "no effects, no receipts");
     return exit_success;
   }
   Json receipt = remote ? one_on_server(*remote, options) : one_here(*store, toolbox, options);

@@ -78,6 +78,8 @@ class Page {
     for (StepIndex i = 0; i < run.steps.size(); ++i)
       put(describe_step(run, i, layout, look_, {.now = now, .vocabulary = options_.vocabulary}));
     for (const Approval& approval : run.approvals) this->approval(run, approval, now);
+    for (StepIndex i = 0; i < run.steps.size(); ++i)
+      if (run.steps[i].status == StepStatus::waiting_input) question(run, i);
     for (const Receipt& receipt : run.receipts) sandbox(run, receipt);
     if (run.diagnostic) put_all(describe_diagnostic(*run.diagnostic, columns_));
     if (run.status == RunStatus::success) put_all(describe_json(result_of(run), output_lines_max, columns_, look_));
@@ -102,6 +104,19 @@ class Page {
 
  private:
   void put(const Line& line) { fmt::print("{}\n", line.print(look_, cut_)); }
+  // To be copied, so never cut.
+  void command(std::string_view text) {
+    fmt::print("{}\n", Line(Ink::dim, fmt::format("  pawl {}", text)).print(look_));
+  }
+  void question(const Run& run, StepIndex index) {
+    const Step& step = run.steps[index];
+    const std::string& id = run.definition(index).id.text;
+    put(Line());
+    Line title(Ink::plain, "  ");
+    title.add(Ink::bold, id).add(" ").add(Ink::yellow, "waits for an answer");
+    for (const Line& each : with_note(std::move(title), question_text(step.question), columns_)) put(each);
+    command(answer_command(run, index));
+  }
   void put_all(const std::vector<Line>& lines) {
     put(Line());
     for (const Line& line : lines) put(line);
@@ -126,9 +141,10 @@ class Page {
     Line line(Ink::plain, "  ");
     line.add(Ink::bold, run.definition(approval.step).id.text).add(" ");
     if (approval.status == ApprovalStatus::requested) {
-      put(line.add(Ink::yellow, "waits for approval").add(Ink::dim, "  " + describe_terms(approval, now)));
+      line.add(Ink::yellow, "waits for approval");
+      for (const Line& each : with_note(std::move(line), describe_terms(approval, now), columns_)) put(each);
       for (const Line& each : describe_approval(run, approval, columns_, look_, requesters_)) put(each);
-      return put(Line(Ink::dim, fmt::format("  pawl approve {0} --approval {1}", run.id.str(), approval.id.str())));
+      return command(fmt::format("approve {} --approval {}", run.id.str(), approval.id.str()));
     }
     line.add(to_string(approval.status));
     if (approval.status == ApprovalStatus::rejected) line.add(" by ").add(person_name(approval.resolved_by));

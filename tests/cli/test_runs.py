@@ -1,5 +1,7 @@
 """Lists of runs and workers, starting by name, and answering: what operators do all day."""
+import http.server
 import json
+import threading
 import unittest
 
 from pawl_case import without_escapes
@@ -7,16 +9,32 @@ from server_case import REMOTE, ServerCase
 from terminal import Terminal
 
 ASKING = "workflow: asking\nsteps:\n  - {id: choose, tool: test.ask, lease: 1h}\n"
+WRITING = "workflow: writing\nsteps:\n  - {id: put, tool: http.request, with: {method: PUT, body: {n: 1}, " \
+          "url: 'URL'}, retry: {max_attempts: 1}}\n"
+NOWHERE = "http://127.0.0.1:1/orders/" + "x" * 60
+HERE = ("--http-allow", "127.0.0.1")
 FAILING = "workflow: failing-with-a-name-that-is-long\nsteps:\n  - {id: a, tool: noop, with: {fail_times: 9}, " \
           "retry: {max_attempts: 1}}\n"
 BACKOFF = "workflow: backoff\nsteps:\n  - {id: a, tool: noop, with: {fail_times: 1}, " \
           "retry: {max_attempts: 2, base: 1h, max: 1h, jitter: 0}}\n"
 
 
+class Doubtful(http.server.BaseHTTPRequestHandler):
+    """Takes what it is sent, and does not say whether it did anything with it."""
+    def do_PUT(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(502)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
 class Lists(ServerCase):
     def setUp(self):
         super().setUp()
-        self.serve()
+        self.serve(*HERE)
 
     def reason(self, run):
         rows = [json.loads(line) for line in self.expect(self.pawl("runs", "--json"), 0).stdout.splitlines()]
@@ -102,6 +120,8 @@ class Lists(ServerCase):
         self.started(FAILING, "failing-with-a-name-that-is-long")
         self.started(REMOTE)
         self.wait_for_reason(self.started(ASKING, "asking"), "none is connected")
+        written = self.started(WRITING.replace("URL", NOWHERE), "writing")
+        self.wait_until(lambda: self.status(written) == "failed", "the receipt")
         self.request("PUT", "/webhooks/orders", {"url": "https://example.org/" + "x" * 100, "events": ["run.*"],
                                                  "secret": "S"})
         for command in (["runs"], ["workers"], ["workflows"], ["keys"], ["webhooks"], ["receipts"], ["people"],
@@ -113,6 +133,13 @@ class Lists(ServerCase):
                 self.assertLessEqual(len(line), 80, (command, line))
             if command == ["runs"]:
                 self.assertIn("none is connected", without_escapes(terminal.seen))
+            if command == ["receipts"]:
+                receipt = self.request("GET", "/runs/" + written)["receipts"][0]["id"]
+                self.assertRegex(without_escapes(terminal.seen),
+                                 rf"{receipt} +failed +http request +http://127\.0\.0\.1:1/")
+        # A program that reads it gets all of it.
+        listed = self.expect(self.pawl("receipts"), 0).stdout
+        self.assertIn("http request  " + NOWHERE, listed)
 
     def test_workers_are_listed_with_their_tools(self):
         self.assertRegex(self.expect(self.pawl("workers"), 0).stdout, r"local\S* +server .*http\.request")
@@ -148,7 +175,31 @@ class Lists(ServerCase):
         self.assertEqual((step["status"], step["answer"]), ("ready", {"n": 1}))
 
 
+    def test_an_effect_in_doubt_is_resolved_by_its_receipt_wherever_it_is_asked_about(self):
+        target = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Doubtful)
+        self.addCleanup(target.server_close)
+        threading.Thread(target=target.serve_forever, daemon=True).start()
+        self.addCleanup(target.shutdown)
+        url = f"http://127.0.0.1:{target.server_port}/orders"
+        run = self.started(WRITING.replace("URL", url), "writing")
+        self.wait_until(lambda: self.status(run) == "waiting", "the question")
+        command = f"pawl receipts {self.request('GET', '/runs/' + run)['receipts'][0]['id']} --happened yes|no"
+        for shown in (self.expect(self.pawl("inbox"), 5).stdout, self.expect(self.pawl("answer", run), 5).stdout,
+                      self.expect(self.pawl("show", run), 0).stdout):
+            self.assertIn(command, shown)
+            self.assertIn("Did this happen? http request", shown)
+            self.assertNotIn("pawl answer", shown)
+            self.assertNotIn("effect_in_doubt", shown)
+        self.expect(self.pawl(*command.split()[1:-1], "yes"), 0)
+        self.wait_until(lambda: self.status(run) == "success", "the run")
+
+
 class InAFolder(ServerCase):
+    def test_receipts_name_action_and_target(self):
+        run = self.run_to_end(WRITING.replace("URL", NOWHERE), *HERE, code=1)["run"]
+        listed = self.expect(self.pawl("receipts"), 0).stdout
+        self.assertRegex(listed, rf"{run['receipts'][0]['id']} +failed +http request +{NOWHERE}\n")
+
     def test_a_published_workflow_runs_by_its_name(self):
         self.expect(self.pawl("workflows", "--publish",
                               self.workflow("workflow: shown\nsteps:\n  - {id: a, tool: noop}\n")), 0)
