@@ -1,6 +1,7 @@
 // pawl approve, pawl reject: show what a run waits for, and decide it. In a folder, going on is left to `pawl resume`.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <iostream>
@@ -10,6 +11,7 @@
 #include "cli/recorded_run.h"
 #include "cli/remote.h"
 #include "cli/session.h"
+#include "cli/table.h"
 #include "cli/terminal.h"
 #include "engine/clock.h"
 
@@ -30,28 +32,61 @@ ExitCode code_of(const Refusal& refusal) {
   }
 }
 
-// The approval that would be decided; null when there is none, or more than one: the engine says so then.
-const Approval* meant(const Run& run, const std::string& id) {
+// The one that is named, or the only open one; without an open one the latest. Stops the command when that is none, or
+// not one: what is not shown is not decided, so nothing is sent for the server to choose.
+const Approval& approval_meant(const Run& run, const DecideOptions& options) {
+  if (!options.approval.empty() && !ApprovalId::parse(options.approval))
+    throw Stop(exit_usage, fmt::format("--approval: {} is not an approval's id", printable(options.approval)));
   const Approval* found = nullptr;
+  std::string open;
   for (const Approval& approval : run.approvals) {
-    if (approval.status != ApprovalStatus::requested || (!id.empty() && approval.id.str() != id)) continue;
-    if (found) return nullptr;
-    found = &approval;
+    if (!options.approval.empty() && approval.id.str() != options.approval) continue;
+    const bool is_open = approval.status == ApprovalStatus::requested;
+    if (is_open)
+      open += fmt::format("\n  {}: {} {}", approval.id.str(), run.definition(approval.step).id.text,
+                          prompt_of(run, approval));
+    if (is_open || open.empty()) found = &approval;
   }
-  return found;
+  if (!found && !options.approval.empty())
+    throw Stop(exit_not_found, fmt::format("{} has no approval {}", run.id.str(), options.approval));
+  if (!found) throw Stop(exit_not_found, fmt::format("nothing waits for an approval in {}", run.id.str()));
+  if (std::ranges::count(open, '\n') > 1)
+    throw Stop(exit_usage, fmt::format("several approvals are open: name one with --approval ID{}", open));
+  return *found;
+}
+
+// "approved by dan, ada"
+std::string outcome_of(const Approval& approval) {
+  std::string names;
+  for (const Vote& vote : approval.votes)
+    if (vote.by != approval.resolved_by) names += person_name(vote.by) + ", ";
+  if (!approval.resolved_by.empty()) names += person_name(approval.resolved_by);
+  return fmt::format("{}{}", to_string(approval.status), names.empty() ? "" : " by " + names);
+}
+
+// Somebody else was first, and nothing is left to decide: fine if it was decided the same way.
+ExitCode already_decided(const Run& run, const Approval& approval, const DecideOptions& options) {
+  const auto wanted = options.approve ? ApprovalStatus::approved : ApprovalStatus::rejected;
+  const std::string text = fmt::format("{} was already {}", approval.id.str(), outcome_of(approval));
+  if (approval.status != wanted) throw Stop(exit_denied, text);
+  if (options.json)
+    print_json(boost::json::object{{"run", run.id.str()}, {"status", to_string(run.status)}, {"seq", run.seq}});
+  else
+    fmt::print("{}; the run is {}\n", text, to_string(run.status));
+  return exit_success;
 }
 
 // Shows what is decided, and asks whoever sits at the terminal. False: not now.
-bool confirm(const Run& run, const Approval* approval, const boost::json::array& requesters,
+bool confirm(const Run& run, const Approval& approval, const boost::json::array& requesters,
              const DecideOptions& options) {
-  if (options.json || !approval) return true;
+  if (options.json) return true;
   const TerminalTraits traits = terminal_traits(false);
   const std::size_t columns = traits.can_move ? terminal_size().columns : 80;
-  Line title(Ink::bold, run.definition(approval->step).id.text);
+  Line title(Ink::bold, run.definition(approval.step).id.text);
   title.add(fmt::format(" of {} v{}", run.workflow->name.text, run.workflow->version));
-  title.add(Ink::dim, "  " + describe_terms(*approval, SystemClock().now()));
-  fmt::print("{}\n", title.print(traits.look));
-  for (const Line& line : describe_approval(run, *approval, columns, traits.look, requesters))
+  for (const Line& line : with_note(std::move(title), describe_terms(approval, SystemClock().now()), columns))
+    fmt::print("{}\n", line.print(traits.look));
+  for (const Line& line : describe_approval(run, approval, columns, traits.look, requesters))
     fmt::print("{}\n", line.print(traits.look));
   if (options.yes || !traits.can_ask) return true;
   fmt::print("{}? [y/N] ", options.approve ? "approve" : "reject");
@@ -72,14 +107,11 @@ ExitCode decide_approval(const DecideOptions& options) {
   if (auto remote = Remote::find(options.server, folder)) {
     const RecordedRun recorded = read_run(*remote, options.run);
     const Run run = recorded.folded();
-    const Approval* approval = meant(run, options.approval);
+    const Approval& approval = approval_meant(run, options);
+    if (approval.status != ApprovalStatus::requested) return already_decided(run, approval, options);
     if (!confirm(run, approval, recorded.requesters, options)) return not_decided();
-    boost::json::object body{{"reason", options.reason}};
     // Exactly the one that was shown, whatever else is asked for meanwhile.
-    if (approval)
-      body["approval_id"] = approval->id.str();
-    else if (!options.approval.empty())
-      body["approval_id"] = options.approval;
+    boost::json::object body{{"reason", options.reason}, {"approval_id", approval.id.str()}};
     Json answer = remote->post("/runs/" + run.id.str() + (options.approve ? "/approve" : "/reject"), body);
     print_decided(answer, options.json ? "" : options.approve ? "approved" : "rejected");
     return exit_success;
@@ -88,17 +120,13 @@ ExitCode decide_approval(const DecideOptions& options) {
   open_to_read(folder);
   auto store = open_folded(folder, toolbox);
   auto [tenant, id] = find_run(*store, options.run);
-  ResolveApproval command{.approval = {}, .approve = options.approve, .by = this_person(), .reason = options.reason};
-  if (!options.approval.empty()) {
-    command.approval = ApprovalId::parse(options.approval);
-    if (!command.approval)
-      throw Stop(exit_usage, fmt::format("--approval: {} is not an approval's id", options.approval));
-  }
   const RecordedRun recorded = read_run("", folder, id.str());
   const Run run = recorded.folded();
-  const Approval* approval = meant(run, options.approval);
+  const Approval& approval = approval_meant(run, options);
+  if (approval.status != ApprovalStatus::requested) return already_decided(run, approval, options);
   if (!confirm(run, approval, recorded.requesters, options)) return not_decided();
-  if (approval) command.approval = approval->id;
+  const ResolveApproval command{
+      .approval = approval.id, .approve = options.approve, .by = this_person(), .reason = options.reason};
   Session session(*store, toolbox, std::set<RunId>{});
   auto answer = session.runtime().ask<RunAnswer>(
       [&](Engine& engine, Reply<RunAnswer> reply) { engine.command(tenant, id, command, std::move(reply)); });

@@ -22,6 +22,19 @@ steps:
 """
 
 
+SEVERAL = """
+workflow: several
+steps:
+  - {id: one, tool: approval, prompt: "Open the door?"}
+  - {id: two, tool: approval, needs: [], prompt: "Close the window?"}
+"""
+HIGH = """
+workflow: high
+steps:
+  - {id: gate, tool: approval, tier: high, two_person: true, prompt: "Launch?"}
+"""
+
+
 class Deciding(ServerCase):
     def setUp(self):
         super().setUp()
@@ -109,6 +122,61 @@ class Deciding(ServerCase):
         self.assertRegex(shown, r"approved by +ada, 20")
         people = self.expect(self.pawl("people"), 0).stdout
         self.assertRegex(people, r"cy +finance")
+        # What others decided is not said to be this one's decision, and refusals name people as people do.
+        late = self.expect(self.pawl("approve", run, data=False, env=bo), 0).stdout
+        self.assertRegex(late, r"^apr_\w+ was already approved by cy, ada; the run is success$")
+        approval = self.request("GET", "/runs/" + run)["approvals"][0]["id"]
+        self.assertEqual(self.expect(self.pawl("approve", run, "--approval", approval, data=False, env=bo), 0).stdout,
+                         late)
+        self.assertIn("was already approved by cy, ada", self.expect(self.pawl("reject", run), 3).stderr)
+        self.assertIn("bo may not decide this", refused.stderr)
+        self.assertNotIn("person:", refused.stderr)
+
+    def test_the_inbox_says_how_many_must_approve_and_what_is_at_stake(self):
+        run = self.waiting(HIGH, "high")
+        inbox = self.expect(self.pawl("inbox"), 5).stdout
+        self.assertRegex(inbox, r"(?m)^    needs +2 people, neither of them the requester \(0 so far\)$")
+        self.assertRegex(inbox, r"(?m)^    tier +high$")
+        self.expect(self.pawl("approve", run, data=False, env=self.person("ada")), 0)
+        self.assertIn("2 people, neither of them the requester (1 so far)", self.expect(self.pawl("inbox"), 5).stdout)
+        self.waiting(PAIR, "pair")
+        self.waiting(WRITE, "refund")
+        inbox = self.expect(self.pawl("inbox"), 5).stdout
+        self.assertRegex(inbox, r"(?m)^    needs +2 people \(0 so far\)$")
+        self.assertRegex(inbox, r"(?m)^    needs +1 person$")
+
+    def test_nothing_is_decided_that_was_not_shown(self):
+        run = self.started(SEVERAL, "several")
+        self.wait_until(lambda: len(self.open_of(run)) == 2, "both approvals")
+        refused = self.expect(self.pawl("approve", run), 2).stderr
+        for part in ("name one with --approval", "Open the door?", "Close the window?", *self.open_of(run)):
+            self.assertIn(part, refused)
+        self.assertEqual(len(self.open_of(run)), 2)
+        self.expect(self.pawl("approve", run, "--approval", self.open_of(run)[0]), 0)
+        self.assertEqual(len(self.open_of(run)), 1)
+        idle = self.started("workflow: idle\nsteps:\n  - {id: a, tool: wait, for: 1h}\n", "idle")
+        self.assertIn("nothing waits for an approval", self.expect(self.pawl("approve", idle), 4).stderr)
+        # Nothing was sent: a refused decision would be in the journal.
+        for each in (run, idle):
+            events = self.expect(self.pawl("show", each, "--events", "--json"), 0).stdout
+            self.assertNotIn("transition.refused", events)
+
+    def open_of(self, run):
+        approvals = self.request("GET", "/runs/" + run)["approvals"]
+        return [each["id"] for each in approvals if each["status"] == "requested"]
+
+    def test_show_at_80_columns_cuts_neither_the_terms_nor_the_command(self):
+        run = self.waiting(HIGH, "high")
+        terminal = Terminal(["show", run, "--data", self.data], self.environment(), self.folder, columns=80)
+        self.addCleanup(terminal.close)
+        self.assertEqual(terminal.finish(), 0)
+        shown = without_escapes(terminal.seen).replace("\r", "")
+        self.assertIn(f"pawl approve {run} --approval {self.open_of(run)[0]}\n", shown)
+        terms = shown[shown.index("waits for approval"):shown.index("Launch?")]
+        self.assertRegex(" ".join(terms.split()), r"tier high, two people other than the one who asked, expires in \w+")
+        for line in shown.splitlines():
+            if "pawl approve" not in line:  # to be copied
+                self.assertLessEqual(len(line), 80, line)
 
 
 if __name__ == "__main__":
