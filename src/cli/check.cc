@@ -13,8 +13,10 @@
 #include "cli/session.h"
 #include "cli/text.h"
 #include "core/expression.h"
+#include "core/source_reader.h"
 #include "tools/jq_pool.h"
 #include "tools/tools.h"
+#include "yaml/yaml.h"
 
 namespace pawl {
 namespace {
@@ -46,22 +48,27 @@ std::vector<ToolName> tools_at(const std::string& server) {
   return {out.begin(), out.end()};
 }
 
-// What is wrong with a jq program, without running it.
-std::optional<std::string> jq_problem(JqPool& jq, const std::string& program) {
-  auto checked = jq.evaluate("def checked: (" + program + "\n); if . then checked else empty end", "null", {});
-  if (checked || checked.error().kind != JqError::Kind::program) return std::nullopt;
-  return checked.error().message;
+// The program of a step that is a `transform`; a program that is made of expressions is known when the run comes to it.
+const SourceNode* jq_program_of(const SourceNode& step) {
+  const auto* tool = find_entry(step, "tool");
+  const auto* with = find_entry(step, "with");
+  if (!tool || tool->value.scalar != "transform" || !with) return nullptr;
+  const auto* program = find_entry(with->value, "jq");
+  const bool is_text = program && program->value.kind == SourceNode::Kind::scalar;
+  return is_text && !is_template(program->value.scalar) ? &program->value : nullptr;
 }
 
-// One line for each, as for other errors; a program that is made of expressions is known when the run comes to it.
-std::vector<std::string> jq_problems(JqPool& jq, const Workflow& workflow, const std::string& file) {
-  std::vector<std::string> out;
-  for (const StepDefinition& step : workflow.steps) {
-    if (step.tool.text != "transform") continue;
-    const Json* program = step.with.is_object() ? step.with.get_object().if_contains("jq") : nullptr;
-    if (!program || !program->is_string() || is_template(program->get_string())) continue;
-    if (auto problem = jq_problem(jq, std::string(program->get_string())))
-      out.push_back(fmt::format("{}: step {}: jq: {}", file, step.id.text, printable(*problem)));
+// From the document and not from the workflow: those of a definition that has other errors too are looked at.
+std::vector<SourceError> jq_errors(JqPool& jq, std::string_view source) {
+  std::vector<SourceError> out;
+  const auto document = read_yaml(source);
+  const auto* steps = document ? find_entry(*document, "steps") : nullptr;
+  if (!steps) return out;
+  for (const SourceNode& step : steps->value.items) {
+    const SourceNode* program = jq_program_of(step);
+    const auto compiled = program ? jq.compile(program->scalar, {}) : std::expected<void, JqError>();
+    if (!compiled && compiled.error().kind == JqError::Kind::program)
+      out.push_back({program->place, "`jq` does not compile: " + printable(compiled.error().message)});
   }
   return out;
 }
@@ -94,12 +101,11 @@ ExitCode check_files(const CheckOptions& options) {
              .output_bytes_max = 1 << 10});
   ExitCode out = exit_success;
   for (const std::string& file : options.files) {
-    auto workflow = compile_workflow(read_whole_file(file), file, &toolbox.catalog);
+    const std::string source = read_whole_file(file);
+    auto workflow = compile_workflow(source, file, &toolbox.catalog);
     std::vector<std::string> problems;
-    if (workflow)
-      problems = jq_problems(jq, *workflow, file);
-    else
-      problems.push_back(workflow.error());
+    if (!workflow) problems.push_back(workflow.error());
+    if (const auto errors = jq_errors(jq, source); !errors.empty()) problems.push_back(print_errors(file, errors));
     for (const std::string& problem : problems) fmt::print(stderr, "{}\n", problem);
     if (problems.empty())
       print_summary(file, *workflow, toolbox.catalog);

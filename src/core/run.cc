@@ -204,7 +204,9 @@ std::expected<Instant, std::string> render_due(const Run& run, StepIndex index, 
   if (!text) return std::unexpected(text.error());
   if (terms.kind == WaitTerms::Kind::span) {
     auto span = parse_duration(*text);
-    if (!span) return std::unexpected("a duration such as 90s, 15m or 3d is needed here, not \"" + *text + "\"");
+    if (!span)
+      return std::unexpected("a duration such as 90s, 15m or 3d of at most " + print_duration(duration_max) +
+                             " is needed here, not \"" + *text + "\"");
     return now + *span;
   }
   auto moment = parse_time(*text);

@@ -12,7 +12,7 @@ namespace {
 
 using Kind = ToolKey::Kind;
 
-std::string_view wanted(Kind kind) {
+std::string wanted(Kind kind) {
   switch (kind) {
     case Kind::any:
       return "a value";
@@ -31,7 +31,7 @@ std::string_view wanted(Kind kind) {
     case Kind::text_map:
       return "a map of texts";
     case Kind::duration:
-      return "a duration such as 90s, 15m or 4h";
+      return "a duration such as 90s, 15m or 4h of at most " + print_duration(duration_max);
   }
   return {};
 }
@@ -76,11 +76,10 @@ void check_value(SourceReader& reader, const SourceNode& node, const Json& value
   if (may_be_anything(value)) return;
   if (!fits(kind, value)) {
     if (value.is_string() && has_expression(value.get_string())) {
-      reader.refuse(node.place, quote(name) + " must be " + std::string(wanted(kind)) +
-                                    "; text around an expression makes it text");
+      reader.refuse(node.place, quote(name) + " must be " + wanted(kind) + "; text around an expression makes it text");
     } else {
       const bool needs_quotes = kind == Kind::text && node.kind == SourceNode::Kind::scalar;
-      reader.refuse_kind(node, name, std::string(wanted(kind)) + (needs_quotes ? " in quotes" : ""));
+      reader.refuse_kind(node, name, wanted(kind) + (needs_quotes ? " in quotes" : ""));
     }
     return;
   }
@@ -107,8 +106,7 @@ void check_keys(SourceReader& reader, const SourceNode& with, Place place, const
   reader.only_keys(with, {.owner = quote(spec.name.str()), .here = known});
   for (const auto& key : spec.keys)
     if (key.required && !find_entry(with, key.name))
-      reader.refuse(
-          place, quote(spec.name.str()) + " needs " + quote(key.name) + " in `with`: " + std::string(wanted(key.kind)));
+      reader.refuse(place, quote(spec.name.str()) + " needs " + quote(key.name) + " in `with`: " + wanted(key.kind));
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ std::optional<Duration> Arguments::duration(std::string_view key) {
   if (!value) return std::nullopt;
   const auto* text = value->if_string();
   const auto span = text ? parse_duration(*text) : std::nullopt;
-  if (!span) refuse(key, "must be a duration such as 90s, 15m or 1h30m");
+  if (!span) refuse(key, "must be a duration such as 90s, 15m or 1h30m of at most " + print_duration(duration_max));
   return span;
 }
 

@@ -75,6 +75,9 @@ std::string tidied(std::string message) {
   if (message.starts_with(prefix)) message.erase(0, prefix.size());
   if (const auto last = message.rfind("\njq: "); last != std::string::npos && message.ends_with("compile error"))
     message.erase(last);
+  // Nobody quotes for a shell here.
+  constexpr std::string_view advice = " (Unix shell quoting issues?)";
+  if (const auto at = message.find(advice); at != std::string::npos) message.erase(at, advice.size());
   if (message.size() > jq_message_bytes_max) message.resize(jq_message_bytes_max);
   return message;
 }
@@ -100,8 +103,10 @@ class JqProgram {
 
   const std::string& text() const { return text_; }
 
+  Outcome compile() const { return compiled_ ? Outcome() : Outcome{JqReply::Kind::error, tidied(message_)}; }
+
   Outcome run(const std::string& input, std::size_t output_bytes_max) {
-    if (!compiled_) return {JqReply::Kind::error, tidied(message_)};
+    if (!compiled_) return compile();
     jv value = jv_parse_sized(input.data(), static_cast<int>(input.size()));
     if (!jv_is_valid(value)) return {JqReply::Kind::error, message_of(value)};
     jq_start(jq_, value, 0);
@@ -196,7 +201,8 @@ int jq_child_main() {
     if (!read_all(program.data(), program.size()) || !read_all(input.data(), input.size())) break;
     Outcome outcome;
     try {
-      outcome = programs.find(std::move(program)).run(input, request.output_bytes_max);
+      JqProgram& found = programs.find(std::move(program));
+      outcome = request.compiles_only ? found.compile() : found.run(input, request.output_bytes_max);
     } catch (const std::bad_alloc&) {
       out_of_memory(nullptr);
     }

@@ -23,6 +23,7 @@ struct JqRequest {
   std::uint32_t output_bytes_max = 0;
   std::uint32_t cpu_ms_max = 0;  // of this request; past it the helper dies of SIGPROF
   std::uint64_t memory_bytes_max = 0;
+  std::uint32_t compiles_only = 0;  // not 0: the program is not run; no results, or jq's message
 };
 
 struct JqReply {

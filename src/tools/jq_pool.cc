@@ -150,16 +150,33 @@ void JqPool::keep(std::unique_ptr<Child> child) {
   if (idle_.size() < idle_children_max) idle_.push_back(std::move(child));
 }
 
+struct JqPool::Question {
+  std::string_view program;
+  std::string_view input;
+  bool compiles_only = false;
+};
+
 std::expected<JqResults, JqError> JqPool::evaluate(std::string_view program, std::string_view input,
                                                    const std::stop_token& stop) {
+  return ask({.program = program, .input = input}, stop);
+}
+
+std::expected<void, JqError> JqPool::compile(std::string_view program, const std::stop_token& stop) {
+  auto answer = ask({.program = program, .input = {}, .compiles_only = true}, stop);
+  if (!answer) return std::unexpected(std::move(answer.error()));
+  return {};
+}
+
+std::expected<JqResults, JqError> JqPool::ask(const Question& question, const std::stop_token& stop) {
   using Kind = JqError::Kind;
-  const JqRequest header{.program_bytes = static_cast<std::uint32_t>(program.size()),
-                         .input_bytes = static_cast<std::uint32_t>(input.size()),
+  const JqRequest header{.program_bytes = static_cast<std::uint32_t>(question.program.size()),
+                         .input_bytes = static_cast<std::uint32_t>(question.input.size()),
                          .output_bytes_max = static_cast<std::uint32_t>(limits_.output_bytes_max),
                          .cpu_ms_max = static_cast<std::uint32_t>(limits_.cpu_max.count()),
-                         .memory_bytes_max = limits_.memory_bytes_max};
+                         .memory_bytes_max = limits_.memory_bytes_max,
+                         .compiles_only = question.compiles_only};
   std::string request = bytes_of(header);
-  request.append(program).append(input);
+  request.append(question.program).append(question.input);
 
   auto child = take();
   if (const auto lost = child->exchange(request, limits_, stop)) {

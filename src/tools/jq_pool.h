@@ -39,9 +39,14 @@ class JqPool {
 
   std::expected<JqResults, JqError> evaluate(std::string_view program, std::string_view input,
                                              const std::stop_token& stop);
+  // Whether jq takes the program, which is not run.
+  std::expected<void, JqError> compile(std::string_view program, const std::stop_token& stop);
 
  private:
   class Child;
+  struct Question;
+
+  std::expected<JqResults, JqError> ask(const Question& question, const std::stop_token& stop);
 
   std::unique_ptr<Child> take();
   void keep(std::unique_ptr<Child> child);

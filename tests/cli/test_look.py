@@ -139,7 +139,29 @@ class Checking(PawlCase):
         bad = self.workflow("workflow: w\nsteps:\n  - {id: bad, tool: transform, with: {jq: '.a | nosuch'}}\n",
                             "b.yaml")
         result = self.expect(self.pawl("check", bad, data=False), 2)
-        self.assertRegex(result.stderr, r"b\.yaml: step bad: jq: .*nosuch/0 is not defined")
+        self.assertRegex(result.stderr, r"b\.yaml:3:43: `jq` does not compile: nosuch/0 is not defined")
+
+    def test_jq_errors_have_their_place_beside_other_errors_and_are_about_the_program_as_it_stands(self):
+        file = self.workflow("workflow: w\ntimeout: soon\nsteps:\n"
+                             "  - {id: a, tool: transform, with: {jq: '.) | (.'}}\n"
+                             "  - id: b\n    tool: transform\n    with:\n      jq: |\n        .a\n        | }\n"
+                             "  - {id: c, tool: transform, with: {jq: '.a # all of it', input: 1}}\n")
+        errors = self.expect(self.pawl("check", file, data=False), 2).stderr
+        self.assertRegex(errors, r":2:\d+: `timeout`")
+        self.assertRegex(errors, r":4:\d+: `jq` does not compile: syntax error.* line 1")
+        self.assertRegex(errors, r":8:\d+: `jq` does not compile: syntax error.* line 2")
+        self.assertEqual(errors.count("does not compile"), 2, errors)
+        for ours in ("checked", "empty end", "shell quoting", "step a"):
+            self.assertNotIn(ours, errors)
+
+    def test_every_duration_that_is_refused_says_how_long_one_may_be(self):
+        file = self.workflow("workflow: w\ntimeout: 400d\nsteps:\n"
+                             "  - {id: a, tool: sleep, with: {duration: 400d}}\n"
+                             "  - {id: b, tool: http.request, with: {url: 'https://example.org/', timeout: 400d}}\n"
+                             "  - {id: c, tool: wait, for: 400d}\n")
+        errors = self.expect(self.pawl("check", file, data=False), 2).stderr
+        for line in (2, 4, 5, 6):
+            self.assertRegex(errors, rf":{line}:\d+: .* of at most 366d")
 
     def test_time_outs_that_never_come_and_keys_of_other_systems_are_explained(self):
         url = "https://example.org/"

@@ -334,7 +334,7 @@ TEST(WorkflowErrors, allow_expressions_in_three_places_only) {
       {"workflow: w\nsteps:\n- {id: a, tool: \"${{ input.t }}\"}",
        "3:17: `tool` must be the name of a tool, not the text `${{ input.t }}`" + hint},
       {"workflow: w\nsteps:\n- {id: a, tool: http.request, with: {url: u, wait: \"$${{ input.t }}\"}}",
-       "3:52: `wait` must be a duration such as 90s, 15m or 4h, not the text `$${{ input.t }}`"},
+       "3:52: `wait` must be a duration such as 90s, 15m or 4h of at most 366d, not the text `$${{ input.t }}`"},
       {"workflow: w\nsteps:\n- {id: a, tool: http.request, with: {url: u, redirects: \"$${{ input.t }}\"}}",
        "3:57: `redirects` must be a number, not the text `$${{ input.t }}`"},
       step("risk: \"${{ input.r }}\"", "3:29: `risk` must be low, med or high, not the text `${{ input.r }}`" + hint),
@@ -357,7 +357,7 @@ TEST(WorkflowErrors, check_literals_against_the_kinds_of_the_tool) {
       http("redirects: \"5${{ input.x }}\"",
            "5:29: `redirects` must be a number; text around an expression makes it text"),
       http("insecure: yes", "5:28: `insecure` must be true or false, not `yes`"),
-      http("wait: 5", "5:24: `wait` must be a duration such as 90s, 15m or 4h, not `5`"),
+      http("wait: 5", "5:24: `wait` must be a duration such as 90s, 15m or 4h of at most 366d, not `5`"),
       http("body: 123456789012345678901234567890",
            "5:24: `123456789012345678901234567890` is too large for a whole number; put it in quotes to keep it as "
            "text"),
