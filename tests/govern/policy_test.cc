@@ -205,6 +205,21 @@ TEST(Policy, the_page_names_every_column_and_every_function) {
   }
 }
 
+TEST(Policy, the_page_names_every_key_of_a_rule) {
+  const auto policy = Policy::compile(R"(
+policy: all
+rules:
+- {id: r, effect: needs_approval, when: "risk = 'low'", risk: low, reason: why, tier: low, two_person: true, quorum: 2,
+   expires: 4h, approvers: ["group:finance"], remind: 1h, escalate: {after: 2h, to: ["group:heads"]}}
+)",
+                                      "all");
+  ASSERT_TRUE(policy.has_value()) << policy.error();
+  const std::string page = policy_page();
+  for (std::string_view key : {"id", "effect", "when", "risk", "reason", "tier", "two_person", "quorum", "expires",
+                               "approvers", "remind", "escalate"})
+    EXPECT_TRUE(page.contains("| `" + std::string(key) + "` | ")) << key;
+}
+
 TEST(Policy, the_policies_of_the_page_can_be_read_and_one_is_the_default) {
   const std::string page = policy_page();
   constexpr std::string_view begin = "```yaml\n", end = "```\n";
