@@ -181,7 +181,7 @@ void create_key(CallPtr call) {
   Input input = Input::parse(call->request);
   input.only({"name", "role", "expires_in", "tenant"});
   auto role = input.word<Role>("role");
-  if (!role) input.refuse("role", "is missing: admin, operator, approver, worker or viewer");
+  if (!role) input.refuse("role", "is missing: admin, operator, approver, worker, viewer or metrics");
   KeyRequest request{.tenant = call->who.tenant,
                      .name = input.has("name") ? input.name("name") : std::string(to_string(*role)),
                      .role = *role,
@@ -196,6 +196,10 @@ void create_key(CallPtr call) {
           .status = 422, .code = "UNKNOWN_TENANT", .detail = "There is no tenant of this name.", .where = "/tenant"};
     request.tenant = (*found)->id;
   }
+  const bool is_installation =
+      !input.has("tenant") ? call->who.tenant_name == installation_tenant : input.text("tenant") == installation_tenant;
+  if (*role == Role::metrics && !is_installation)
+    input.refuse("role", "Figures are those of the whole server, so only the tenant \"default\" has keys for metrics.");
   make_key(call, std::move(request));
 }
 

@@ -27,6 +27,13 @@ class Metrics(ApiCase):
                     return float(found[3])
         return 0
 
+    def test_only_the_installations_tenant_has_keys_for_metrics(self):
+        other = self.make_tenant("other")
+        for who, asked in ((self.admin, {"role": "metrics", "tenant": "other"}), (other, {"role": "metrics"})):
+            refused = self.refused(who.post("/keys", asked), 400, "INVALID_REQUEST")
+            self.assertIn('only the tenant "default" has keys for metrics', refused.json["detail"])
+        self.ok(self.admin.post("/keys", {"role": "metrics", "tenant": "default"}), 201)
+
     def test_a_key_for_metrics_reads_them_and_nothing_else(self):
         key = self.as_role("metrics")
         self.assertIn("pawl_runs_created_total", self.text(key))
