@@ -1,5 +1,6 @@
 """What is told of an exception: its type, its message, and where it came from. Whoever may read the run reads this, so
-it holds no source lines, no values of variables, no folders, and nothing that looks like a secret."""
+it holds no source lines, no values of variables, of paths only the last two parts, and nothing that looks like a
+secret."""
 from __future__ import annotations
 
 import os
