@@ -117,6 +117,7 @@ struct ProposeAction {
   struct Holder {
     RunId run;
     Receipt receipt;
+    ToolName tool;  // of the step that made the receipt
   };
   std::optional<Holder> holder;
 };

@@ -4,6 +4,7 @@
 #include <boost/json/object.hpp>
 
 #include "core/draft.h"
+#include "core/tenant.h"
 
 namespace pawl {
 namespace {
@@ -18,6 +19,24 @@ bool has_open_call(const Run& run, const Receipt& receipt) {
 // A receipt is its proposer's: that of the step's tool or worker, or that of a program which it runs.
 bool is_proposers(const Receipt& receipt, const LeaseProof& proof) {
   return receipt.by_program == proof.is_program() || planted(Bug::lend_receipt_to_program);
+}
+
+// Who says what became of an effect. A tool of this server is trusted with the effects of its steps, a worker with what
+// it executes itself, an agent with nothing that others rely on.
+bool is_reported_by_worker(const Receipt& receipt) {
+  return key_of(receipt.proposed_by) || (receipt.is_reported && key_of(receipt.resolved_by));
+}
+
+// Whether a receipt that a step of `tool` made can answer for the action: anybody may name the connector, the fields
+// and the key of another tool's effect, and say that it happened. An older receipt that does not say who reported it
+// is still that of its step's tool.
+bool may_answer(const ToolName& tool, const Receipt& receipt, bool is_same_step, const Run& run,
+                const ProposeAction& command) {
+  if (planted(Bug::lend_foreign_receipt)) return true;
+  if (tool != run.definition(command.step).tool) return false;
+  if (receipt.by_program != command.proof.is_program()) return false;
+  const bool is_in_process = command.proof.bearer() == LeaseProof::Bearer::local;
+  return is_same_step || !is_in_process || !is_reported_by_worker(receipt);
 }
 
 // Whose word it is follows from who reports, and cannot be claimed.
@@ -164,6 +183,17 @@ Refusal key_reused(const Proposal& proposal, const std::string& where) {
           "the idempotency key \"" + proposal.action.idempotency_key + "\" was used for another action, " + where};
 }
 
+Refusal key_of_others(const Run& run, const ProposeAction& command, const Receipt& receipt, const ToolName& tool,
+                      const std::string& where) {
+  const std::string_view reporter = receipt.by_program               ? "an agent of a step of "
+                                    : is_reported_by_worker(receipt) ? "a remote worker's step of "
+                                                                     : "a step of ";
+  return {RefusalCode::idempotency_conflict, "the idempotency key \"" + command.proposal->action.idempotency_key +
+                                                 "\" belongs to " + where + ", which " + std::string(reporter) +
+                                                 tool.text + " made; that does not answer for this step of " +
+                                                 run.definition(command.step).tool.text + ". Use another key."};
+}
+
 // The key begins with another run's id. Nobody looks for such a one in other runs, so it must not be used there.
 bool is_anothers_key(const Run& run, const std::string& key) {
   auto owner = owner_of_key(key);
@@ -172,10 +202,12 @@ bool is_anothers_key(const Run& run, const std::string& key) {
 
 // Another run holds the key.
 Decision meet_holder(Draft draft, const ProposeAction& command) {
-  const auto& [run, receipt] = *command.holder;
+  const auto& [run, receipt, tool] = *command.holder;
   std::string where = receipt.id.str() + " of " + run.str();
   if (is_another(*receipt.proposal, receipt.policy_reason, command))
     return std::move(draft).refused(RefusalCode::idempotency_conflict, key_reused(*command.proposal, where).message);
+  if (!may_answer(tool, receipt, false, draft.run(), command))
+    return {{}, key_of_others(draft.run(), command, receipt, tool, where)};
   if (receipt.status != ReceiptStatus::succeeded)
     return std::move(draft).refused(
         RefusalCode::effect_in_progress,
@@ -207,14 +239,19 @@ Decision decide_command(const Run& run, const ProposeAction& command, Instant no
     return command.holder ? meet_holder(std::move(draft), command) : judge(std::move(draft), command, nullptr);
   if (is_another(*earlier->proposal, earlier->policy_reason, command))
     return {{}, key_reused(*command.proposal, earlier->id.str() + " of this run")};
+  // While the step itself has not settled it, that is what stands in the way.
+  const bool is_same_step = earlier->step == command.step;
+  const ToolName& tool = run.definition(earlier->step).tool;
+  if ((!is_same_step || earlier->status == ReceiptStatus::succeeded) &&
+      !may_answer(tool, *earlier, is_same_step, run, command))
+    return {{}, key_of_others(run, command, *earlier, tool, earlier->id.str() + " of this run")};
   if (earlier->status == ReceiptStatus::succeeded) {
-    if (earlier->step != command.step)
+    if (!is_same_step)
       draft.emit(ActionFound{run.definition(command.step).id, command.proposal, earlier->id, run.id, draft.by()});
     return std::move(draft).done();
   }
   // What the step's tool has begun is not for a program that it runs to answer for, nor the other way round.
-  bool is_own =
-      (earlier->step == command.step && is_proposers(*earlier, command.proof)) || planted(Bug::share_open_call);
+  bool is_own = (is_same_step && is_proposers(*earlier, command.proof)) || planted(Bug::share_open_call);
   if (is_own && has_open_call(run, *earlier)) {
     // It may not have begun yet, and must not any more. If it has, its outcome can still be recorded.
     if (command.frozen && !planted(Bug::repeat_call_while_frozen))

@@ -13,6 +13,7 @@ enum class Bug {
   report_on_local_lease,    // a remote report on a lease of a worker in this process counts
   let_program_report,       // an agent ends its step itself
   lend_receipt_to_program,  // an agent records the outcome of what its step's tool does
+  lend_foreign_receipt,     // a receipt answers a step of another tool, or one that others report on
   trust_undo_of_agent,      // what an agent or a worker says would undo its effect counts as the tool's own word
   undo_by_server_tool,      // a tool of this server executes the undo that somebody else gave
   undo_as_template,         // the undo that somebody else gave is rendered as a template

@@ -191,7 +191,8 @@ constexpr std::array refusal_advice{
                   "Check the id, and whether you ask as the right tenant and in the right data folder."},
     RefusalAdvice{RefusalCode::idempotency_conflict,
                   "A request came with an `Idempotency-Key` that an earlier one with another content had used; or an "
-                  "action was proposed under the idempotency key of another action.",
+                  "action was proposed under the idempotency key of another action, or of a receipt that a step of "
+                  "another tool, a remote worker or an agent made and that cannot answer for this step.",
                   "Send the same content again to be given the same answer, or choose a new key for what is new."},
     RefusalAdvice{RefusalCode::not_a_person,
                   "The approval wants two people (`two_person`), and the key that decided is nobody's.",

@@ -650,7 +650,9 @@ class Engine {
   std::array<Incarnation, 2> basis_of(const Resident& resident, const Resident* other) const;
 
   // The gate.
-  std::optional<ProposeAction::Holder> find_holder(TenantId tenant, RunId run, const std::string& key);
+  // Refused when a receipt holds the key and its run cannot be read: it may have happened.
+  std::expected<std::optional<ProposeAction::Holder>, Refusal> find_holder(TenantId tenant, RunId run,
+                                                                           const std::string& key);
   std::optional<int> writes_max_of(const Run& run) const;
   GateAnswer gate_answer(const Run& run, const ProposeAction& command, const Decision& decision) const;
   void remember_effect(const Run& run, const Proposal& proposal);

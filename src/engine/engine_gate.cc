@@ -36,20 +36,30 @@ void Engine::forget_effects(const Run& run) {
 
 // What another run holds under the key; nothing when the key is a run's own. Tables may be behind, so each that they
 // name is looked at as it is now; what they cannot know yet is remembered.
-std::optional<ProposeAction::Holder> Engine::find_holder(TenantId tenant, RunId own, const std::string& key) {
+std::expected<std::optional<ProposeAction::Holder>, Refusal> Engine::find_holder(TenantId tenant, RunId own,
+                                                                                 const std::string& key) {
   if (owner_of_key(key)) return std::nullopt;
-  std::vector<RunId> runs;
-  if (auto found = effects_.find({tenant, key}); found != effects_.end()) runs.push_back(found->second);
+  auto damaged = [&](RunId run) {
+    return std::unexpected(
+        Refusal{RefusalCode::idempotency_conflict,
+                "the idempotency key \"" + key + "\" belongs to a receipt of " + run.str() +
+                    ", and what is stored of it is damaged: the action may have happened, and is not repeated. Run "
+                    "`pawl verify` and restore a backup."});
+  };
+  std::vector<std::pair<RunId, std::optional<ReceiptId>>> runs;
+  if (auto found = effects_.find({tenant, key}); found != effects_.end()) runs.push_back({found->second, {}});
   if (planted(Bug::forget_tenant_of_effect))
     for (const auto& [of, run] : effects_)
-      if (of.second == key) runs.push_back(run);
-  for (const ReceiptRow& row : store_.find_effects(tenant, key)) runs.push_back(row.run);
-  for (RunId run : runs) {
+      if (of.second == key) runs.push_back({run, {}});
+  for (const ReceiptRow& row : store_.find_effects(tenant, key)) runs.push_back({row.run, row.id});
+  for (const auto& [run, id] : runs) {
     if (run == own) continue;
     auto resident = residents_.find(run);
     Resident* holder = resident != residents_.end() ? resident->second.get() : find_verified(tenant, run);
-    const Receipt* receipt = holder ? find_effect(holder->run, key) : nullptr;
-    if (receipt) return ProposeAction::Holder{run, *receipt};
+    // What is in memory of another server's run may be older than the row.
+    if (!holder || (id && !shared_ && !find_receipt(holder->run, *id))) return damaged(run);
+    const Receipt* receipt = find_effect(holder->run, key);
+    if (receipt) return ProposeAction::Holder{run, *receipt, holder->run.definition(receipt->step).tool};
   }
   return std::nullopt;
 }
@@ -99,6 +109,7 @@ void Engine::propose(ActionRequest request, Reply<GateAnswer> reply) {
   // The worker that proposes is told by its answer what became of its lease; one whose program proposes is told so.
   StepReport own{request.tenant, request.run, std::move(request.step), request.proof, Released{}};
   auto holder = find_holder(request.tenant, request.run, request.proposal->action.idempotency_key);
+  if (!holder) return answer_with<GateAnswer>(reply, std::unexpected(std::move(holder.error())));
   const RunCommand command = ProposeAction{.step = *index,
                                            .proof = request.proof,
                                            .proposal = std::move(request.proposal),
@@ -107,7 +118,7 @@ void Engine::propose(ActionRequest request, Reply<GateAnswer> reply) {
                                            .frozen = std::move(frozen),
                                            .can_look = request.can_look,
                                            .happened = request.happened,
-                                           .holder = std::move(holder)};
+                                           .holder = std::move(*holder)};
   Decision decision = decide_on(*resident, command);
   apply(*resident, decision.events, request.proof.is_program() ? nullptr : &own);
   std::expected<GateAnswer, Refusal> answer;

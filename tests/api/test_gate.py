@@ -1,4 +1,7 @@
 """The gate for remote workers: what they may do outside, what people say to it, what is undone."""
+import http.server
+import sys
+import threading
 import unittest
 
 from api_case import REMOTE, ApiCase
@@ -288,6 +291,94 @@ rules:
             self.start(REMOTE)
             allowed = self.propose(self.lease_one(), target=target, risk="low")
             self.assertEqual((allowed["decision"], allowed["risk"]), ("allow", risk))
+
+
+AGENT = """
+import json, os, urllib.request
+base = os.environ["PAWL_MCP_URL"].rsplit("/mcp", 1)[0]
+lease = os.environ["PAWL_RUN_ID"] + ":" + os.environ["PAWL_STEP_ID"]
+def call(path, body):
+    request = urllib.request.Request(base + "/leases/" + lease + path, method="POST", data=json.dumps(body).encode(),
+                                     headers={"Authorization": "Bearer " + os.environ["PAWL_LEASE_KEY"]})
+    return json.load(urllib.request.urlopen(request, timeout=60))
+proposed = call("/actions", ACTION)
+done = call("/actions/" + proposed["receipt_id"] + "/outcome", {"succeeded": True, "response": {"status": 200}})
+print(json.dumps({"type": "result", "result": done["status"]}))
+"""
+
+
+class Forging(GateCase):
+    """Somebody names the effect of another step's tool and says that it happened: that step's effect happens all the
+    same, or the step is refused. It is never taken for done."""
+    flags = ("--http-allow", "127.0.0.1")
+
+    def setUp(self):
+        super().setUp()
+        sent = self.sent = []
+
+        class Shop(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                sent.append(self.rfile.read(int(self.headers["Content-Length"])))
+                self.send_response(200)
+                self.send_header("Content-Length", "2")
+                self.end_headers()
+                self.wfile.write(b"{}")
+
+            def log_message(self, *_):
+                pass
+
+        shop = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Shop)
+        threading.Thread(target=shop.serve_forever, daemon=True).start()
+        self.addCleanup(shop.server_close)
+        self.addCleanup(shop.shutdown)
+        self.url = f"http://127.0.0.1:{shop.server_port}/pay"
+        self.ok(self.admin.request("PUT", "/policy", "policy: p\nrules: [{id: all, effect: allow}]"), 201)
+
+    def pay(self, key):
+        """A run of the step that is to be answered by a forged receipt."""
+        run = self.start(f"workflow: pay\nsteps:\n- {{id: a, tool: http.request, idempotency_key: {key}, "
+                         f"with: {{method: POST, url: '{self.url}', body: {{amount: 1}}}}}}\n")
+        return self.until_ended(run["id"])
+
+    def until_ended(self, run):
+        return self.ok(self.admin.get(f"/runs/{run}", wait="60s")).json
+
+    def action(self, key):
+        """What that step proposes, word for word."""
+        if not self.sent:
+            self.assertEqual(self.pay("FIRST")["status"], "success")
+        receipt, = (each for each in self.ok(self.admin.get("/receipts")).json["items"]
+                    if each["action"]["idempotency_key"] == "FIRST")
+        return {**{name: receipt["action"][name] for name in ("connector", "operation", "target", "fields", "risk")},
+                "idempotency_key": key}
+
+    def expect_refused(self, key):
+        before = len(self.sent)
+        ended = self.pay(key)
+        self.assertEqual((ended["status"], ended["error_code"]), ("failed", "IDEMPOTENCY_KEY_REUSED"), ended)
+        self.assertEqual(len(self.sent), before)
+
+    def test_a_worker_does_not_answer_for_the_steps_of_another_tool(self):
+        action = self.action("ORDER-1")
+        self.start(REMOTE)
+        self.effect(self.lease_one(), **action)
+        self.expect_refused("ORDER-1")
+
+    def test_an_agent_does_not_answer_for_the_steps_of_another_tool(self):
+        program = self.data.parent / "agent.py"
+        program.write_text(AGENT.replace("ACTION", repr(self.action("ORDER-2"))))
+        run = self.start("workflow: agent\nsteps:\n- {id: a, tool: agent.command, retry: {max_attempts: 1}, with: "
+                         f"{{prompt: x, command: ['{sys.executable}', '{program}'], sandbox: {{mode: off}}}}}}\n")
+        self.assertEqual(self.until_ended(run["id"])["status"], "success")
+        forged = [each["status"] for each in self.ok(self.admin.get("/receipts")).json["items"]
+                  if each["action"]["idempotency_key"] == "ORDER-2"]
+        self.assertEqual(forged, ["succeeded"])
+        self.expect_refused("ORDER-2")
+
+    def test_the_same_step_of_another_run_is_still_answered(self):
+        for _ in range(2):
+            self.assertEqual(self.pay("ORDER-3")["status"], "success")
+        self.assertEqual(len(self.sent), 1)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #include "core/invariants.h"
 #include "core/run_builder.h"
 #include "core/snapshot.h"
+#include "core/tenant.h"
 
 namespace pawl::tests {
 namespace {
@@ -205,7 +206,15 @@ TEST(Propose, the_same_key_with_another_digest_is_refused) {
 
 ProposeAction::Holder held(ReceiptStatus status, const Proposal& proposal = a_proposal()) {
   Receipt receipt{.id = {{7, 7}}, .status = status, .proposal = std::make_shared<const Proposal>(proposal)};
-  return {RunId{{1, 2}}, receipt};
+  return {RunId{{1, 2}}, receipt, ToolName{"noop"}};
+}
+
+ProposeAction proposed_by(const LeaseProof& proof, std::optional<ProposeAction::Holder> holder = {}) {
+  return {.step = 0,
+          .proof = proof,
+          .proposal = std::make_shared<const Proposal>(a_proposal()),
+          .verdict = allowed,
+          .holder = std::move(holder)};
 }
 
 TEST(Propose, another_runs_success_answers_for_this_one) {
@@ -343,6 +352,75 @@ TEST(Doubt, a_repeat_that_fails_says_nothing_of_the_call_before_it) {
   EXPECT_EQ(h.outcome("a").names(), Names{"receipt.succeeded"});
   h.complete("a");
   expect_sound(h);
+}
+
+// --- whose receipt it is ---
+
+TEST(ForeignReceipt, one_that_a_step_of_another_tool_made_answers_for_nothing) {
+  for (auto status : {ReceiptStatus::succeeded, ReceiptStatus::intended, ReceiptStatus::in_doubt}) {
+    auto h = running();
+    auto holder = held(status);
+    holder.tool = ToolName{"agent.command"};
+    EXPECT_TRUE(h.propose("a", allowed, a_proposal(), holder).refused_as(RefusalCode::idempotency_conflict));
+    EXPECT_NE(h.last().refusal->message.find("a step of agent.command"), std::string::npos);
+    EXPECT_EQ(h.last().names(), Names{});
+  }
+}
+
+TEST(ForeignReceipt, an_agents_answers_for_an_agent_only) {
+  for (bool by_program : {true, false}) {
+    auto h = running();
+    auto holder = held(ReceiptStatus::succeeded);
+    holder.receipt.by_program = by_program;
+    EXPECT_EQ(h.act(proposed_by(by_program ? LeaseProof::local(1) : LeaseProof::program(1), holder)).names(), Names{});
+    EXPECT_TRUE(h.last().refused_as(RefusalCode::idempotency_conflict));
+    h.act(proposed_by(by_program ? LeaseProof::program(1) : LeaseProof::local(1), holder));
+    EXPECT_EQ(h.last().names(), Names{"action.found"});
+  }
+}
+
+TEST(ForeignReceipt, a_remote_workers_word_does_not_answer_for_a_tool_of_the_server) {
+  const RemoteHolder remote{KeyId{{1, 11}}, toy_sha256("secret", {})};
+  for (bool resolved : {false, true}) {
+    auto holder = held(ReceiptStatus::succeeded);
+    holder.receipt.is_reported = true;
+    (resolved ? holder.receipt.resolved_by : holder.receipt.proposed_by) = actor_of(remote.key);
+    auto h = running();
+    EXPECT_TRUE(h.act(proposed_by(LeaseProof::local(1), holder)).refused_as(RefusalCode::idempotency_conflict));
+    EXPECT_EQ(h.last().names(), Names{});
+    History at_worker = one_step.create();
+    at_worker.act(
+        ClaimStep{.step = 0, .worker = {"w"}, .writes = true, .writes_max = {}, .input_error = {}, .holder = remote});
+    EXPECT_EQ(at_worker.act(proposed_by(LeaseProof::remote(remote), holder)).names(), Names{"action.found"});
+  }
+}
+
+TEST(ForeignReceipt, a_later_step_of_the_run_is_not_answered_by_another_tool_either) {
+  for (const char* tool : {"noop", "other"}) {
+    auto h =
+        running(RunBuilder().step("a").step("b").with([tool](StepDefinition& step) { step.tool = ToolName{tool}; }));
+    h.propose("a", allowed);
+    h.outcome("a");
+    h.complete("a");
+    h.claim("b");
+    h.propose("b", allowed);
+    if (std::string_view(tool) == "noop") {
+      EXPECT_EQ(h.last().names(), Names{"action.found"});
+    } else {
+      EXPECT_TRUE(h.last().refused_as(RefusalCode::idempotency_conflict));
+      EXPECT_EQ(h.last().names(), Names{});
+    }
+    expect_sound(h);
+  }
+}
+
+TEST(ForeignReceipt, what_an_agent_said_happened_does_not_answer_for_its_steps_tool) {
+  auto h = running();
+  h.act(proposed_by(LeaseProof::program(1)));
+  h.act(RecordOutcome{.step = 0, .proof = LeaseProof::program(1), .receipt = h.receipt().id});
+  EXPECT_TRUE(h.propose("a", allowed).refused_as(RefusalCode::idempotency_conflict));
+  EXPECT_EQ(h.act(proposed_by(LeaseProof::program(1))).names(), Names{}) << "its own repeat is answered";
+  EXPECT_FALSE(h.last().refused());
 }
 
 // --- two steps under one key ---

@@ -16,6 +16,7 @@ inline constexpr std::array bug_names = std::to_array<std::string_view>({
     "report_on_local_lease",
     "let_program_report",
     "lend_receipt_to_program",
+    "lend_foreign_receipt",
     "trust_undo_of_agent",
     "undo_by_server_tool",
     "undo_as_template",

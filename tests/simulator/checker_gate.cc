@@ -144,6 +144,16 @@ void Checker::check_grounds(const RunModel& run) const {
 
 // ---- Once (12, 13)
 
+namespace {
+
+// An agent's word is for agents, a remote worker's not for tools of the server.
+bool can_answer(const ReceiptModel& receipt, const Actor& asking) {
+  if (receipt.by_program != asking.text.starts_with("lease:")) return false;
+  return !asking.text.starts_with("worker:") || !receipt.by.text.starts_with("key:");
+}
+
+}  // namespace
+
 void Checker::check_effects(const RunModel& run) {
   for (const Settled& settled : run.settled_in_frame)
     demand(target_.has_happened(settled.receipt) == settled.happened, "a receipt says what became of its effect",
@@ -156,6 +166,9 @@ void Checker::check_effects(const RunModel& run) {
                    target_.has_happened(found.receipt) &&
                    (receipt->status == ReceiptStatus::succeeded || receipt->status == ReceiptStatus::reversed);
     demand(answers, "what answers for an action is its own success", [&] { return run.id.str(); });
+    const StepDefinition& asking = run.definition(run.workflow->find(found.step).value());
+    demand(owner->definition(receipt->step).tool == asking.tool && can_answer(*receipt, found.by),
+           "a receipt answers for its own tool, by whoever may speak for it", [&] { return run.id.str(); });
   }
   for (const std::string& key : run.keys_in_frame) {
     auto& holders = runs_of_key_[{run.tenant, key}];

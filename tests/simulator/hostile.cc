@@ -173,6 +173,11 @@ void Simulation::act_as_program(Held& held) {
                 .fields = R"({"value":9})",
                 .risk = std::max(lease.risk, Tier::low),
                 .idempotency_key = lease.idempotency_key + "/agent" + std::to_string(hostile_dice_.below(1000))};
+  // Or exactly what another step means, so that its success would answer for that step.
+  if (Action meant = draw_action(hostile_dice_, lease); meant.idempotency_key.starts_with("shared-")) {
+    meant.risk = std::max(meant.risk, lease.risk);
+    action = std::move(meant);
+  }
   auto proposal = std::make_shared<Proposal>();
   proposal->digest = digest_of(sha256, action);
   proposal->action = action;
