@@ -13,7 +13,8 @@
 
 namespace pawl::api {
 
-// So many a minute, of which a sixth at once. Thread-safe.
+// So many a minute, as fast as they come: a tenant that was idle has a minute's worth at once, and what it has used
+// comes back evenly. Thread-safe.
 class RequestRate {
  public:
   bool admit(std::int64_t per_minute, std::chrono::steady_clock::time_point now);
