@@ -12,11 +12,10 @@ Problem invalid_workflow(std::string detail) {
   return {.status = 422, .code = "INVALID_WORKFLOW", .detail = std::move(detail)};
 }
 
-void publish(CallPtr call, const std::string& name) {
-  call->api.runtime().post([call, name](Engine& engine) {
-    engine.publish_as(
-        call->who.tenant, WorkflowName{name}, call->request.body, call->who.actor(),
-        [call](std::expected<WorkflowRef, Refusal> answer) {
+void publish(CallPtr call, Workflow workflow) {
+  call->api.runtime().post([call, workflow = std::move(workflow)](Engine& engine) mutable {
+    engine.publish_read(
+        call->who.tenant, std::move(workflow), call->who.actor(), [call](std::expected<WorkflowRef, Refusal> answer) {
           if (!answer)
             return call->answer(answer.error().code == RefusalCode::invalid ? invalid_workflow(answer.error().message)
                                                                             : problem_of(answer.error()));
@@ -25,18 +24,20 @@ void publish(CallPtr call, const std::string& name) {
   });
 }
 
-// One that somebody else executes is refused when that one says that it could not. Asking takes its time.
+// Read in the background: a large definition takes longer than the engine should be held up for. One that somebody else
+// executes is refused when that one says that it could not; asking takes its time, too.
 void publish_workflow(CallPtr call) {
   call->query.only({});
   const std::string& name = call->path[0];
   if (!is_valid_name(name)) refuse_input("name", std::string(name_rule));
   if (call->request.body.empty()) refuse_input("", "The body must be the workflow's definition, in YAML or JSON.");
-  if (!call->request.body.contains("provider")) return publish(call, name);
   in_background(call, [call, name](Call& c) {
-    auto workflow = compile_workflow(c.request.body, name, nullptr);
-    auto problem = workflow && is_foreign(workflow->provider) ? c.api.find_target_problem(*workflow) : std::nullopt;
+    auto tenant = c.api.tenants().find(c.who.tenant);
+    auto workflow = c.api.runtime().read_definition(*tenant, WorkflowName{name}, c.request.body);
+    if (!workflow) throw invalid_workflow(workflow.error());
+    auto problem = is_foreign(workflow->provider) ? c.api.find_target_problem(*workflow) : std::nullopt;
     if (problem) throw invalid_workflow("target: " + *problem + ".");
-    publish(call, name);
+    publish(call, std::move(*workflow));
   });
 }
 
@@ -77,7 +78,8 @@ std::vector<Route> workflow_routes() {
   using enum Method;
   using enum Access;
   return {
-      {put, "/workflows/{name}", operator_, publish_workflow, "Publish a workflow: a new version, or the one there is"},
+      {put, "/workflows/{name}", operator_, publish_workflow, "Publish a workflow: a new version, or the one there is",
+       RouteKind::heavy},
       {get, "/workflows", viewer, list_workflows, "The workflows with their latest versions"},
       {get, "/workflows/{name}", viewer, get_workflow, "A version of a workflow, with its source"},
   };

@@ -293,6 +293,12 @@ class Engine {
   // Refused unless the definition bears this name.
   void publish_as(TenantId tenant, const WorkflowName& name, std::string source, Actor by, Reply<WorkflowRef> reply);
 
+  // The same in two parts: reading takes long for a large definition, calls nothing else of the engine, and may be done
+  // by any thread.
+  std::expected<Workflow, std::string> read_definition(const Tenant& tenant, const WorkflowName& name,
+                                                       std::string_view source) const;
+  void publish_read(TenantId tenant, Workflow workflow, Actor by, Reply<WorkflowRef> reply);
+
   // The same content as the latest version's gives that version.
   void publish_policy(TenantId tenant, PolicySource source, Actor by, Reply<PolicyRef> reply);
 

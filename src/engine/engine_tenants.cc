@@ -345,11 +345,28 @@ void Engine::publish(TenantId tenant, std::string source, std::string file, Acto
   publish_compiled(tenant, std::move(*workflow), by, reply);
 }
 
+namespace {
+
+std::expected<Workflow, std::string> named(std::expected<Workflow, std::string> workflow, const WorkflowName& name) {
+  if (!workflow || workflow->name == name) return workflow;
+  return std::unexpected("the definition is called \"" + workflow->name.text + "\", not \"" + name.text + "\"");
+}
+
+}  // namespace
+
+std::expected<Workflow, std::string> Engine::read_definition(const Tenant& tenant, const WorkflowName& name,
+                                                             std::string_view source) const {
+  const TenantRules rules(limits_.rules, tenant);
+  return named(compile_workflow(source, name.text, &tools_, &rules), name);
+}
+
+void Engine::publish_read(TenantId tenant, Workflow workflow, Actor by, Reply<WorkflowRef> reply) {
+  publish_compiled(tenant, std::move(workflow), by, reply);
+}
+
 void Engine::publish_as(TenantId tenant, const WorkflowName& name, std::string source, Actor by,
                         Reply<WorkflowRef> reply) {
-  auto workflow = compile(tenant, source, name.text, by);
-  if (workflow && workflow->name != name)
-    workflow = std::unexpected("the definition is called \"" + workflow->name.text + "\", not \"" + name.text + "\"");
+  auto workflow = named(compile(tenant, source, name.text, by), name);
   if (!workflow)
     return answer_with<WorkflowRef>(reply, std::unexpected(Refusal{RefusalCode::invalid, workflow.error()}));
   publish_compiled(tenant, std::move(*workflow), by, reply);

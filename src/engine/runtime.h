@@ -65,6 +65,11 @@ class Runtime : public LeaseBroker {
   const PolicyCache& policy_cache() const { return engine_.policy_cache(); }
 
   // Runs on the engine thread, in order. After stop(), and after a failure, a task is dropped unrun, its reply
+  // Engine::read_definition(), on the calling thread.
+  std::expected<Workflow, std::string> read_definition(const Tenant& tenant, const WorkflowName& name,
+                                                       std::string_view source) const {
+    return engine_.read_definition(tenant, name, source);
+  }
   // uncalled. What it concerns is only a hint, with several servers: runs that many tasks ask for are then fetched in
   // one look.
   void post(Task task, std::optional<StreamKey> concerns = {});

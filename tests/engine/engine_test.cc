@@ -140,6 +140,28 @@ TEST(Publish, a_definition_that_does_not_validate_is_refused) {
   EXPECT_NE((*answer.slot)->error().message.find("w.yaml:2"), std::string::npos);
 }
 
+TEST(Publish, reading_a_definition_first_says_the_same_as_publishing_it) {
+  TestServer server;
+  const Tenant& tenant = *server.engine().find_tenant(server.tenant);
+  for (const char* source : {one_step, "workflow: other\nsteps: [{id: a, tool: work}]",
+                             "workflow: w\nsteps: [{id: a, tool: unheard-of}]", "workflow: [", "steps: 1"}) {
+    auto read = server.engine().read_definition(tenant, {"w"}, source);
+    Answer<WorkflowRef> answer;
+    server.engine().publish_as(server.tenant, {"w"}, source, Actor{"admin"}, answer.reply());
+    server.turn();
+    EXPECT_EQ(read.has_value(), answer.accepted()) << source;
+    if (!read) {
+      EXPECT_EQ(read.error(), (*answer.slot)->error().message);
+      continue;
+    }
+    Answer<WorkflowRef> again;
+    server.engine().publish_read(server.tenant, std::move(*read), Actor{"admin"}, again.reply());
+    server.turn();
+    EXPECT_FALSE(again.value().is_new);
+    EXPECT_EQ(again.value().version, answer.value().version);
+  }
+}
+
 // ---- Policies
 
 TEST(PublishPolicy, the_same_content_is_the_same_version) {
