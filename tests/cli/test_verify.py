@@ -402,6 +402,18 @@ class DamagedFolders(ServerCase):
         server.send_signal(signal.SIGTERM)
         self.assertNotIn("not what the journal says", server.communicate(timeout=TIMEOUT_S)[1])
 
+    def test_a_database_file_with_a_second_name_is_refused(self):
+        self.left_by_a_server()
+        twin = self.folder / "twin"
+        twin.mkdir(mode=0o700)
+        os.link(self.data / "pawl.db", twin / "pawl.db")
+        for folder in (self.data, twin):
+            refused = self.expect(self.pawl("serve", "--listen", "127.0.0.1:0", "--data", folder, data=False), 74)
+            self.assertIn("has 2 hard links", refused.stderr)
+        (twin / "pawl.db").unlink()
+        self.verify_clean()
+        self.serve()
+
 
 if __name__ == "__main__":
     unittest.main()
