@@ -55,9 +55,13 @@ void BackgroundCheck::check_tenants(std::vector<Tenant>& tenants) {
   auto view = options_.open_view();
   StreamReader streams(*view, StreamReader::Frames::kept);
   tenants = view->tenants();
+  std::map<TenantId, WorkflowDigests> published;
   for (const Tenant& tenant : tenants)
-    check_tenant_alone(streams.read(StreamKey::of(tenant.id)), tenant, options_.on_tenant_damage);
+    published[tenant.id] =
+        check_tenant_alone(streams.read(StreamKey::of(tenant.id)), tenant, options_.on_tenant_damage);
+  check_workflow_rows(*view, std::move(published), options_.on_tenant_damage);
   for (StreamKey key : streams.unfolded()) {
+    check_tenant_is_there(key, tenants, options_.on_tenant_damage);
     if (key.is_tenant()) continue;
     const RunId run{key.stream};
     for (const std::string& problem : streams.read(key).problems) options_.on_run_damage(run, {run.str(), 0, problem});
@@ -76,7 +80,8 @@ std::optional<RunId> BackgroundCheck::check_some(TenantId tenant, RunId place, s
     try {
       const WholeStream stream = streams.read(StreamKey::of(tenant, row.id));
       for (const StreamLine& line : stream.lines) bytes += line.text.size();
-      check_run_alone(stream, row, *workflows_, found);
+      for (const ReceiptRow& unfound : check_run_alone(*view, stream, row, *workflows_, found))
+        options_.on_unfound_effect(unfound);
     } catch (const StoreFailure& failure) {
       found({row.id.str(), 0, failure.what()});
     }

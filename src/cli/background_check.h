@@ -26,8 +26,9 @@ struct BackgroundCheckOptions {
   // All of these are called from its thread.
   std::function<void(const Problem& problem)> on_tenant_damage;
   std::function<void(RunId run, const Problem& problem)> on_run_damage;
-  std::function<void()> on_pass;                              // everything was checked once
-  std::function<void(const std::string& reason)> on_failure;  // the store could not be read
+  std::function<void(const ReceiptRow& receipt)> on_unfound_effect;  // holds its key, and the store does not know it
+  std::function<void()> on_pass;                                     // everything was checked once
+  std::function<void(const std::string& reason)> on_failure;         // the store could not be read
 };
 
 class BackgroundCheck {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/event.h"
 #include "crypto/sha256.h"
 
 namespace pawl {
@@ -9,6 +10,16 @@ namespace {
 
 // Longer streams are left to the background check: who waits for a run must not wait for ten thousand hashes.
 constexpr std::uint64_t events_checked_max = 1000;
+
+// Nothing when the run was created as its row says.
+std::string damage_of_creation(std::string_view lines, const RunRow& row) {
+  auto event = parse_run_event(lines.substr(0, lines.find('\n')));
+  const auto* created = event ? std::get_if<RunCreated>(&event->payload) : nullptr;
+  if (!created) return "its first event does not create it";
+  return created->workflow == row.workflow && created->version == row.version
+             ? ""
+             : "its row names another workflow than it was created with";
+}
 
 // Nothing when the events that are stored lead to the head that is.
 std::string damage_of(const Store::Stream& stream, const RunRow& row) {
@@ -21,7 +32,8 @@ std::string damage_of(const Store::Stream& stream, const RunRow& row) {
     lines.remove_prefix(end + 1);
   }
   if (seq != row.seq) return "its history and its row differ in the number of events";
-  return head == row.head ? "" : "the recomputed hash of its history is not the stored head";
+  if (head != row.head) return "the recomputed hash of its history is not the stored head";
+  return damage_of_creation(stream.lines, row);
 }
 
 }  // namespace
@@ -82,6 +94,18 @@ std::optional<ApprovalRow> GuardedStore::find_approval(TenantId tenant, Approval
 std::optional<ReceiptRow> GuardedStore::find_receipt(TenantId tenant, ReceiptId receipt) {
   auto row = store_.find_receipt(tenant, receipt);
   return row && is_hidden(row->run) ? std::nullopt : row;
+}
+
+void GuardedStore::hold_key(const ReceiptRow& receipt) {
+  std::lock_guard lock(mutex_);
+  held_.insert_or_assign({receipt.tenant, receipt.key}, receipt);
+}
+
+std::vector<ReceiptRow> GuardedStore::find_effects(TenantId tenant, const std::string& key) {
+  auto rows = store_.find_effects(tenant, key);
+  std::lock_guard lock(mutex_);
+  if (auto found = held_.find({tenant, key}); found != held_.end()) rows.push_back(found->second);
+  return rows;
 }
 
 Store::Stream GuardedStore::history(StreamKey key) {

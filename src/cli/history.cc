@@ -12,13 +12,11 @@ namespace pawl {
 
 PublishedWorkflows::PublishedWorkflows(Store& store) {
   store.for_each_workflow([&](const WorkflowRow& row) {
-    auto workflow = compile_workflow(row.source, row.name.text, nullptr);
+    auto workflow = read_stored_workflow(row);
     if (!workflow) {
-      problems_.push_back(
-          fmt::format("workflow {} v{} cannot be read: {}", row.name.text, row.version, workflow.error()));
+      problems_.push_back(fmt::format("workflow {} v{}: {}", row.name.text, row.version, workflow.error()));
       return;
     }
-    workflow->version = row.version;
     workflows_.add(row.tenant, std::move(*workflow));
   });
 }

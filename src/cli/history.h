@@ -21,7 +21,7 @@
 
 namespace pawl {
 
-// The workflows of a folder, compiled as they were published.
+// The workflows of a folder, compiled. Those whose source is not their digest's are left out, and are problems.
 class PublishedWorkflows {
  public:
   explicit PublishedWorkflows(Store& store);

@@ -147,7 +147,8 @@ std::unique_ptr<Store> open_store(const EffectiveSettings& settings, Log& log, H
     auto store = std::make_unique<PostgresStore>(
         PostgresOptions{.url = url, .report = [&log](const std::string& what) { log.warning(what, {}); }});
     for (const std::string& warning : store->warnings()) log.warning(warning, {});
-    check_at_start(*store, without_password(url), "pawl verify --store URL");
+    // Other servers write meanwhile: one moment of it is looked at.
+    check_at_start(*PostgresStore::open_view(url), without_password(url), "pawl verify --store URL");
     return store;
   } catch (const StoreFailure& failure) {
     throw Stop(exit_store_failure, failure.what());
@@ -453,6 +454,10 @@ class Service {
                 [this] {
                   feed_.look();
                   for (Following* each : followings_) each->look();
+                },
+            .on_damage =
+                [this](const std::string& subject, const std::string& what) {
+                  say_damage_once(subject + what, {subject, 0, what});
                 }};
   }
 
@@ -591,6 +596,15 @@ class Service {
                {{"subject", problem.subject}, {"seq", problem.seq}, {"what", problem.what}});
   }
 
+  // From any thread.
+  void say_damage_once(const std::string& name, const Problem& problem) {
+    {
+      std::lock_guard lock(damaged_mutex_);
+      if (!damaged_.insert(name).second) return;
+    }
+    say_damage(problem);
+  }
+
   BackgroundCheckOptions background_check_options(const EffectiveSettings& settings) {
     BackgroundCheckOptions out{.bytes_per_second = settings.values.verify_rate,
                                .interval = settings.values.verify_interval};
@@ -599,12 +613,13 @@ class Service {
     else
       out.open_view = [url = settings.values.store] { return PostgresStore::open_view(url); };
     // Each thing is said once.
-    out.on_tenant_damage = [this](const Problem& problem) {
-      if (damaged_.insert(problem.subject + problem.what).second) say_damage(problem);
+    out.on_tenant_damage = [this](const Problem& problem) { say_damage_once(problem.subject + problem.what, problem); };
+    out.on_unfound_effect = [this](const ReceiptRow& receipt) {
+      if (auto* guarded = dynamic_cast<GuardedStore*>(store_.get())) guarded->hold_key(receipt);
     };
     out.on_run_damage = [this](RunId run, const Problem& problem) {
       if (auto* guarded = dynamic_cast<GuardedStore*>(store_.get())) return guarded->hide(run, problem.what);
-      if (damaged_.insert(problem.subject).second) say_damage(problem);
+      say_damage_once(problem.subject, problem);
     };
     out.on_pass = [this] { metrics_.verified_all(); };
     out.on_failure = [this](const std::string& reason) {
@@ -646,6 +661,8 @@ class Service {
   api::Directory directory_;
   api::Feed feed_;
   api::Metrics metrics_;
+  std::mutex damaged_mutex_;
+  std::set<std::string> damaged_;  // what was said of it
   Runtime runtime_;
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> gave_up_database_ = false;  // while stopping
@@ -668,7 +685,6 @@ class Service {
   std::optional<api::Api> api_;
   std::optional<http::Server> server_;
   std::string url_;
-  std::set<std::string> damaged_;  // by the background check
   std::jthread log_sweeper_;
   std::optional<BackgroundCheck> background_check_;
 };

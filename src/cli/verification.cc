@@ -55,7 +55,7 @@ VerifyCounts Verification::check() {
   auto tenants = store_.tenants();
   for (const Tenant& tenant : tenants) check_tenant(tenant);
   for (const std::string& problem : workflows_.problems()) report("workflows", 0, problem);
-  check_workflows();
+  check_workflow_rows(store_, published_, found_);
 
   for (const Tenant& tenant : tenants)
     for (std::size_t status = 0; status < enum_count<ApprovalStatus>; ++status)
@@ -75,8 +75,12 @@ VerifyCounts Verification::check() {
 
   std::set<StreamKey> unfolded;
   for (StreamKey key : streams_.unfolded())
-    if (!key.is_tenant()) unfolded.insert(key);
+    if (key.is_tenant())
+      check_tenant_is_there(key, tenants, found_);
+    else
+      unfolded.insert(key);
   store_.for_each_stream([&](StreamKey key) {
+    if (!audits_.contains(key.tenant)) check_tenant_is_there(key, tenants, found_);
     if (key.is_tenant()) return;
     unfolded.erase(key);
     check_run_stream(key);
@@ -156,20 +160,27 @@ void Verification::audit(StreamKey key, const WholeStream& stream) {
                            });
 }
 
-void Verification::check_workflows() {
-  auto expected = published_;
-  store_.for_each_workflow([&](const WorkflowRow& row) {
-    std::string name = fmt::format("workflow {} v{}", row.name.text, row.version);
-    auto& of_tenant = expected[row.tenant];
-    auto found = of_tenant.find({row.name, row.version});
-    if (found == of_tenant.end()) return report(name, 0, "it is in the table and was never published");
-    if (found->second != row.digest || sha256(row.source).hex() != row.digest)
-      report(name, 0, "its source is not what was published");
-    of_tenant.erase(found);
+void check_workflow_rows(Store& store, std::map<TenantId, WorkflowDigests> published, const Found& found) {
+  store.for_each_workflow([&](const WorkflowRow& row) {
+    const std::string name = fmt::format("workflow {} v{}", row.name.text, row.version);
+    auto& of_tenant = published[row.tenant];
+    auto digest = of_tenant.find({row.name, row.version});
+    if (digest == of_tenant.end()) return found({name, 0, "it is in the table and was never published"});
+    if (digest->second != row.digest || sha256(row.source).hex() != row.digest)
+      found({name, 0, "its source is not what was published"});
+    of_tenant.erase(digest);
   });
-  for (const auto& [tenant, missing] : expected)
+  for (const auto& [tenant, missing] : published)
     for (const auto& [key, digest] : missing)
-      report(fmt::format("workflow {} v{}", key.first.text, key.second), 0, "it was published and is not in the table");
+      found(
+          {fmt::format("workflow {} v{}", key.first.text, key.second), 0, "it was published and is not in the table"});
+}
+
+void check_tenant_is_there(StreamKey key, const std::vector<Tenant>& tenants, const Found& found) {
+  if (std::ranges::find(tenants, key.tenant, &Tenant::id) != tenants.end()) return;
+  found({key.tenant.str(), 0,
+         key.is_tenant() ? "its stream is there and it has no row"
+                         : fmt::format("{} is its run, and it has no row", RunId{key.stream}.str())});
 }
 
 void Verification::check_run_stream(StreamKey key) {
@@ -249,18 +260,54 @@ void compare_row(const Run& run, const WholeStream& stream, const RunRow& row, c
     expect(!is_this_format, "the snapshot cannot be read");
 }
 
-void check_run_alone(const WholeStream& stream, const RunRow& row, const PublishedWorkflows& workflows,
-                     const Found& found) {
+namespace {
+
+// The receipts that hold an idempotency key of the author's and are not found by it.
+std::vector<ReceiptRow> check_receipts_of(Store& store, const Run& run, const Found& found) {
+  std::vector<ReceiptRow> unfound;
+  for (const Receipt& receipt : run.receipts) {
+    const ReceiptRow folded = receipt_row(run, receipt);
+    if (store.find_receipt(run.tenant, receipt.id) != folded)
+      found({run.id.str(), run.seq, fmt::format("the row of {} is not the fold of the journal", receipt.id.str())});
+    if (!holds_key(receipt.status) || owner_of_key(folded.key)) continue;
+    if (auto holders = store.find_effects(run.tenant, folded.key);
+        std::ranges::find(holders, receipt.id, &ReceiptRow::id) != holders.end())
+      continue;
+    found({run.id.str(), run.seq, fmt::format("{} is not found by its idempotency key", receipt.id.str())});
+    unfound.push_back(folded);
+  }
+  return unfound;
+}
+
+void check_approvals_and_requests_of(Store& store, const Run& run, const Found& found) {
+  for (const ApprovalRow& folded : approval_rows(run)) {
+    auto row = store.find_approval(run.tenant, folded.id);
+    if (!row || row->run != run.id || approval_key(*row) != approval_key(folded))
+      found({run.id.str(), run.seq, fmt::format("the row of {} is not the fold of the journal", folded.id.str())});
+  }
+  for (const std::string& key : request_keys(run))
+    if (store.find_request(run.tenant, key) != run.id)
+      found({run.id.str(), run.seq, "a repeated request to create it would not find it by its key"});
+}
+
+}  // namespace
+
+std::vector<ReceiptRow> check_run_alone(Store& store, const WholeStream& stream, const RunRow& row,
+                                        const PublishedWorkflows& workflows, const Found& found) {
   const std::string id = row.id.str();
+  auto give_up = [&](std::uint64_t seq, const std::string& what) {
+    found({id, seq, what});
+    return std::vector<ReceiptRow>();
+  };
   for (const std::string& problem : stream.problems) found({id, 0, problem});
-  if (!stream.problems.empty()) return;
+  if (!stream.problems.empty()) return {};
   auto created = creation_of(stream);
-  if (!created) return found({id, 0, created.error()});
+  if (!created) return give_up(0, created.error());
   const Workflow* workflow = workflows.find(row.tenant, created->workflow, created->version);
   if (!workflow || workflow->digest != created->workflow_digest)
-    return found({id, 1, "its workflow is not the one it was created with"});
+    return give_up(1, "its workflow is not the one it was created with");
   if (row.seq == 0 || row.seq > stream.lines.size())
-    return found({id, row.seq, "the row is at an event that is not there"});
+    return give_up(row.seq, "the row is at an event that is not there");
   Run run;
   run.tenant = row.tenant;
   run.id = row.id;
@@ -268,36 +315,46 @@ void check_run_alone(const WholeStream& stream, const RunRow& row, const Publish
   for (const StreamLine& line : stream.lines) {
     if (line.seq > row.seq) break;
     auto event = fold_line(run, line, found);
-    if (!event) return;
+    if (!event) return {};
     if (line.seq == row.seq && row.updated_at != event->at)
       found({id, line.seq, "the row's updated_at is not the last event's time"});
   }
   compare_row(run, stream, row, found);
+  check_approvals_and_requests_of(store, run, found);
+  return check_receipts_of(store, run, found);
 }
 
-void check_tenant_alone(const WholeStream& stream, const Tenant& tenant, const Found& found) {
+WorkflowDigests check_tenant_alone(const WholeStream& stream, const Tenant& tenant, const Found& found) {
   const std::string id = tenant.id.str();
   for (const std::string& problem : stream.problems) found({id, 0, problem});
-  if (!stream.problems.empty()) return;
+  WorkflowDigests published;
+  if (!stream.problems.empty()) return published;
   Tenant folded;
   folded.id = tenant.id;
+  auto give_up = [&](std::uint64_t seq, const std::string& what) {
+    found({id, seq, what});
+    return published;
+  };
   std::vector<KnownKey> keys;
   std::optional<CheckpointMade> last;
   for (const StreamLine& line : stream.lines) {
     auto event = parse_tenant_event(line.text);
-    if (!event) return found({id, line.seq, event.error()});
-    if (auto evolved = evolve_checked(folded, *event); !evolved) return found({id, line.seq, evolved.error()});
+    if (!event) return give_up(line.seq, event.error());
+    if (auto evolved = evolve_checked(folded, *event); !evolved) return give_up(line.seq, evolved.error());
+    if (const auto* workflow = std::get_if<WorkflowPublished>(&event->payload))
+      published[{workflow->workflow, workflow->version}] = workflow->digest;
     if (const auto* made = std::get_if<CheckpointMade>(&event->payload)) last = *made;
     if (const auto* set = std::get_if<SigningKeySet>(&event->payload))
       if (auto key = PublicKey::parse(set->public_key); key && key->id() == set->key)
         keys.push_back({*key, set->previous, Signature::parse(set->signature), {}});
   }
   if (folded != tenant) found({id, 0, "the tenant's row is not the fold of its stream"});
-  if (!last) return;
+  if (!last) return published;
   SignedCheckpoint checkpoint{tenant.id, last->checkpoint, Signature::parse(last->signature).value_or(Signature{})};
   if (checkpoint.hash() != last->hash) found({id, 0, "the last checkpoint's hash is not that of what it says"});
   if (auto checked = check_signature(checkpoint, keys); !checked)
     found({id, 0, fmt::format("the last checkpoint: {}", checked.error())});
+  return published;
 }
 
 void Verification::check_row(const Run& run, const WholeStream& stream, const RunRow& row) {

@@ -43,11 +43,18 @@ std::optional<RunEvent> fold_line(Run& run, const StreamLine& line, const Found&
 // not looked at.
 void compare_row(const Run& run, const WholeStream& stream, const RunRow& row, const Found& found);
 
-// One run on its own: its chain, its fold, its row.
-void check_run_alone(const WholeStream& stream, const RunRow& row, const PublishedWorkflows& workflows,
-                     const Found& found);
-// One tenant on its own: its chain, its fold, its row, and the signature of its last checkpoint.
-void check_tenant_alone(const WholeStream& stream, const Tenant& tenant, const Found& found);
+// One run on its own: its chain, its fold, its row, and the rows of its approvals, receipts and requests. Rows of those
+// that no run has are not looked for. What is returned holds an idempotency key and is not found by it in the store.
+std::vector<ReceiptRow> check_run_alone(Store& store, const WholeStream& stream, const RunRow& row,
+                                        const PublishedWorkflows& workflows, const Found& found);
+// One tenant on its own: its chain, its fold, its row, and the signature of its last checkpoint. The digests of the
+// workflow versions that its stream says were published.
+WorkflowDigests check_tenant_alone(const WholeStream& stream, const Tenant& tenant, const Found& found);
+
+// All rows of workflows against what the journal says was published.
+void check_workflow_rows(Store& store, std::map<TenantId, WorkflowDigests> published, const Found& found);
+// A stream of a tenant that has no row: everything of that tenant would be gone without a word.
+void check_tenant_is_there(StreamKey key, const std::vector<Tenant>& tenants, const Found& found);
 
 class Verification {
  public:
@@ -59,7 +66,6 @@ class Verification {
  private:
   void check_tenant(const Tenant& tenant);
   void read_receipts(TenantId tenant);
-  void check_workflows();
   void check_run_stream(StreamKey key);
   // The run after the last event that folds; problems are reported.
   void fold_and_compare(StreamKey key, const WholeStream& stream, const Workflow& workflow);
@@ -80,7 +86,7 @@ class Verification {
   StreamReader streams_;
   PublishedWorkflows workflows_;
   VerifyCounts counts_;
-  std::map<TenantId, std::map<std::pair<WorkflowName, int>, std::string>> published_;  // digests, by the journal
+  std::map<TenantId, WorkflowDigests> published_;  // by the journal
   std::map<TenantId, CheckpointAudit> audits_;
   std::vector<SignedCheckpoint> held_;
   std::map<RunId, std::vector<ApprovalRow>> approvals_;

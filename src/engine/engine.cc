@@ -86,7 +86,7 @@ Engine::Resident* Engine::find(TenantId tenant, RunId run) {
 Engine::Resident* Engine::load(TenantId tenant, RunId id) {
   if (!planted(Bug::serve_stale_row)) std::erase_if(ahead_.rows, [&](const RunRow& row) { return row.id == id; });
   auto row = store_.load(tenant, id);
-  return row ? &adopt(std::move(*row)) : nullptr;
+  return row ? adopt(std::move(*row)) : nullptr;
 }
 
 // A queue goes by age, and so do ids: the runs that follow by id are mostly those that will be wanted next.
@@ -113,17 +113,27 @@ Engine::Resident* Engine::find_queued(TenantId tenant, RunId id) {
   if (rows.empty() || rows.front().id != id) return nullptr;
   RunRow row = std::move(rows.front());
   rows.pop_front();
-  return &adopt(std::move(row));
+  return adopt(std::move(row));
 }
 
-Engine::Resident& Engine::adopt(RunRow row) {
+// What is stored is not this program's word: damage of it is reported, and is no bug.
+void Engine::report_damage(const std::string& subject, const std::string& what) const {
+  if (!damage_found_) throw StoreFailure(subject + ": " + what);
+  damage_found_(subject, what);
+}
+
+Engine::Resident* Engine::adopt(RunRow row) {
   if (shared_ && !tenants_.contains(row.tenant)) learn(row.tenant);
   const Workflow* workflow = workflows_.find(row.tenant, row.workflow, row.version);
   if (!workflow && shared_) {
     learn_workflows(row.tenant);
     workflow = workflows_.find(row.tenant, row.workflow, row.version);
   }
-  invariant(workflow != nullptr, "a run names a workflow version that is not there");
+  if (!workflow) {
+    report_damage(row.id.str(), "its row names " + row.workflow.text + " v" + std::to_string(row.version) +
+                                    ", which is not there or is not what was published");
+    return nullptr;
+  }
   auto run = read_snapshot(row.snapshot, *workflow);
   if (!run) run = fold_history(row, *workflow);
   ++stats_.runs_loaded;
@@ -135,7 +145,7 @@ Engine::Resident& Engine::adopt(RunRow row) {
   else if (row.due_at <= horizon_)
     resident.load_timer_at = row.due_at;
   folded_.push_back({position_, row.id});  // when it was loaded for nothing, it leaves again
-  return resident;
+  return &resident;
 }
 
 // When its snapshot cannot be read.

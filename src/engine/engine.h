@@ -436,6 +436,9 @@ class Engine {
   }
   // Told of every tenant that another server changed.
   void on_tenant(std::function<void(const Tenant&)> call) { tenant_changed_ = std::move(call); }
+  // Told of stored data that is not what the journal says and is therefore not used; more than once of the same.
+  using DamageFound = std::function<void(const std::string& subject, const std::string& what)>;
+  void on_damage(DamageFound call) { damage_found_ = std::move(call); }
 
   // Time and turns.
   void advance();
@@ -517,7 +520,9 @@ class Engine {
   Resident* find_queued(TenantId tenant, RunId run);
   Resident& adopt(Run run, const Hash& head);
   Resident* load(TenantId tenant, RunId run);
-  Resident& adopt(RunRow row);
+  // Null when what is stored of it is damaged: then it is reported, and nothing is done with the run.
+  Resident* adopt(RunRow row);
+  void report_damage(const std::string& subject, const std::string& what) const;
   Run fold_history(const RunRow& row, const Workflow& workflow);
   bool may_leave(const Resident& resident, Position durable) const;
   bool is_parked(const Resident& resident) const;
@@ -823,6 +828,8 @@ class Engine {
   Instant next_refill_;
   Instant next_look_;
   std::function<void(const Tenant&)> tenant_changed_;
+  DamageFound damage_found_;
+  bool recovered_ = false;
 };
 
 }  // namespace pawl

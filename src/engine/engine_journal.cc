@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/invariant.h"
 #include "core/planted.h"
 #include "core/snapshot.h"
 #include "core/vocabulary.h"
@@ -154,7 +153,11 @@ void Engine::fold_all() {
 // ---- Recovery
 
 void Engine::recover() {
-  if (shared_) return learn_tenants();  // the rest is found when it is needed
+  if (shared_) {  // the rest is found when it is needed
+    learn_tenants();
+    recovered_ = true;
+    return;
+  }
   // Before any worker registers: one with a dead one's name would be taken for it.
   for (Resident* resident : restore()) pass_time(*resident);
   fold_all();
@@ -177,11 +180,17 @@ std::vector<Engine::Resident*> Engine::restore() {
     tenants_[id] = {std::move(tenant), head};
   }
   store_.for_each_workflow([&](const WorkflowRow& row) {
-    auto workflow = compile_workflow(row.source, row.name.text, nullptr);
-    invariant(workflow.has_value(), "a published workflow cannot be read any more");
-    workflow->version = row.version;
+    auto workflow = read_stored_workflow(row);
+    if (!workflow || !tenants_.contains(row.tenant))
+      throw StoreFailure("workflow " + row.name.text + " v" + std::to_string(row.version) + ": " +
+                         (workflow ? "its tenant is not there" : workflow.error()));
     add_workflow(row.tenant, std::move(*workflow));
   });
+  for (const auto& [id, entry] : tenants_)
+    for (const auto& [name, latest] : entry.tenant.workflows)
+      if (const Workflow* found = workflows_.find(id, name, latest.version); !found || found->digest != latest.digest)
+        throw StoreFailure("workflow " + name.text + " v" + std::to_string(latest.version) +
+                           ": it is not there, or not what was published");
   position_ = store_.last_position();
   recover_frames();
   auto without_worker = recover_leases();

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/invariant.h"
 #include "core/planted.h"
 #include "engine/answering.h"
 #include "engine/engine.h"
@@ -79,8 +78,13 @@ Engine::Repeat Engine::answer_repeat(TenantId tenant, const Idempotency& wanted)
   auto id = find_request(tenant, idempotency_request_key(wanted.scope, wanted.key));
   if (!id) return std::nullopt;
   Resident* resident = find(tenant, *id);
-  invariant(resident && resident->run.idempotency, "a request's name leads to its run");
-  if (resident->run.idempotency->digest != wanted.digest)
+  const auto made = resident ? resident->run.idempotency : nullptr;
+  if (!made || made->scope != wanted.scope || made->key != wanted.key)
+    return std::unexpected(Refusal{RefusalCode::idempotency_conflict,
+                                   "the row of this Idempotency-Key names " + id->str() +
+                                       ", which was not made under it or cannot be read: what is stored is damaged. "
+                                       "Nothing was done; run `pawl verify` and restore a backup."});
+  if (made->digest != wanted.digest)
     return std::unexpected(Refusal{RefusalCode::idempotency_conflict,
                                    "this Idempotency-Key was used for another request, which made " + id->str()});
   return answer_of(*resident);

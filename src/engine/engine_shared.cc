@@ -9,7 +9,6 @@
 #include <charconv>
 #include <utility>
 
-#include "core/invariant.h"
 #include "core/snapshot.h"
 #include "engine/engine.h"
 #include "engine/resident.h"
@@ -65,7 +64,7 @@ void Engine::find_place(Resident& resident, const RunRow& row) {
 bool Engine::verify(Resident& resident) {
   if (resident.verified_in == arrivals_ || is_undurable(resident)) return false;
   auto row = store_.load(resident.run.tenant, resident.run.id);
-  invariant(row.has_value(), "a run is never deleted");
+  if (!row) throw StoreFailure(resident.run.id.str() + " has no row any more; runs are never deleted");
   resident.verified_in = arrivals_;
   if (row->revision == resident.revision) return false;
   reload(resident, std::move(*row));
@@ -352,7 +351,8 @@ bool Engine::refill(std::span<const ToolName> tools, std::size_t wanted, std::op
     else if (found->second->revision != each.row.revision && !is_undurable(*found->second))
       reload(*found->second, std::move(each.row));
     if (found == residents_.end()) found = residents_.find(each.step.run);
-    if (found != residents_.end()) std::erase(found->second->left, each.step.step);
+    if (found == residents_.end()) continue;  // it is damaged
+    std::erase(found->second->left, each.step.step);
     add_to_queue(each.step);
   }
   return !taken.steps.empty();
@@ -452,12 +452,21 @@ bool Engine::learn(TenantId id) {
 }
 
 void Engine::learn_workflows(TenantId tenant) {
-  for (WorkflowRow& row : shared_->workflows_of(tenant)) {
-    if (workflows_.find(tenant, row.name, row.version)) continue;
-    auto workflow = compile_workflow(row.source, row.name.text, nullptr);
-    invariant(workflow.has_value(), "a published workflow cannot be read any more");
-    workflow->version = row.version;
-    add_workflow(tenant, std::move(*workflow));
+  auto rows = shared_->workflows_of(tenant);
+  std::erase_if(rows, [&](const WorkflowRow& row) { return workflows_.find(tenant, row.name, row.version); });
+  std::set<std::pair<WorkflowName, int>> wanted;
+  for (const WorkflowRow& row : rows) wanted.insert({row.name, row.version});
+  // What was there at the start was compared before (check_at_start).
+  const auto published = recovered_ ? published_digests(store_, tenant, wanted) : WorkflowDigests();
+  for (const WorkflowRow& row : rows) {
+    const auto digest = published.find({row.name, row.version});
+    const bool is_published = !recovered_ || (digest != published.end() && digest->second == row.digest);
+    std::expected<Workflow, std::string> workflow = std::unexpected(std::string("it is not what was published"));
+    if (is_published) workflow = read_stored_workflow(row);
+    if (workflow)
+      add_workflow(tenant, std::move(*workflow));
+    else
+      report_damage("workflow " + row.name.text + " v" + std::to_string(row.version), workflow.error());
   }
 }
 

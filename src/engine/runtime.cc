@@ -52,6 +52,7 @@ Runtime::~Runtime() { stop(); }
 void Runtime::start() {
   still_clock_.read();
   if (options_.on_tenant) engine_.on_tenant(options_.on_tenant);
+  if (options_.on_damage) engine_.on_damage(options_.on_damage);
   engine_.recover();
   engine_thread_ = std::thread([this] { decide_loop(); });
   writer_thread_ = std::thread([this] { write_loop(); });

@@ -44,6 +44,8 @@ struct RuntimeOptions {
   // may have grown, on any.
   std::function<void(const Tenant&)> on_tenant;
   std::function<void()> on_events;
+  // On the engine thread, for what was damaged in the store and is not used. Without it the engine stops.
+  Engine::DamageFound on_damage;
 };
 
 class Runtime : public LeaseBroker {
@@ -63,13 +65,13 @@ class Runtime : public LeaseBroker {
   void wind_down();
 
   const PolicyCache& policy_cache() const { return engine_.policy_cache(); }
-
-  // Runs on the engine thread, in order. After stop(), and after a failure, a task is dropped unrun, its reply
   // Engine::read_definition(), on the calling thread.
   std::expected<Workflow, std::string> read_definition(const Tenant& tenant, const WorkflowName& name,
                                                        std::string_view source) const {
     return engine_.read_definition(tenant, name, source);
   }
+
+  // Runs on the engine thread, in order. After stop(), and after a failure, a task is dropped unrun, its reply
   // uncalled. What it concerns is only a hint, with several servers: runs that many tasks ask for are then fetched in
   // one look.
   void post(Task task, std::optional<StreamKey> concerns = {});

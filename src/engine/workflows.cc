@@ -1,9 +1,12 @@
 #include "engine/workflows.h"
 
+#include <algorithm>
 #include <climits>
 
 #include "core/invariant.h"
+#include "core/tenant.h"
 #include "crypto/sha256.h"
+#include "store/store.h"
 #include "yaml/yaml.h"
 
 namespace pawl {
@@ -17,6 +20,31 @@ std::expected<Workflow, std::string> compile_workflow(std::string_view source, s
   workflow->source = source;
   workflow->digest = sha256(source).hex();
   return std::move(*workflow);
+}
+
+std::expected<Workflow, std::string> read_stored_workflow(const WorkflowRow& row) {
+  if (sha256(row.source).hex() != row.digest) return std::unexpected("its source is not what was published");
+  auto workflow = compile_workflow(row.source, row.name.text, nullptr);
+  if (!workflow) return std::unexpected("it cannot be read: " + workflow.error());
+  if (workflow->name != row.name) return std::unexpected("its source is that of " + workflow->name.text);
+  workflow->version = row.version;
+  return workflow;
+}
+
+WorkflowDigests published_digests(Store& store, TenantId tenant, std::set<std::pair<WorkflowName, int>> wanted) {
+  WorkflowDigests out;
+  store.for_each_piece_back(StreamKey::of(tenant), [&](std::uint64_t, std::string_view lines) {
+    for (; !lines.empty(); lines.remove_prefix(std::min(lines.find('\n'), lines.size() - 1) + 1)) {
+      const std::string_view line = lines.substr(0, lines.find('\n'));
+      if (line.find(R"("type":"workflow.published")") == line.npos) continue;
+      auto event = parse_tenant_event(line);
+      const auto* published = event ? std::get_if<WorkflowPublished>(&event->payload) : nullptr;
+      if (!published || wanted.erase({published->workflow, published->version}) == 0) continue;
+      out[{published->workflow, published->version}] = published->digest;
+    }
+    return !wanted.empty();
+  });
+  return out;
 }
 
 const Workflow* Workflows::find(TenantId tenant, const WorkflowName& name, int version) const {

@@ -414,6 +414,98 @@ class DamagedFolders(ServerCase):
         self.verify_clean()
         self.serve()
 
+    def test_the_key_of_an_effect_whose_receipt_is_gone_is_held_once_that_is_found(self):
+        made = self.folder / "made"
+        pay = (f"workflow: pay\nsteps:\n- {{id: a, tool: shell, idempotency_key: order-1, "
+               f"with: {{argv: [sh, -c, 'echo x >> {made}']}}}}\n")
+        server = self.serve()
+        run = self.started(pay, "pay")
+        self.wait_until(lambda: self.status(run) == "success", "the run")
+        server.send_signal(signal.SIGTERM)
+        server.communicate(timeout=TIMEOUT_S)
+        self.forget_frames()
+        with self.database() as database:
+            self.assertEqual(database.execute("DELETE FROM receipts").rowcount, 1)
+        self.serve("--verify-interval", "50ms")
+        self.wait_until(lambda: self.request("GET", "/readyz").get("damage"), "the background check")
+        again = self.started(pay, "pay")
+        self.wait_until(lambda: self.status(again) not in ("created", "running"), "the run")
+        shown = self.request("GET", "/runs/" + again)
+        self.assertEqual((shown["status"], shown["error_code"]), ("failed", "IDEMPOTENCY_KEY_REUSED"), shown)
+        self.assertEqual(made.read_text(), "x\n")
+
+
+class ForgedTables(ServerCase):
+    """Each table against the journal: what a server would act on, it compares before it serves anything. It says what
+    is wrong, and never takes what is stored for a fault of its own."""
+
+    STATEMENTS = (
+        "UPDATE workflows SET source = replace(source, 'true', 'false')",
+        "UPDATE workflows SET source = source || ' '",
+        "UPDATE workflows SET digest = digest || 'x' WHERE name = 'writes'",
+        "UPDATE workflows SET version = version + 1 WHERE name = 'writes'",
+        "UPDATE workflows SET tenant = zeroblob(16) WHERE name = 'writes'",
+        "UPDATE workflows SET name = 'other' WHERE name = 'writes'",
+        "INSERT INTO workflows SELECT tenant, 'evil', version, digest, source FROM workflows LIMIT 1",
+        "DELETE FROM workflows WHERE name = 'writes'",
+        "DELETE FROM workflows",
+        "UPDATE runs SET version = version + 1",
+        "UPDATE runs SET workflow = 'other'",
+        "UPDATE runs SET status = 4 WHERE status = 3",
+        "DELETE FROM receipts WHERE key = 'k'",
+        "UPDATE receipts SET status = 2",
+        "UPDATE receipts SET run = zeroblob(16)",
+        "UPDATE approvals SET status = 1",
+        "UPDATE approvals SET tier = tier + 1",
+        "UPDATE approvals SET step = 'work'",
+        "DELETE FROM approvals",
+        "DELETE FROM requests",
+        "UPDATE requests SET run = (SELECT id FROM runs WHERE id <> requests.run LIMIT 1)",
+        "DELETE FROM tenants WHERE seq = (SELECT min(seq) FROM tenants)",
+        "DELETE FROM tenants",
+    )
+
+    def database(self):
+        return contextlib.closing(sqlite3.connect(self.data / "pawl.db", isolation_level=None))
+
+    def fill(self):
+        EveryColumn.fill(self)
+        server = self.serve()
+        self.request("POST", "/tenants", {"name": "other"})
+        server.send_signal(signal.SIGTERM)
+        server.communicate(timeout=TIMEOUT_S)
+
+    def test_a_server_refuses_to_start_and_says_what_is_wrong(self):
+        self.fill()
+        self.verify_clean()
+        before = (self.data / "pawl.db").read_bytes()
+        for statement in self.STATEMENTS:
+            with self.subTest(statement):
+                with self.database() as database:
+                    self.assertGreater(database.execute(statement).rowcount, 0)
+                self.expect(self.pawl("verify"), 1)
+                refused = self.expect(self.pawl("serve", "--listen", "127.0.0.1:0"), 74)
+                self.assertIn("is damaged, or another program changed it", refused.stderr)
+                self.assertNotIn("bug", refused.stderr)
+                (self.data / "pawl.db").write_bytes(before)
+        self.verify_clean()
+
+    def test_a_tenant_or_run_whose_row_is_gone_is_missed_though_no_frame_tells_of_it(self):
+        self.fill()
+        DamagedFolders.forget_frames(self)
+        self.verify_clean()
+        before = (self.data / "pawl.db").read_bytes()
+        for statement in ("DELETE FROM tenants WHERE seq = (SELECT min(seq) FROM tenants)",
+                          "DELETE FROM runs WHERE workflow = 'ready'"):
+            with self.subTest(statement):
+                with self.database() as database:
+                    self.assertEqual(database.execute(statement).rowcount, 1)
+                self.expect(self.pawl("verify"), 1)
+                (self.data / "pawl.db").write_bytes(before)
+        self.verify_clean()
+
+    create = EveryColumn.create
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -274,6 +274,29 @@ TEST(Shared, two_servers_that_publish_at_once_make_two_versions) {
   cluster.check();
 }
 
+TEST(Shared, a_workflow_that_is_not_what_was_published_is_not_used_and_is_reported) {
+  for (bool with_its_digest : {false, true}) {
+    Cluster cluster(2);
+    std::vector<std::string> reported;
+    cluster.at(1).engine().on_damage(
+        [&](const std::string& subject, const std::string&) { reported.push_back(subject); });
+    cluster.publish(one_step);
+    auto& [key, row] = *cluster.database.workflows.begin();
+    const WorkflowRow published = row;
+    row.source += "\n# forged";
+    if (with_its_digest) row.digest = sha256(row.source).hex();
+    Answer<RunAnswer> answer;
+    cluster.at(1).engine().create_run(cluster.request("w"), answer.reply());
+    cluster.at(1).turn();
+    EXPECT_FALSE(answer.accepted());
+    ASSERT_FALSE(reported.empty());
+    EXPECT_EQ(reported.front(), "workflow w v1");
+    row = published;
+    RunId run = cluster.create(1, cluster.request("w"));
+    EXPECT_EQ(cluster.row(run).version, 1) << "as soon as it is repaired";
+  }
+}
+
 TEST(Shared, two_servers_that_publish_policies_at_once_make_two_versions) {
   Cluster cluster(2);
   auto source = [](const char* effect) {

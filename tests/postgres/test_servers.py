@@ -290,6 +290,36 @@ class Apart(ServersCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
+class Forged(ServersCase):
+    FORGERIES = (("workflows", "UPDATE pawl.workflows SET source = convert_to(replace(convert_from(source, 'UTF8'), "
+                               "'noop', 'fail'), 'UTF8')"),
+                 ("workflows", "DELETE FROM pawl.workflows"),
+                 ("runs", "UPDATE pawl.runs SET version = version + 1"),
+                 ("requests", "DELETE FROM pawl.requests"),
+                 ("tenants", "DELETE FROM pawl.tenants WHERE name = 'other'"))
+
+    def test_a_server_does_not_start_on_tables_that_are_not_what_the_journal_says(self):
+        a = self.serve()
+        self.ask(a, "POST", "/tenants", {"name": "other"})
+        self.ask(a, "PUT", "/workflows/local", LOCAL.encode())
+        run = self.ask(a, "POST", "/runs", {"workflow": "local"}, {"Idempotency-Key": "first"})["id"]
+        self.wait_for("the run ends", lambda: self.status(a, run) == "success")
+        a.kill(signal.SIGTERM)
+        for table, forgery in self.FORGERIES:
+            with self.subTest(forgery):
+                self.cluster.sql(f"CREATE TABLE public.kept AS TABLE pawl.{table}", self.name)
+                self.cluster.sql(forgery, self.name)
+                done = subprocess.run([PAWL, "verify", "--store", self.cluster.url(self.name)], capture_output=True)
+                self.assertEqual(done.returncode, 1)
+                if table != "tenants":  # of one that has done nothing, only the whole journal tells
+                    a.launch()
+                    self.assertEqual(a.process.wait(PATIENCE_S), 74, a.log.read_text()[-2000:])
+                self.cluster.sql(f"DELETE FROM pawl.{table}; INSERT INTO pawl.{table} SELECT * FROM public.kept; "
+                                 "DROP TABLE public.kept", self.name)
+        a.start()
+        self.assertEqual(self.status(a, run), "success")
+
+
 class Notices(ServersCase):
     def test_webhooks_go_on_when_the_server_that_sent_them_is_gone(self):
         receiver = Receiver(lambda request: (200, {}, ""))

@@ -165,6 +165,12 @@ std::vector<std::string> PostgresStore::problems() {
                                 meters.i64(row, 1), meters.i64(row, 2)));
   if (auto count = wander(postgres::requests_for_nothing, {}).i64(0, 0); count > 0)
     found.push_back(fmt::format("{} idempotency keys belong to runs that are not there", count));
+  Rows streams = wander(postgres::events_of_nothing, {});
+  for (int row = 0; row < streams.size(); ++row) {
+    const StreamKey key{{streams.id(row, 0)}, streams.id(row, 1)};
+    found.push_back(fmt::format("the stream of {} is there, and it has no row",
+                                key.is_tenant() ? key.tenant.str() : RunId{key.stream}.str()));
+  }
   return found;
 }
 

@@ -184,6 +184,11 @@ inline constexpr const char* requests_for_nothing =
     "= "
     "q.run)";
 
+inline constexpr const char* events_of_nothing =
+    "SELECT e.tenant, e.stream FROM pawl.events e WHERE e.first_seq = 1 AND NOT EXISTS (SELECT FROM pawl.runs r WHERE "
+    "r.tenant = e.tenant AND r.id = e.stream) AND NOT EXISTS (SELECT FROM pawl.tenants t WHERE t.tenant = e.tenant AND "
+    "t.tenant = e.stream) ORDER BY e.tenant, e.stream";
+
 #undef PAWL_RUN_COLUMNS
 #undef PAWL_EDGE
 

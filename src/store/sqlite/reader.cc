@@ -158,6 +158,10 @@ std::vector<std::string> Reader::problems() {
         fmt::format("frame {} says that all before {} is folded, which cannot be", rows.text(0), rows.text(1)));
   if (auto count = connection_.number(sqlite::idle_runs_with_ready); count > 0)
     found.push_back(fmt::format("{} runs have ready steps and are neither created nor running", count));
+  Statement pieces(connection_, sqlite::history_of_nothing);
+  if (auto rows = pieces.query(); rows.next() && rows.i64(0) > 0)
+    found.push_back(fmt::format("{} pieces of history belong to no run or tenant: a row is gone (the first is {})",
+                                rows.i64(0), rows.i64(1)));
   if (!has_receipts_) return found;  // nor followers
   Statement ahead(connection_, sqlite::followers_ahead);
   for (auto rows = ahead.query(); rows.next();)

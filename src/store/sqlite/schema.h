@@ -194,6 +194,12 @@ inline constexpr const char* run_streams =
 inline constexpr const char* tenant_streams =
     "SELECT tenant FROM tenants WHERE tenant > ?1 AND seq > 0 ORDER BY tenant LIMIT ?2";
 
+// Pieces that no stream has: of a run or tenant whose row is gone.
+inline constexpr const char* history_of_nothing =
+    "SELECT count(*), min(number) FROM history WHERE number NOT IN (SELECT history FROM runs UNION ALL "
+    "SELECT history FROM tenants WHERE history IS NOT NULL UNION ALL "
+    "SELECT previous FROM history WHERE previous IS NOT NULL)";
+
 // Runs.
 inline constexpr const char* insert_run =
     "INSERT INTO runs(tenant, id, status, due_at, leased, created_at, updated_at, version, workflow, workspace, "

@@ -27,6 +27,12 @@ std::optional<std::string_view> own_key(const ReceiptRow& row) {
   return std::string_view(row.key).substr(row.key.find(':'));
 }
 
+[[noreturn]] void fail_as_changed(const std::string& stream) {
+  throw StoreFailure(stream +
+                     ": the end of its history is not where this process left it. Another program has changed "
+                     "the database; run `pawl verify` and restore a backup.");
+}
+
 }  // namespace
 
 Writer::Writer(Connection& connection, WriterLimits limits)
@@ -174,7 +180,7 @@ void Writer::fold(const TenantFold& fold) {
   }
   std::uint64_t seq = fold.history.lines.empty() ? stored_seq : fold.history.last_seq;
   if (!fold.history.lines.empty()) {
-    invariant(fold.history.first_seq == stored_seq + 1, "a stream's history has no gaps");
+    if (fold.history.first_seq != stored_seq + 1) fail_as_changed(fold.tenant.id.str());
     insert_history_.run(newest, fold.history.first_seq, Blob{fold.history.lines});
     newest = connection_.last_number();
   }
@@ -187,7 +193,8 @@ std::int64_t Writer::append_history(const RunFold& fold) {
   const History& history = fold.history;
   if (history.lines.empty()) {
     auto rows = find_run_stream_.query(tenant, id);
-    invariant(!fold.is_new && rows.next(), "a stream begins with an event");
+    invariant(!fold.is_new, "a stream begins with an event");
+    if (!rows.next()) fail_as_changed(fold.row.id.str());
     return rows.i64(1);
   }
   if (fold.is_new) {
@@ -195,7 +202,7 @@ std::int64_t Writer::append_history(const RunFold& fold) {
     insert_history_.run(std::nullopt, history.first_seq, Blob{history.lines});
   } else {
     append_history_.run(tenant, id, history.first_seq, Blob{history.lines});
-    invariant(connection_.changes() == 1, "a run that is not new has a row, and its history has no gaps");
+    if (connection_.changes() != 1) fail_as_changed(fold.row.id.str());
   }
   return connection_.last_number();
 }
