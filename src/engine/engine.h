@@ -741,6 +741,7 @@ class Engine {
   bool refill(std::span<const ToolName> tools, std::size_t wanted, std::optional<TenantId> only);
   void look_around();
   void pass_overdue_time();
+  void release_leases_of(std::span<const std::uint32_t> servers);
   void fold_shared(Resident& resident, RunFold& out);
   void end_shared_turn();
   // True when the store knew more than this server.
@@ -825,6 +826,7 @@ class Engine {
   bool has_left_durably_ = false;        // and that can be taken
   bool may_be_overdue_ = true;           // timers that nobody acted on
   bool tenants_may_differ_ = true;
+  std::vector<std::uint32_t> gone_servers_;  // whose workers' leases are released with the next look
   Instant next_refill_;
   Instant next_look_;
   std::function<void(const Tenant&)> tenant_changed_;

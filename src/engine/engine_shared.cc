@@ -31,6 +31,15 @@ constexpr std::size_t queued_here_max = 4096;
 constexpr std::size_t refill_max = 256;
 constexpr std::size_t overdue_max = 1000;
 
+// Of a worker inside of a server: that server's number.
+std::optional<std::uint32_t> server_of(const WorkerName& worker) {
+  if (!worker.text.starts_with(local_worker_prefix)) return std::nullopt;
+  std::uint32_t server = 0;
+  std::string_view rest = std::string_view(worker.text).substr(local_worker_prefix.size());
+  auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), server);
+  return error == std::errc() ? std::optional(server) : std::nullopt;
+}
+
 }  // namespace
 
 // ---- What is in memory
@@ -361,18 +370,15 @@ bool Engine::refill(std::span<const ToolName> tools, std::size_t wanted, std::op
 // ---- The others
 
 void Engine::tell_owner(const Run& run, const WorkerName& worker) {
-  if (!worker.text.starts_with(local_worker_prefix)) return;
-  std::uint32_t server = 0;
-  std::string_view rest = std::string_view(worker.text).substr(local_worker_prefix.size());
-  auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), server);
-  if (error == std::errc()) turn_.servers_to_notify.emplace_back(server, StreamKey::of(run.tenant, run.id));
+  if (auto server = server_of(worker)) turn_.servers_to_notify.emplace_back(*server, StreamKey::of(run.tenant, run.id));
 }
 
 void Engine::hear(const News& news) {
   may_be_ready_ |= news.ready;
   may_be_overdue_ |= news.overdue;
   tenants_may_differ_ |= news.any_tenant;
-  if (news.overdue || news.any_tenant) next_look_ = std::min(next_look_, clock_.now());
+  if (!news.gone.empty()) gone_servers_ = news.gone;
+  if (news.overdue || news.any_tenant || !news.gone.empty()) next_look_ = std::min(next_look_, clock_.now());
   for (TenantId tenant : news.tenants) learn(tenant);
   for (const StreamKey& key : news.runs)
     if (auto found = residents_.find(RunId{key.stream}); found != residents_.end()) verify(*found->second);
@@ -392,12 +398,35 @@ void Engine::pass_overdue_time() {
     }
 }
 
+// A server that died holds the leases of its own workers, which nobody extends and nobody else would release before
+// they end. Should it only have been away, it finds its tokens stale.
+void Engine::release_leases_of(std::span<const std::uint32_t> servers) {
+  auto leased = shared_->leased_runs_of(servers);
+  std::vector<StreamKey> keys;
+  for (const DueRun& each : leased) keys.push_back(StreamKey::of(each.tenant, each.run));
+  expect(keys);
+  for (const DueRun& each : leased) {
+    Resident* resident = find_verified(each.tenant, each.run);
+    if (!resident) continue;
+    bool any = false;
+    for (Step& step : resident->run.steps) {
+      if (step.status != StepStatus::running || !is_in_process(step) || find_worker(step.lease_owner)) continue;
+      const auto server = server_of(step.lease_owner);
+      if (!server || std::ranges::find(servers, *server) == servers.end()) continue;
+      step.lease_expires_at = std::min(step.lease_expires_at, clock_.now());
+      any = true;
+    }
+    if (any) pass_time(*resident);
+  }
+}
+
 void Engine::look_around() {
   Instant now = clock_.now();
   next_look_ = now + look_interval + Duration(static_cast<std::int64_t>(random_.below(200)));
   const bool is_told = shared_->reports_all();
   if (std::exchange(tenants_may_differ_, false) || !is_told) learn_tenants();
   if (may_be_overdue_ || !is_told) pass_overdue_time();
+  if (!gone_servers_.empty()) release_leases_of(std::exchange(gone_servers_, {}));
   std::vector<Resident*> idle;
   std::vector<StreamKey> worked_on;
   for (auto& [id, resident] : residents_) {

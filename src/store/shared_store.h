@@ -36,8 +36,9 @@ struct News {
   std::vector<TenantId> tenants;  // their configuration changed
   std::vector<StreamKey> runs;    // a lease of that server's own workers may be over
   // Found by looking; servers do not tell each other.
-  bool overdue = false;     // a run waits for a timer that nobody acted on
-  bool any_tenant = false;  // some tenant's configuration changed
+  bool overdue = false;             // a run waits for a timer that nobody acted on
+  bool any_tenant = false;          // some tenant's configuration changed
+  std::vector<std::uint32_t> gone;  // servers that were not heard of for so long that they are taken for dead
 
   bool empty() const { return *this == News(); }
   friend bool operator==(const News&, const News&) = default;
@@ -71,6 +72,8 @@ class SharedStore : public Store {
 
   // These runs as they are now; those that are not there are left out.
   virtual std::vector<RunRow> load_all(std::span<const StreamKey> runs) = 0;
+  // Runs with a lease of a worker inside of one of these servers, and perhaps others that have a lease.
+  virtual std::vector<DueRun> leased_runs_of(std::span<const std::uint32_t> servers) = 0;
   // Ready steps for any of these tools that nobody has in hand, with their runs: of each tenant at most `per_tenant`,
   // and no more than its caps leave room for; steps of runs that have started first, oldest run first. They are this
   // server's until `hold` has passed. `only`: of this tenant.

@@ -161,6 +161,7 @@ class MemoryStore final : public SharedStore {
   std::uint32_t server_number() const override { return number_; }
   bool is_reachable() const override { return true; }
   void stop_waiting() override {}
+  std::vector<DueRun> leased_runs_of(std::span<const std::uint32_t>) override { return leased_runs(); }
   std::vector<RunRow> load_all(std::span<const StreamKey> runs) override {
     std::vector<RunRow> out;
     for (const StreamKey& key : runs)

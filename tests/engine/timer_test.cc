@@ -122,7 +122,7 @@ TEST(LostServers, are_replaced_by_the_others_without_an_attempt) {
   cluster.at(0).offer(1);
   cluster.at(0).turn();
   EXPECT_EQ(cluster.at(0).worker.take().attempt, 1);
-  // From here on it does nothing any more.
+  // From here on it does nothing any more, and nobody says so: its lease ends.
   cluster.at(1).offer(1);
   for (int i = 0; i < 40 && cluster.at(1).worker.leases.empty(); ++i) {
     cluster.clock.pass(1s);
@@ -130,6 +130,39 @@ TEST(LostServers, are_replaced_by_the_others_without_an_attempt) {
   }
   EXPECT_EQ(cluster.at(1).worker.take().attempt, 1);
   EXPECT_EQ(cluster.fold(run).steps[0].server_losses, 1);
+  cluster.check();
+}
+
+TEST(LostServers, that_are_known_to_be_gone_are_replaced_at_once) {
+  Cluster cluster(3);
+  cluster.publish(one_attempt);
+  const RunId lost = cluster.create(0, cluster.request("w"));
+  const RunId kept = cluster.create(1, cluster.request("w"));
+  for (int i : {0, 1}) {
+    cluster.at(i).offer(1);
+    cluster.at(i).turn();
+  }
+  const Lease old = cluster.at(0).worker.take();
+  Server& third = cluster.at(2);
+  third.offer(2);
+  News news;
+  news.gone = {1};
+  third.task([&](Engine& engine) { engine.hear(news); });
+  third.turn();
+  third.turn();
+  const Lease taken = third.worker.take();
+  EXPECT_EQ(taken.run, lost);
+  EXPECT_EQ(taken.attempt, 1);
+  EXPECT_TRUE(third.worker.leases.empty()) << "those of other servers stay theirs";
+  EXPECT_EQ(cluster.fold(lost).steps[0].server_losses, 1);
+  EXPECT_EQ(cluster.fold(kept).steps[0].server_losses, 0);
+
+  // It was only away, and knows nothing of that.
+  Answer<RunAnswer> late;
+  cluster.at(0).task([&](Engine& engine) { engine.report(completion(old), late.reply()); });
+  cluster.at(0).turn();
+  EXPECT_TRUE(late.refused_as(RefusalCode::lease_lost));
+  EXPECT_EQ(cluster.row(lost).status, RunStatus::running);
   cluster.check();
 }
 

@@ -19,6 +19,8 @@ constexpr std::int64_t is_looking_ms = 4000;
 constexpr std::int64_t silence_ms_max = 3000;
 // A timer that nobody acted on for this long is anybody's, as in engine_shared.cc.
 constexpr Duration overdue_after = std::chrono::seconds(3);
+// Leases inside of a server that was not seen for this long have ended anyway.
+constexpr Duration lately = 2 * local_lease_max;
 constexpr const char* notify = "SELECT pg_notify('pawl', m) FROM unnest($1::text[]) m";
 
 std::int64_t steady_ms() {
@@ -114,7 +116,7 @@ void Messenger::look(Connection& connection, News& news) {
   auto asked = std::chrono::steady_clock::now();
   if (asking_since_ms_ == 0) asking_since_ms_ = steady_ms();
   Values values;
-  values.i32(static_cast<int>(server_)).i64(follower_hold.count()).i64(overdue_after.count());
+  values.i32(static_cast<int>(server_)).i64(follower_hold.count()).i64(overdue_after.count()).i64(lately.count());
   Rows rows = connection.ask_all(pulse, values);
   asking_since_ms_ = 0;
   looked_at_ms_ = steady_ms();
@@ -131,6 +133,7 @@ void Messenger::look(Connection& connection, News& news) {
   news.events |= found.newest != found_.newest || found.end != found_.end ||
                  (!found.free_followers.empty() && found.free_followers != found_.free_followers);
   found_ = std::move(found);
+  news.gone = others_.look(rows.text(0, 8), asked);
 }
 
 bool Messenger::is_looking() const { return steady_ms() - looked_at_ms_ < is_looking_ms; }

@@ -14,12 +14,13 @@
 #include <string>
 
 #include "store/postgres/database.h"
+#include "store/postgres/server_watch.h"
 #include "store/shared_store.h"
 
 namespace pawl::postgres {
 
 // A follower of a server that is not heard of is anybody's after this.
-inline constexpr Duration follower_hold = std::chrono::seconds(5);
+inline constexpr Duration follower_hold = server_gone_after;
 
 class Messenger {
  public:
@@ -57,6 +58,7 @@ class Messenger {
   bool missed_ = true;  // the connection is new: something may have been told before it listened
   Deadline next_look_{};
   Found found_;
+  ServerWatch others_;
   std::atomic<std::int64_t> looked_at_ms_ = INT64_MIN / 2;  // by the steady clock
   std::atomic<std::int64_t> asking_since_ms_ = 0;           // 0: nothing waits for an answer
   int wake_fd_ = -1;

@@ -387,6 +387,12 @@ void PostgresStore::for_each_start(Instant since, const std::function<void(const
 
 std::vector<DueRun> PostgresStore::leased_runs() { return read_due_runs(look(postgres::leased_runs, {})); }
 
+std::vector<DueRun> PostgresStore::leased_runs_of(std::span<const std::uint32_t> servers) {
+  std::vector<std::string> workers;
+  for (std::uint32_t server : servers) workers.push_back(fmt::format("{}{}", local_worker_prefix, server));
+  return read_due_runs(look(postgres::leased_runs_of, Values().texts(workers)));
+}
+
 std::vector<DueRun> PostgresStore::due_runs(Instant until, std::size_t limit, std::optional<DueRun> after) {
   DueRun place = after.value_or(DueRun{.tenant = {}, .run = {}, .due_at = {INT64_MIN}});
   Values values;

@@ -61,6 +61,7 @@ class PostgresStore final : public SharedStore {
   Position newest_position() override;
   JournalEnd journal_end() override;
   std::vector<CapUse> cap_use(TenantId tenant) override;
+  std::vector<DueRun> leased_runs_of(std::span<const std::uint32_t> servers) override;
   Taken take_ready(std::span<const ToolName> tools, std::size_t per_tenant, Duration hold,
                    std::optional<TenantId> only) override;
   std::vector<std::pair<TenantId, std::uint64_t>> tenant_heads() override;

@@ -49,8 +49,8 @@ inline constexpr const char* move_origin =
 
 inline constexpr const char* clock = "SELECT pawl.now_ms()";
 // All that a server looks at now and then, in one statement: server $1 lives, and keeps its followers for $2 more; a
-// timer is overdue after $3. Not worth a sync: the next one says the same. A commit that is under way says as well that
-// the server lives, and is not waited for.
+// timer is overdue after $3; other servers are named that were seen within $4. Not worth a sync: the next one says the
+// same. A commit that is under way says as well that the server lives, and is not waited for.
 inline constexpr const char* pulse =
     "WITH moment AS MATERIALIZED (SELECT pawl.now_ms() AS now), "
     "seen AS (UPDATE pawl.servers SET seen_at = (SELECT now FROM moment) WHERE number = "
@@ -67,6 +67,8 @@ inline constexpr const char* pulse =
     " ORDER BY position DESC LIMIT 1), 0), "
     "coalesce((SELECT string_agg(name, ' ' ORDER BY name) FROM pawl.followers "
     "WHERE held_until <= (SELECT now FROM moment) AND holder <> $1), ''), "
+    "coalesce((SELECT string_agg(number || ':' || seen_at, ' ') FROM pawl.servers "
+    "WHERE seen_at > (SELECT now FROM moment) - $4 AND number <> $1), ''), "
     "set_config('synchronous_commit', 'off', true)";
 inline constexpr const char* bypasses_walls =
     "SELECT rolsuper OR rolbypassrls FROM pg_catalog.pg_roles WHERE rolname = current_user";
@@ -101,6 +103,10 @@ inline constexpr const char* list_runs =
     "($7::uuid IS NULL OR r.id < $7) ORDER BY r.id DESC LIMIT $8";
 inline constexpr const char* leased_runs =
     "SELECT due_at, tenant, id FROM pawl.runs WHERE leased AND status <> 3 ORDER BY tenant, id";
+// A snapshot has the names of workers as they are (core/snapshot.h), so those that cannot be meant are not loaded.
+inline constexpr const char* leased_runs_of =
+    "SELECT due_at, tenant, id FROM pawl.runs WHERE leased AND EXISTS (SELECT FROM unnest($1::text[]) worker "
+    "WHERE position(convert_to(worker, 'UTF8') IN snapshot) > 0) ORDER BY tenant, id";
 // In the order of due_at, which the index has only nearly: check_at is at most 5 s earlier ($6 is so much before $2).
 // The first $5 by check_at are due by some moment, so the first $5 by due_at are, and are checked by then.
 inline constexpr const char* due_runs =
