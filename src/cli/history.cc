@@ -48,6 +48,10 @@ bool fits(const ListedRun& run, const RunsWanted& wanted) {
          (!wanted.provider || run.summary.provider == *wanted.provider) && run.summary.retries >= wanted.retries_min;
 }
 
+bool is_listed(const WorkflowName& workflow) {
+  return !is_reserved_name(workflow.text) || workflow.text.starts_with(undo_workflow_prefix);
+}
+
 // The row that folding the unfolded events will write, as far as a list shows it.
 std::optional<ListedRun> row_from_stream(StreamReader& streams, const PublishedWorkflows& workflows, StreamKey key) {
   WholeStream stream = streams.read(key);
@@ -105,7 +109,7 @@ std::vector<ListedRun> newest_runs(Store& store, const RunsWanted& wanted, std::
     for (StreamKey key : unfolded)
       if (!key.is_tenant())
         // Streams of pawl's own, such as a task's, are no runs to anybody: the tables do not list them either.
-        if (auto row = row_from_stream(streams, workflows, key); row && !is_reserved_name(row->workflow.text))
+        if (auto row = row_from_stream(streams, workflows, key); row && is_listed(row->workflow))
           fresh.emplace(row->id, std::move(*row));
   }
   std::vector<ListedRun> out;

@@ -211,7 +211,7 @@ struct DueRun {
 
 struct RunFilter {
   std::optional<RunStatus> status;
-  std::optional<WorkflowName> workflow;  // without one: of all but pawl's own (core/notices.h)
+  std::optional<WorkflowName> workflow;  // without one: of all but pawl's own (core/notices.h) that do not undo
   std::optional<WorkspaceName> workspace;
   std::optional<Instant> since;  // created then or later; an id is at most a day older than its run
   std::optional<RunId> before;   // cursor: runs older than this one

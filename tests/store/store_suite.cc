@@ -396,6 +396,20 @@ Frame varied_runs() {
 
 std::vector<RunId> list(Store& store, const RunFilter& filter) { return ids_of(store.list_runs(acme, filter)); }
 
+TEST_P(StoreSuite, of_pawls_own_workflows_those_that_undo_are_listed) {
+  Frame frame;
+  const std::string names[] = {"pawl.task", "pawl.undo.0f", "pawl.webhook.1", "triage"};
+  for (std::uint64_t n = 0; n < std::size(names); ++n) {
+    frame.runs.push_back(new_run(acme, n));
+    frame.runs.back().row.workflow.text = names[n];
+    frame.runs.back().row.status = RunStatus::waiting;
+  }
+  commit(frame);
+  EXPECT_EQ(list(*store_, {}), (std::vector{run_id(3), run_id(1)}));
+  EXPECT_EQ(list(*store_, {.status = RunStatus::waiting}), (std::vector{run_id(3), run_id(1)}));
+  EXPECT_EQ(list(*store_, {.workflow = WorkflowName{"pawl.task"}}), std::vector{run_id(0)});
+}
+
 RunFilter since(Instant moment) {
   RunFilter filter;
   filter.since = moment;

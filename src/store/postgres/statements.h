@@ -93,12 +93,14 @@ inline constexpr const char* load_runs = "SELECT " PAWL_RUN_COLUMNS
 inline constexpr const char* load_all = "SELECT " PAWL_RUN_COLUMNS
                                         ", r.snapshot FROM unnest($1::uuid[], $2::uuid[]) k(tenant, id) JOIN pawl.runs "
                                         "r ON r.tenant = k.tenant AND r.id = k.id";
-// $2 status, $3 workflow, $4 workspace: NULL = any, but pawl's own workflows are shown only to those who name one; $5
+// $2 status, $3 workflow, $4 workspace: NULL = any, but of pawl's own workflows only those that undo are
+// shown to those who name none; $5
 // since; ids from $6 and before $7 (NULL = no end); $8 limit.
 inline constexpr const char* list_runs =
     "SELECT " PAWL_RUN_COLUMNS
     " FROM pawl.runs r WHERE r.tenant = $1 AND ($2::smallint IS NULL OR r.status = $2) AND (r.workflow = $3 OR "
-    "($3::text IS NULL AND left(r.workflow, 5) <> 'pawl.')) AND ($4::text IS NULL OR r.workspace = $4) AND "
+    "($3::text IS NULL AND (left(r.workflow, 5) <> 'pawl.' OR left(r.workflow, 10) = 'pawl.undo.'))) "
+    "AND ($4::text IS NULL OR r.workspace = $4) AND "
     "r.created_at >= $5 AND r.id >= $6 AND "
     "($7::uuid IS NULL OR r.id < $7) ORDER BY r.id DESC LIMIT $8";
 inline constexpr const char* leased_runs =

@@ -211,20 +211,22 @@ inline constexpr const char* update_run =
 inline constexpr const char* load_runs =
     "SELECT id, status, due_at, leased, created_at, updated_at, version, workflow, workspace, error_code, seq, head, "
     "phase, snapshot FROM runs WHERE tenant = ?1 AND id >= ?2 ORDER BY id LIMIT ?3";
-// ?2 status, ?3 workflow, ?4 workspace: NULL = any, but pawl's own workflows are shown only to those who name one; ?5
+// ?2 status, ?3 workflow, ?4 workspace: NULL = any, but of pawl's own workflows only those that undo are
+// shown to those who name none; ?5
 // since; ids between ?6 and before ?7; ?8 limit.
 inline constexpr const char* list_runs =
     "SELECT id, status, due_at, leased, created_at, updated_at, version, workflow, workspace, error_code, seq, head, "
     "phase FROM runs WHERE tenant = ?1 AND id >= ?6 AND id < ?7 AND (?2 IS NULL OR status = ?2) "
-    "AND (workflow = ?3 OR (?3 IS NULL AND substr(workflow, 1, 5) <> 'pawl.')) AND (?4 IS NULL OR workspace = ?4) AND "
+    "AND (workflow = ?3 OR (?3 IS NULL AND (substr(workflow, 1, 5) <> 'pawl.' OR substr(workflow, 1, 10) = "
+    "'pawl.undo.'))) AND (?4 IS NULL OR workspace = ?4) AND "
     "created_at >= ?5 "
     "ORDER BY id DESC LIMIT ?8";
 // The same for one status that has an index.
 inline constexpr const char* list_runs_by_status =
     "SELECT id, status, due_at, leased, created_at, updated_at, version, workflow, workspace, error_code, seq, head, "
     "phase FROM runs INDEXED BY runs_by_status WHERE tenant = ?1 AND status = ?2 AND status <> 3 "
-    "AND id >= ?6 AND id < ?7 AND (workflow = ?3 OR (?3 IS NULL AND substr(workflow, 1, 5) <> 'pawl.')) AND (?4 IS "
-    "NULL OR workspace = ?4) "
+    "AND id >= ?6 AND id < ?7 AND (workflow = ?3 OR (?3 IS NULL AND (substr(workflow, 1, 5) <> 'pawl.' OR "
+    "substr(workflow, 1, 10) = 'pawl.undo.'))) AND (?4 IS NULL OR workspace = ?4) "
     "AND created_at >= ?5 ORDER BY id DESC LIMIT ?8";
 // The same for one who looks at an older database.
 inline constexpr const char* load_runs_before_3 =
@@ -233,14 +235,15 @@ inline constexpr const char* load_runs_before_3 =
 inline constexpr const char* list_runs_before_3 =
     "SELECT id, status, due_at, leased, created_at, updated_at, version, workflow, workspace, error_code, seq, head, "
     "NULL FROM runs WHERE tenant = ?1 AND id >= ?6 AND id < ?7 AND (?2 IS NULL OR status = ?2) "
-    "AND (workflow = ?3 OR (?3 IS NULL AND substr(workflow, 1, 5) <> 'pawl.')) AND (?4 IS NULL OR workspace = ?4) AND "
+    "AND (workflow = ?3 OR (?3 IS NULL AND (substr(workflow, 1, 5) <> 'pawl.' OR substr(workflow, 1, 10) = "
+    "'pawl.undo.'))) AND (?4 IS NULL OR workspace = ?4) AND "
     "created_at >= ?5 "
     "ORDER BY id DESC LIMIT ?8";
 inline constexpr const char* list_runs_by_status_before_3 =
     "SELECT id, status, due_at, leased, created_at, updated_at, version, workflow, workspace, error_code, seq, head, "
     "NULL FROM runs INDEXED BY runs_by_status WHERE tenant = ?1 AND status = ?2 AND status <> 3 "
-    "AND id >= ?6 AND id < ?7 AND (workflow = ?3 OR (?3 IS NULL AND substr(workflow, 1, 5) <> 'pawl.')) AND (?4 IS "
-    "NULL OR workspace = ?4) "
+    "AND id >= ?6 AND id < ?7 AND (workflow = ?3 OR (?3 IS NULL AND (substr(workflow, 1, 5) <> 'pawl.' OR "
+    "substr(workflow, 1, 10) = 'pawl.undo.'))) AND (?4 IS NULL OR workspace = ?4) "
     "AND created_at >= ?5 ORDER BY id DESC LIMIT ?8";
 inline constexpr const char* leased_runs = "SELECT tenant, id, due_at FROM runs WHERE leased = 1 ORDER BY tenant, id";
 inline constexpr const char* due_runs =
