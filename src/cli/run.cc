@@ -95,10 +95,11 @@ ExitCode run_on_server(const Remote& remote, const RunRequest& request, const Ru
   if (options.timeout) body["timeout"] = print_duration(*options.timeout);
   std::string key = in_hex(random_bytes(16));
   Json created = insist([&] { return remote.post_once("/runs", body, key); }, creation_patience);
-  RunId id = RunId::parse(created.at("id").as_string()).value_or(RunId{});
+  const RunId id = RunId::parse(created.at("id").as_string()).value_or(RunId{});
+  const TenantId tenant = TenantId::parse(created.at("tenant_id").as_string()).value_or(TenantId{});
   block_signals();
   ServedRun run(remote, id, 0);
-  return follow_new(run, {}, id, *workflow, follow_options(remote.location(), options.progress));
+  return follow_new(run, tenant, id, *workflow, follow_options(remote.location(), options.progress));
 }
 
 ExitCode run_here(const std::filesystem::path& folder, const RunRequest& request, const RunOptions& options) {

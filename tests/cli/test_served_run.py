@@ -44,6 +44,11 @@ class Scripted(ServerCase):
                 events = self.expect(self.pawl("events", ended["run"]["id"]), 0).stdout.splitlines()
                 self.assertEqual(served[:-1], events)
 
+    def test_its_tenant_is_the_servers(self):
+        self.serve()
+        ended = self.run_to_end(TWO_STEPS)
+        self.assertEqual(ended["run"]["tenant_id"], self.request("GET", "/tenant")["id"])
+
     def test_input_workspace_budget_and_timeout_arrive(self):
         self.serve()
         ended = self.run_to_end(TWO_STEPS, "--input", '{"order": 4711}', "--workspace", "shop", "--budget", "2.50",
