@@ -331,6 +331,7 @@ object row_object(const RunRow& row, const RunSummaries& summaries, Vocabulary v
           {"retryable", summary.retryable ? Json(*summary.retryable) : Json(nullptr)},
           {"created_at", print_time(row.created_at)},
           {"updated_at", print_time(row.updated_at)},
+          {"finished_at", summary.finished_at.ms == 0 ? Json(nullptr) : Json(print_time(summary.finished_at))},
           {"seq", row.seq}};
 }
 

@@ -86,7 +86,9 @@ std::vector<ListedRun> RunRows::from_server(const Remote& remote, const RunsWant
       row.created_at = parse_time(item.at("created_at").as_string()).value_or(Instant{});
       row.updated_at = parse_time(item.at("updated_at").as_string()).value_or(Instant{});
       row.seq = static_cast<std::uint64_t>(item.at("seq").as_int64());
-      // An older server does not say.
+      // An older server says neither of these.
+      if (const Json* end = item.as_object().if_contains("finished_at"); end && end->is_string())
+        row.summary.finished_at = parse_time(end->get_string()).value_or(Instant{});
       if (const Json* wait = item.as_object().if_contains("waits_for"); wait && wait->is_object())
         row.waits_for = printable(wait->at("text").as_string());
     }
@@ -113,6 +115,7 @@ boost::json::object row_object(const ListedRun& row) {
           {"retryable", row.summary.retryable ? Json(*row.summary.retryable) : Json(nullptr)},
           {"created_at", print_time(row.created_at)},
           {"updated_at", print_time(row.updated_at)},
+          {"finished_at", row.summary.finished_at.ms == 0 ? Json(nullptr) : Json(print_time(row.summary.finished_at))},
           {"seq", row.seq},
           {"waits_for", row.waits_for.empty() ? Json(nullptr) : Json(row.waits_for)}};
 }
@@ -146,7 +149,9 @@ std::vector<Line> row_lines(const ListedRun& row, Instant now, const Look& look,
   std::string name = fmt::format("{} v{}", row.workflow.text, row.version);
   line.add(columns == 0 ? name : shorten(name, workflow_width, look)).to_column(column += workflow_width + 1);
   line.add_right(Ink::dim, print_elapsed(now - row.created_at), 7).add(Ink::dim, " ago");
-  if (is_terminal(row.status)) line.add_right(Ink::plain, print_elapsed(row.updated_at - row.created_at), 7);
+  // The latest event may come later: that an effect was undone.
+  const Instant end = row.summary.finished_at.ms == 0 ? row.updated_at : row.summary.finished_at;
+  if (is_terminal(row.status)) line.add_right(Ink::plain, print_elapsed(end - row.created_at), 7);
   Line more = remarks(row);
   if (more.columns() == 0) return {line};
   if (columns == 0 || line.columns() + 2 + more.columns() <= columns) return {line.add("  ").append(more)};

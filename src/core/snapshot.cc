@@ -643,7 +643,7 @@ std::optional<Run> read_snapshot(std::string_view bytes, const Workflow& workflo
 
 RunSummary summary_of(const Run& run) {
   return {run.provider, std::string(provider_state(run)), retries_of(run),
-          run.diagnostic ? std::optional(run.diagnostic->retryable) : std::nullopt};
+          run.diagnostic ? std::optional(run.diagnostic->retryable) : std::nullopt, run.finished_at};
 }
 
 std::optional<RunSummary> read_summary(std::string_view bytes) {

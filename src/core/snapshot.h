@@ -23,6 +23,7 @@ struct RunSummary {
   std::string provider_state;
   int retries = 0;
   std::optional<bool> retryable;  // of the diagnostic, when it has one
+  Instant finished_at;            // 0 before its end
 };
 RunSummary summary_of(const Run& run);
 std::optional<RunSummary> read_summary(std::string_view bytes);

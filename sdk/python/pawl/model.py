@@ -160,6 +160,7 @@ class RunSummary:
     created_at: str
     updated_at: str
     seq: int
+    finished_at: Optional[str] = None
 
     @staticmethod
     def of(data: _Object) -> "RunSummary":
@@ -174,6 +175,7 @@ class RunSummary:
             created_at=data["created_at"],
             updated_at=data["updated_at"],
             seq=data["seq"],
+            finished_at=data.get("finished_at"),
         )
 
 
