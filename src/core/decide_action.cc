@@ -82,6 +82,13 @@ void intend(Draft& draft, const ProposeAction& command, std::optional<ApprovalId
                              policy_reason_of(command.verdict), approval, draft.by(), command.proof.is_program()});
 }
 
+// The failure of an attempt brings the doubt about its calls in the same commit.
+std::string doubt_reason(const Run& run, const Receipt& receipt) {
+  const auto& failure = run.steps[receipt.step].last_error;
+  const bool is_of_it = failure && failure->occurred_at == receipt.resolved_at;
+  return is_of_it ? failure->message : "its worker was lost before it could say";
+}
+
 // A person is asked whether an effect happened that nobody can repeat safely.
 void ask_about(Draft& draft, StepIndex step, const Receipt& receipt) {
   const Action& action = receipt.proposal->action;
@@ -89,8 +96,8 @@ void ask_about(Draft& draft, StepIndex step, const Receipt& receipt) {
       {"kind", "effect_in_doubt"},
       {"receipt", receipt.id.str()},
       {"text", "Did this happen? " + action.connector + " " + action.operation + " on " + action.target +
-                   " was begun and its worker was lost before it could say. Look there, then answer "
-                   "{\"happened\": true} or {\"happened\": false}."}};
+                   " was begun, and its outcome is not known: " + doubt_reason(draft.run(), receipt) +
+                   ". Look there, then say whether it happened."}};
   draft.move_step(step, StepTrigger::ask,
                   StepAsked{draft.run().definition(step).id, canonical(question), receipt.id, draft.by()});
   settle(draft);

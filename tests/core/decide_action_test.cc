@@ -503,6 +503,25 @@ TEST(Doubt, for_any_other_a_person_is_asked_and_what_they_say_holds) {
   }
 }
 
+TEST(Doubt, is_explained_by_what_the_attempt_reported) {
+  for (bool was_lost : {true, false}) {
+    auto h = running(RunBuilder().step("a").attempts(5));
+    h.propose("a", allowed);
+    if (was_lost) {
+      h.wait(31s);
+    } else {
+      h.fail("a");
+      h.pass(1h);
+    }
+    h.claim("a", "worker-2");
+    h.propose("a", allowed);
+    ASSERT_EQ(h.step("a").status, StepStatus::waiting_input);
+    const std::string reason = was_lost ? "its worker was lost before it could say" : h.step("a").last_error->message;
+    EXPECT_TRUE(h.step("a").question.contains("its outcome is not known: " + reason + ".")) << h.step("a").question;
+    EXPECT_FALSE(h.step("a").question.contains("{\"happened\"")) << "people say it in their own way";
+  }
+}
+
 TEST(Doubt, may_be_settled_after_the_run_is_over_and_nothing_else_changes_then) {
   auto h = running();
   h.propose("a", allowed);
