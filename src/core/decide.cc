@@ -175,9 +175,10 @@ std::optional<bool> says_happened(const JsonText& answer) {
 }
 
 Decision decide_command(const Run& run, const AnswerQuestion& command, Instant now, Draws) {
-  // A gate asks nothing: whoever "answers" it means to approve, and must not be told that this worked.
+  // A gate asks nothing: whoever "answers" it means to approve, and must not be told that this worked. Nor does a
+  // timer.
   if (is_terminal(run.status) || command.step >= run.steps.size() || is_terminal(run.steps[command.step].status) ||
-      run.definition(command.step).is_gate())
+      run.definition(command.step).is_gate() || run.definition(command.step).is_wait())
     return refuse_audited(run, now, "answer", RefusalCode::nothing_waiting, command.by, "no question is open there");
   Draft draft(run, now);
   const StepId& id = run.definition(command.step).id;

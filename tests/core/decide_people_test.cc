@@ -95,6 +95,13 @@ TEST(Answer, to_nothing_is_refused_and_audited) {
   EXPECT_EQ(h.last().names(), Names{}) << "the stream of an ended run is sealed";
 }
 
+TEST(Answer, to_a_timer_is_refused_since_it_never_asks) {
+  auto h = RunBuilder().timer("t", "1h").step("a").create();
+  h.start();
+  EXPECT_TRUE(h.answer("t").refused_as(RefusalCode::nothing_waiting));
+  EXPECT_EQ(h.last().names(), Names{"transition.refused"});
+}
+
 // --- approvals ---
 
 const RunBuilder gate_then_step = RunBuilder().gate("g").step("a");
