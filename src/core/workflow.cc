@@ -35,6 +35,11 @@ constexpr std::array<std::string_view, 12> gate_keys{"id",     "tool",       "de
                                                      "prompt", "approvers",  "remind",      "escalate"};
 constexpr std::array<std::string_view, 6> wait_keys{"id", "tool", "description", "needs", "for", "until"};
 
+// Of a step with `with` that is a timer.
+constexpr std::array<std::string_view, 5> keys_without_worker{"retry", "timeout", "lease", "risk", "idempotency_key"};
+constexpr std::string_view no_worker_runs_it =
+    "has no meaning on a wait, which is a timer and no worker runs; remove it";
+
 constexpr int cap_max = 1'000'000;
 constexpr Duration shortest = Duration(1);
 
@@ -386,7 +391,15 @@ class WorkflowReader {
       if (auto problem = rules_->tool_problem(*spec)) reader_.refuse(tool->value.place, std::move(*problem));
     read_work(node, spec, out);
     if (out.tool == sleep_tool) out.wait = {WaitTerms::Kind::span, text_in(out.with, "duration")};
+    if (out.tool == sleep_tool && tools_) refuse_keys_of_work(node);
     return out;
+  }
+
+  // A workflow that was published before still loads: what it says of the worker is not used.
+  void refuse_keys_of_work(const SourceNode& node) {
+    for (const auto& entry : node.entries)
+      if (std::ranges::find(keys_without_worker, entry.key) != keys_without_worker.end())
+        reader_.refuse(entry.place, quote(entry.key) + " " + std::string(no_worker_runs_it));
   }
 
   // A workflow that was published before there were timers may have a worker's tool of this name.
@@ -400,11 +413,8 @@ class WorkflowReader {
   }
 
   void read_wait(const SourceNode& node, StepDefinition& out) {
-    reader_.only_keys(node,
-                      {.owner = "a wait",
-                       .here = wait_keys,
-                       .elsewhere = work_keys,
-                       .why_elsewhere = "has no meaning on a wait, which is a timer and no worker runs; remove it"});
+    reader_.only_keys(
+        node, {.owner = "a wait", .here = wait_keys, .elsewhere = work_keys, .why_elsewhere = no_worker_runs_it});
     const auto* span = find_entry(node, "for");
     const auto* moment = find_entry(node, "until");
     if (!span == !moment)
