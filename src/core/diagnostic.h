@@ -70,7 +70,7 @@ inline constexpr std::array error_codes{
               "the tool runs programs on the server, and the installation does not let this tenant do so",
               "ask the person who runs the server to list the tenant in the setting `programs`"},
     ErrorCode{"EXPRESSION_FAILED", Category::validation, false, Severity::medium,
-              "a path in ${{ }} leads to nothing in this run", "correct the expression and start a new run"},
+              "an expression has no value, or one of the wrong kind", "correct the expression and start a new run"},
     ErrorCode{"SECRET_UNAVAILABLE", Category::dependency, false, Severity::high,
               "a secret that the step names is not to be had", "put it where the message says that it was looked for"},
     ErrorCode{"SECRET_NOT_ALLOWED", Category::policy, false, Severity::high,
