@@ -365,7 +365,7 @@ std::vector<ExampleDoc> answer_examples() {
   "workflow": "ship-order", "version": 1, "workspace": "default",
       "provider": "native", "status": "waiting", "sub_state": "waiting", "provider_state": "waiting", "retry_count": 0,
       "error_code": null, "retryable": null, "created_at": "2026-11-16T07:29:28.681Z",
-      "updated_at": "2026-11-16T07:29:31.989Z", "seq": 8,
+      "updated_at": "2026-11-16T07:29:31.989Z", "finished_at": null, "seq": 8,
       "waits_for": {
         "kind": "approval", "text": "step sign-off waits for approval until 2026-11-16T08:29:31.989Z",
         "step": "sign-off", "until": "2026-11-16T08:29:31.989Z", "approval_id": "apr_01m7hm5kk9e00atssh0jsk99j4"
@@ -383,6 +383,12 @@ std::vector<ExampleDoc> answer_examples() {
     }
   ],
   "next_cursor": null
+})"},
+      {"ApprovalSummary",
+       R"({
+  "id": "apr_01m7hm5kk9e00atssh0jsk99j4", "run_id": "run_01m7hm5kk9e00a16va1g5nvbxh", "step": "sign-off",
+  "status": "requested", "tier": "med", "requested_at": "2026-11-16T07:29:31.989Z",
+  "expires_at": "2026-11-16T08:29:31.989Z"
 })"},
       {"ApprovalPage",
        R"({

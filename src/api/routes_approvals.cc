@@ -66,6 +66,19 @@ void list_approvals(CallPtr call) {
   });
 }
 
+void get_approval(CallPtr call) {
+  call->query.only({"vocabulary"});
+  call->vocabulary();
+  auto id = ApprovalId::parse(call->path[0]);
+  if (!id) throw not_found();
+  with_fresh_tables(call, std::nullopt, [id](Call& c) {
+    auto row = c.api.store().find_approval(c.who.tenant, *id);
+    if (!row) throw not_found();
+    RunReader runs(c.api.store(), c.who.tenant);
+    c.answer(200, listed_object(*row, runs.find(row->run), c.api.tenants().find(c.who.tenant).get()));
+  });
+}
+
 void decide_approval(CallPtr call, bool approve) {
   call->query.only({"vocabulary"});
   auto id = ApprovalId::parse(call->path[0]);
@@ -105,6 +118,7 @@ std::vector<Route> approval_routes() {
   using enum Access;
   return {
       {get, "/approvals", viewer, list_approvals, "What waits for a decision"},
+      {get, "/approvals/{id}", viewer, get_approval, "An approval: what is asked, and what was decided"},
       {post, "/runs/{id}/approvals", worker, request_approval, "Ask people, from the engine that executes the run"},
       {post, "/approvals/{id}/approve", approver, [](CallPtr call) { decide_approval(std::move(call), true); },
        "Approve it"},

@@ -86,6 +86,8 @@ bool confirm(const Run& run, const Approval& approval, const boost::json::array&
   title.add(fmt::format(" of {} v{}", run.workflow->name.text, run.workflow->version));
   for (const Line& line : with_note(std::move(title), describe_terms(approval, SystemClock().now()), columns))
     fmt::print("{}\n", line.print(traits.look));
+  if (const std::string& says = run.definition(approval.step).description; !says.empty())
+    fmt::print("  {}\n", printable(says));
   for (const Line& line : describe_approval(run, approval, columns, traits.look, requesters))
     fmt::print("{}\n", line.print(traits.look));
   if (options.yes || !traits.can_ask) return true;
@@ -102,7 +104,9 @@ ExitCode not_decided() {
 
 }  // namespace
 
-ExitCode decide_approval(const DecideOptions& options) {
+ExitCode decide_approval(const DecideOptions& given) {
+  DecideOptions options = given;
+  if (options.approval.empty() && ApprovalId::parse(options.run)) options.approval = options.run;
   auto folder = data_folder(options.data);
   if (auto remote = Remote::find(options.server, folder)) {
     const RecordedRun recorded = read_run(*remote, options.run);

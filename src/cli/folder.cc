@@ -9,8 +9,11 @@
 #include <cstdlib>
 #include <set>
 
+#include "cli/history.h"
 #include "cli/settings.h"
 #include "cli/text.h"
+#include "core/decide.h"
+#include "core/task.h"
 
 namespace pawl {
 namespace {
@@ -49,6 +52,35 @@ void for_each_run(Store& store, Visit visit) {
 bool matches(const std::string& id, std::string_view text) {
   if (id.starts_with(text) || std::string_view(id).substr(RunTag::prefix.size() + 1).starts_with(text)) return true;
   return text.size() >= suffix_chars_min && id.ends_with(text);
+}
+
+// The latest run that carries it out.
+std::optional<FoundRun> run_of_task(Store& store, TaskId task) {
+  for (const Tenant& tenant : store.tenants()) {
+    const WholeStream stream = read_stream(store, StreamKey::of(tenant.id, stream_of(task)));
+    const auto created = creation_of(stream);
+    const auto row = created ? store.find_workflow(tenant.id, created->workflow, created->version) : std::nullopt;
+    const auto workflow = row ? compile_workflow(row->source, row->name.text, nullptr) : std::unexpected(std::string());
+    if (!workflow) continue;
+    std::string lines;
+    for (const StreamLine& line : stream.lines) (lines += line.text) += '\n';
+    const auto run = fold_lines(tenant.id, stream_of(task), *workflow, lines);
+    if (run && run->task && run->task->latest()) return FoundRun{tenant.id, run->task->latest()->run};
+  }
+  return std::nullopt;
+}
+
+// By the id of an approval or a receipt.
+std::optional<FoundRun> run_of_part(Store& store, std::string_view text) {
+  const auto approval = ApprovalId::parse(text);
+  const auto receipt = ReceiptId::parse(text);
+  for (const Tenant& tenant : store.tenants()) {
+    if (approval)
+      if (auto row = store.find_approval(tenant.id, *approval)) return FoundRun{tenant.id, row->run};
+    if (receipt)
+      if (auto row = store.find_receipt(tenant.id, *receipt)) return FoundRun{tenant.id, row->run};
+  }
+  return std::nullopt;
 }
 
 std::string list(const std::vector<std::string>& ids) {
@@ -135,8 +167,12 @@ FoundRun find_run(Store& store, std::string_view text) {
     for (const Tenant& tenant : store.tenants())
       if (const auto row = store.load(tenant.id, *id); row && row->workflow.text != task_workflow_name)
         return {tenant.id, *id};
-  if (TaskId::parse(text))
-    throw Stop(exit_not_found, fmt::format("{} is a task: its server shows it with pawl task show {}", text, text));
+  const auto task = TaskId::parse(text);
+  if (auto run = task ? run_of_task(store, *task) : run_of_part(store, text)) return *run;
+  if (task)
+    throw Stop(
+        exit_not_found,
+        fmt::format("the task {} has no run in this folder; a server shows tasks: pawl task show {}", text, text));
   std::vector<std::string> matching, all_near;
   std::optional<FoundRun> found;
   std::vector<std::string> newest;

@@ -67,7 +67,8 @@ struct FoundRun {
 };
 
 // `text` is a whole id, the beginning of one, or at least its last six characters. Stops the command, naming what is
-// near, when no run or more than one is meant. Finds runs that lie in unfolded frames only, too.
+// near, when no run or more than one is meant. The id of a task, an approval or a receipt means its run. Finds runs
+// that lie in unfolded frames only, too.
 FoundRun find_run(Store& store, std::string_view text);
 
 // The name this process acts under: person:<user name>.

@@ -363,6 +363,11 @@ RunId Remote::find_run(std::string_view text) const {
       return *id;
     throw Stop(exit_not_found, fmt::format("the task {} has no run yet: pawl task run {}", text, text));
   }
+  const bool is_receipt = ReceiptId::parse(text).has_value();
+  if (is_receipt || ApprovalId::parse(text)) {
+    Json named = get((is_receipt ? "/receipts/" : "/approvals/") + std::string(text));
+    return RunId::parse(named.at(is_receipt ? "run" : "run_id").as_string()).value_or(RunId{});
+  }
   // What `q` finds also has the text elsewhere, and the server looks at so many runs at a time.
   constexpr std::size_t named_max = 6;
   std::vector<RunId> matching;

@@ -64,7 +64,8 @@ class Remote {
   // No answer takes longer than this.
   void answer_within(std::chrono::milliseconds limit) { limit_ = limit; }
 
-  // As find_run() does it for a folder: the whole id, its beginning, or its last six characters.
+  // As find_run() does it for a folder: the whole id, its beginning, or its last six characters. Also that of its task,
+  // of one of its approvals, or of a receipt.
   RunId find_run(std::string_view text) const;
   // The whole id of a task, or the end of one that is no other's.
   std::string find_task(const std::string& text) const;

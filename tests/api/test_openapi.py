@@ -175,7 +175,9 @@ class Answers(OpenApiCase):
         for decide in ("approve", "reject"):
             run = self.run_to_gate()
             approval = self.call("get_run", id=run)["approvals"][0]["id"]
+            self.call("get_approval", id=approval)
             self.call(decide, {"reason": "looked at it"}, id=approval, expect=200)
+        self.call("get_approval", id=NOBODY["ApprovalId"], expect=404)
         self.call("approve", id=NOBODY["ApprovalId"], expect=404)
 
     def propose(self, lease, expect=200, **more):

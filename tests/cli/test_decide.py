@@ -92,6 +92,15 @@ class Deciding(ServerCase):
         self.assert_shows_the_action(rejected)
         self.assertIn("rejected", rejected)
 
+    def test_the_id_of_an_approval_is_enough(self):
+        for command, status in (("approve", "approved"), ("reject", "rejected")):
+            run = self.waiting(PAIR.replace("quorum: 2, approvers: [ada, group:finance], ", ""), "pair")
+            approval = self.request("GET", "/runs/" + run)["approvals"][0]["id"]
+            self.assertEqual(self.show(approval)["id"], run)
+            self.expect(self.pawl(command, approval), 0)
+            self.assertEqual(self.request("GET", "/approvals/" + approval)["status"], status)
+            self.assertEqual(self.show(approval)["approvals"][0]["status"], status)
+
     def test_at_a_terminal_it_is_shown_before_it_is_asked_for(self):
         run = self.waiting(WRITE, "refund")
         for typed, code, status in (("n", 5, "waiting"), ("y", 0, None)):
