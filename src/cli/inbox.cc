@@ -10,17 +10,17 @@
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "cli/text.h"
+#include "core/run_wait.h"
 #include "core/time.h"
+#include "core/workflow.h"
 #include "engine/clock.h"
+#include "engine/workflows.h"
 
 namespace pawl {
 namespace {
 
 using boost::json::array;
 using boost::json::object;
-
-// Of runs that wait, so many are looked into for a question.
-constexpr std::size_t inbox_runs_max = 100;
 
 void add(array& items, std::string_view kind, const std::string& id, const std::string& what, const std::string& since,
          const std::string& command) {
@@ -52,12 +52,24 @@ void add_tasks(const Remote& remote, array& items) {
   }
 }
 
+// A run that undoes is named by a digest: what says more is which run it undoes, and which effect its step does.
+std::string title_of_step(const Remote& remote, const std::string& workflow, const std::string& version,
+                          const std::string& step) {
+  const std::string title = fmt::format("{} v{}, step {}", workflow, version, step);
+  if (!workflow.starts_with(undo_workflow_prefix)) return title;
+  const Json published = remote.get(fmt::format("/workflows/{}?version={}", percent_encode(workflow), version));
+  const auto undoing = compile_workflow(std::string(published.at("source").as_string()), workflow, nullptr);
+  const auto index = undoing ? undoing->find(StepId{step}) : std::nullopt;
+  if (!index) return title;
+  return fmt::format("{}: {}", printable(undoing->description), printable((*undoing)[*index].description));
+}
+
 void add_approvals(const Remote& remote, array& items) {
   Json page = remote.get_all("/approvals?limit=200");
   for (const Json& approval : page.at("items").as_array()) {
     std::string run = text_of(approval, "run_id"), what = text_of(approval, "step");
     if (approval.as_object().contains("workflow"))
-      what = fmt::format("{} v{}, step {}", text_of(approval, "workflow"), text_of(approval, "workflow_version"), what);
+      what = title_of_step(remote, text_of(approval, "workflow"), text_of(approval, "workflow_version"), what);
     add(items, "approval", text_of(approval, "id"), what, text_of(approval, "requested_at"),
         fmt::format("pawl approve {} --approval {}", run, text_of(approval, "id")));
     items.back().as_object()["approval"] = approval;
@@ -75,16 +87,27 @@ std::string answer_command_for(const Json& run, const Json& step) {
   return fmt::format("pawl answer {} --step {} ANSWER", text_of(run, "id"), text_of(step, "id"));
 }
 
+// Of a run that waits; an older server does not say for what. Where an approval is open, a question may be, too.
+bool may_ask(const Json& row) {
+  const Json* wait = row.as_object().if_contains("waits_for");
+  if (!wait) return true;
+  if (!wait->is_object()) return false;
+  const std::string kind = text_of(*wait, "kind");
+  return kind == to_string(WaitKind::question) || kind == to_string(WaitKind::approval);
+}
+
 // Questions of runs that are no task's: an effect in doubt, a callback that is awaited.
 void add_runs(const Remote& remote, array& items) {
-  Json page = remote.get(fmt::format("/runs?status=waiting&limit={}", inbox_runs_max));
-  for (const Json& row : page.at("items").as_array()) {
+  const Json all = remote.get_all("/runs?status=waiting&limit=500");
+  for (const Json& row : all.at("items").as_array()) {
+    if (!may_ask(row)) continue;
     Json run = remote.get("/runs/" + text_of(row, "id"));
     if (text_of(run, "trigger_type") == "task") continue;
     for (const Json& step : run.at("steps").as_array())
       if (text_of(step, "status") == "waiting_input")
         add(items, "question", text_of(run, "id"),
-            fmt::format("{}, step {}: {}", text_of(run, "workflow"), text_of(step, "id"),
+            fmt::format("{}: {}",
+                        title_of_step(remote, text_of(run, "workflow"), text_of(run, "version"), text_of(step, "id")),
                         question_text(step.at("question"))),
             text_of(step, "started_at"), answer_command_for(run, step));
   }

@@ -193,6 +193,19 @@ class Lists(ServerCase):
         self.expect(self.pawl(*command.split()[1:-1], "yes"), 0)
         self.wait_until(lambda: self.status(run) == "success", "the run")
 
+    def test_the_inbox_has_a_question_behind_any_number_of_timers(self):
+        run = self.started(ASKING, "asking")
+        taken = {"worker": "w1", "tools": ["test.ask"], "max": 1, "wait": "30s"}
+        lease, = self.request("POST", "/leases", taken)["leases"]
+        self.request("POST", f"/leases/{lease['lease_id']}/ask", {"token": lease["token"], "question": "which?"})
+        self.expect(self.pawl("workflows", "--publish",
+                              self.workflow("workflow: slow\nsteps: [{id: a, tool: wait, for: 10m}]\n")), 0)
+        timers = [{"workflow": "slow"}] * 501
+        self.request("POST", "/runs/batch", {"items": timers})
+        self.wait_until(lambda: len(self.runs("--status", "waiting", "--limit", "1000")) == 502, "the timers")
+        item, = [json.loads(line) for line in self.expect(self.pawl("inbox", "--json"), 5).stdout.splitlines()]
+        self.assertEqual((item["kind"], item["id"]), ("question", run))
+
 
 class InAFolder(ServerCase):
     def test_receipts_name_action_and_target(self):
