@@ -29,10 +29,11 @@ DeclaredCommand declare_undo(CLI::App& app) {
   CLI::App* command = app.add_subcommand("undo", "Undo what a run did, latest effect first, as a run of its own");
   command->footer(
       "Every undo passes the gate like any other effect: the policy decides, and people where it says so. The command\n"
-      "waits for the end and lists every effect: undone, not undone and why, or without an undo. Undoing again goes "
-      "on\n"
-      "with what is left. Exit code: 0 when everything is undone, 3 when an undo was denied, 1 when one failed or an\n"
-      "effect has no undo, 5 when somebody must approve first.\n"
+      "waits for the end and lists every effect: undone, not undone and why, or without an undo. The first undo that\n"
+      "fails or is denied ends it, so earlier effects are not attempted: when one effect is to stay, name the others\n"
+      "with --receipt. Undoing again goes on with what is left. Exit code: 0 when everything is undone, 3 when an "
+      "undo\n"
+      "was denied, 1 when one failed or an effect has no undo, 5 when somebody must approve first.\n"
       "Examples:\n  pawl undo 9g4qf1\n  pawl undo --receipt rcp_01m7hm5kk9e00atssh0jsk99j4");
   command->add_option("RUN", options->run, "a run's id, or the end of it");
   command->add_option("--receipt", options->receipt, "only this effect")->type_name("RECEIPT");

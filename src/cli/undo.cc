@@ -1,8 +1,10 @@
 // pawl undo: undoes what a run did, as a run of its own, stays with that run, and says what became of each effect.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <utility>
 
 #include "cli/commands.h"
 #include "cli/recorded_run.h"
@@ -136,15 +138,25 @@ void print_effects(const array& effects) {
   }
 }
 
-// Nothing can be undone. That is success when nothing is left that happened.
+// Nothing can be undone. That is success when nothing is left that happened; otherwise it says what stays and why, as
+// the undo did that left it.
 ExitCode refused(const Run& run, const UndoTarget& target, const UndoOptions& options, const Stop& stop) {
-  for (const Receipt& receipt : run.receipts)
-    if (target.concerns(receipt) && holds_key(receipt.status)) throw Stop(stop.code(), stop.what());
+  const auto stands = std::ranges::count_if(
+      run.receipts, [&](const Receipt& receipt) { return target.concerns(receipt) && holds_key(receipt.status); });
+  const Toolbox toolbox;
+  const auto left = left_by_undo(run, toolbox.catalog);
+  // It was refused for another reason, or about the one effect that was named.
+  if (stands > 0 && (target.only || std::cmp_less(left.size(), stands))) throw Stop(stop.code(), stop.what());
+  array effects;
+  if (!target.only)
+    for (const auto& [id, why] : left) effects.push_back(effect_object(run, id, "stays", why));
   if (options.progress.json)
-    print_json(object{{"type", "undo"}, {"run_id", nullptr}, {"status", nullptr}, {"effects", array{}}});
-  else
+    print_json(object{{"type", "undo"}, {"run_id", nullptr}, {"status", nullptr}, {"effects", effects}});
+  else if (effects.empty())
     fmt::print("nothing is left to undo\n");
-  return exit_success;
+  else
+    print_effects(effects);
+  return effects.empty() ? exit_success : exit_ended_badly;
 }
 
 ExitCode follow_undo(const UndoTarget& target, const object& started, const std::filesystem::path& folder,
@@ -154,21 +166,25 @@ ExitCode follow_undo(const UndoTarget& target, const object& started, const std:
   const ReadRun run = read_again(folder, options, target.run);
   const ReadRun undoing = read_again(folder, options, *RunId::parse(id));
   const array effects = effects_of(run.run, undoing.run, started);
-  const bool all_undone =
-      std::ranges::all_of(effects, [](const Json& effect) { return effect.at("outcome") == "undone"; });
+  auto any = [&](std::string_view outcome) {
+    return std::ranges::any_of(effects,
+                               [&](const Json& effect) { return effect.at("outcome").as_string() == outcome; });
+  };
   if (options.progress.json) {
     print_json(
         object{{"type", "undo"}, {"run_id", id}, {"status", to_string(undoing.run.status)}, {"effects", effects}});
   } else {
     print_effects(effects);
-    if (!all_undone && is_terminal(undoing.run.status)) fmt::print("undoing again goes on with what is left\n");
+    if (any("not_undone") && is_terminal(undoing.run.status)) fmt::print("undoing again goes on with what is left\n");
   }
-  return followed == exit_success && !all_undone ? exit_ended_badly : followed;
+  return followed == exit_success && (any("not_undone") || any("stays")) ? exit_ended_badly : followed;
 }
 
 }  // namespace
 
-ExitCode undo_run(const UndoOptions& options) {
+ExitCode undo_run(const UndoOptions& given) {
+  UndoOptions options = given;
+  if (options.receipt.empty() && ReceiptId::parse(options.run)) options.receipt = std::exchange(options.run, {});
   if (options.run.empty() == options.receipt.empty())
     throw Stop(exit_usage, "say what to undo: a run, or --receipt with one of its effects");
   auto folder = data_folder(options.progress.data);

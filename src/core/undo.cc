@@ -93,6 +93,14 @@ object undo_step(const Run& run, const Receipt& receipt, std::size_t number) {
 
 }  // namespace
 
+std::vector<UndoPlan::Left> left_by_undo(const Run& run, const ToolCatalog& tools) {
+  std::vector<UndoPlan::Left> left;
+  for (const Receipt& receipt : run.receipts | std::views::reverse)
+    if (holds_key(receipt.status))
+      if (auto why = obstacle(run, receipt, tools)) left.push_back({receipt.id, std::move(*why)});
+  return left;
+}
+
 std::expected<UndoPlan, Refusal> plan_undo(const Run& run, std::optional<ReceiptId> only, const ToolCatalog& tools,
                                            Sha256 sha256) {
   UndoPlan plan;
@@ -105,10 +113,9 @@ std::expected<UndoPlan, Refusal> plan_undo(const Run& run, std::optional<Receipt
     if (!why) {
       plan.undoing.push_back(receipt.id);
       steps.push_back(undo_step(run, receipt, steps.size() + 1));
-    } else if (receipt.status != ReceiptStatus::failed && receipt.status != ReceiptStatus::reversed) {
-      plan.left.push_back({receipt.id, std::move(*why)});
     }
   }
+  if (!only) plan.left = left_by_undo(run, tools);
   if (only && steps.empty())
     return std::unexpected(Refusal{RefusalCode::unknown_receipt, "this run has no such receipt"});
   if (steps.empty())

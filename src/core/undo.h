@@ -14,15 +14,18 @@
 namespace pawl {
 
 struct UndoPlan {
-  WorkflowName workflow;  // named by what it does: the same undo is the same workflow
-  std::string source;
-  std::vector<ReceiptId> undoing;  // in the order of the steps: the latest effect first
   struct Left {
     ReceiptId receipt;
     std::string why;
   };
-  std::vector<Left> left;  // effects that stay
+  WorkflowName workflow;  // named by what it does: the same undo is the same workflow
+  std::string source;
+  std::vector<ReceiptId> undoing;  // in the order of the steps: the latest effect first
+  std::vector<Left> left;          // effects that stay
 };
+
+// What an undo of the whole run leaves, the latest effect first.
+std::vector<UndoPlan::Left> left_by_undo(const Run& run, const ToolCatalog& tools);
 
 // All that can be undone, or `only` one effect. The step that undoes an effect has the tool, time-out and lease of the
 // step that had it, at least its risk and that of the effect, and is given the fields of its `undo`. A tool of this
