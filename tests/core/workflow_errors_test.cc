@@ -273,7 +273,7 @@ TEST(WorkflowErrors, say_how_a_timer_is_written) {
       timer(", for: 3d, retry: {}",
             "3:32: `retry` has no meaning on a wait, which is a timer and no worker runs; remove it"),
       {"workflow: w\nsteps:\n- {id: a, tool: sleep, with: {duration: 6s}, timeout: 2s}\n",
-       "3:50: `timeout` has no meaning on a wait, which is a timer and no worker runs; remove it"},
+       "3:46: `timeout` has no meaning on a wait, which is a timer and no worker runs; remove it"},
   };
   expect_errors(rows);
   EXPECT_TRUE(errors_of("workflow: w\nsteps:\n- {id: a, tool: wait, for: soon}\n").starts_with("3:28: `for` "));

@@ -28,12 +28,20 @@ TEST(Workflow, reads_timers) {
   const Workflow workflow = with_steps(R"(  - {id: a, tool: wait, for: 3d, description: Cool off}
   - {id: b, tool: wait, until: "2030-01-31T09:00:00Z"}
   - {id: c, tool: wait, for: "${{ input.pause }}", needs: []}
-  - {id: d, tool: sleep, with: {duration: 90s}, timeout: 5m}
+  - {id: d, tool: sleep, with: {duration: 90s}}
 )");
   EXPECT_EQ(workflow[0].wait, (WaitTerms{WaitTerms::Kind::span, "3d"}));
   EXPECT_EQ(workflow[1].wait, (WaitTerms{WaitTerms::Kind::moment, "2030-01-31T09:00:00Z"}));
   EXPECT_EQ(workflow[2].wait, (WaitTerms{WaitTerms::Kind::span, "${{ input.pause }}"}));
   EXPECT_EQ(workflow[3].wait, (WaitTerms{WaitTerms::Kind::span, "90s"}));
+}
+
+TEST(Workflow, that_was_published_when_a_sleep_took_a_timeout_still_loads) {
+  const std::string text = "workflow: w\nsteps: [{id: a, tool: sleep, with: {duration: 90s}, timeout: 5m}]\n";
+  EXPECT_FALSE(workflow_from(text));
+  const auto loaded = read_workflow(*read_yaml(text), nullptr);
+  ASSERT_TRUE(loaded);
+  EXPECT_EQ((*loaded)[0].wait, (WaitTerms{WaitTerms::Kind::span, "90s"}));
 }
 
 TEST(Workflow, reads_the_example_of_the_design) {
