@@ -37,8 +37,8 @@ std::vector<Field> task_fields() {
   std::vector<Field> more{
       {"prompt", "text?", "An agent's."},
       {"settings", "json",
-       "An agent's: model, command, folder, mcp, sandbox, permission_mode, allowed_tools, disallowed_tools; null when "
-       "none is set."},
+       "An agent's: model, command, folder, mcp, sandbox, permission_mode, allowed_tools, disallowed_tools, "
+       "project_settings; null when none is set."},
       {"input", "json", "A workflow's."},
       {"max_budget_usd", "Money?", ""},
       {"timeout", "Duration?", "Of each of its runs."},
@@ -233,6 +233,8 @@ std::vector<ObjectDoc> task_requests() {
          "The agent `claude`: tools that it may use without being asked, such as `Bash(git *)`."},
         {"disallowed_tools?", "[text]", "The agent `claude`: tools that it may not use."},
         {"workflow?", "Name", "A published one, instead of an agent."},
+        {"project_settings?", "flag",
+         "The agent `claude`: whether the settings in its folder count, with the commands that they run."},
         {"input?", "map", "The workflow's."},
         {"parent_task_id?", "TaskId", "Makes it a subtask: its parent waits for it, and it needs no review."},
         {"depends_on?", "[TaskId]", "It begins when all of them are COMPLETED, and fails when one of them does."},

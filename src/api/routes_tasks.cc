@@ -43,10 +43,10 @@ std::vector<std::string> read_texts(const Input& input, std::string_view key, st
 }
 
 constexpr std::array claude_settings{std::string_view("permission_mode"), std::string_view("allowed_tools"),
-                                     std::string_view("disallowed_tools")};
+                                     std::string_view("disallowed_tools"), std::string_view("project_settings")};
 constexpr std::array agent_settings{std::string_view("model"), std::string_view("command"), std::string_view("folder"),
                                     std::string_view("mcp"),   std::string_view("sandbox"), claude_settings[0],
-                                    claude_settings[1],        claude_settings[2]};
+                                    claude_settings[1],        claude_settings[2],          claude_settings[3]};
 
 // What only an agent has. Each must be of its kind; what they mean is the agent's business.
 JsonText read_settings(const Input& input) {
@@ -75,6 +75,8 @@ JsonText read_settings(const Input& input) {
   take("allowed_tools", is_list, "a list of tools, such as Bash(git *)");
   take("disallowed_tools", is_list, "a list of tools, such as WebFetch");
   take("folder", is_text, "a string");
+  take(
+      "project_settings", [](const Json& value) { return value.is_bool(); }, "true or false");
   take(
       "mcp", [](const Json& value) { return value.is_bool(); }, "true or false");
   take(
@@ -197,6 +199,7 @@ void create_task(CallPtr call) {
               "depends_on",
               "max_budget_usd",
               "timeout",
+              "project_settings",
               "priority",
               "tags",
               "workspace",

@@ -473,8 +473,8 @@ JsonText carrying_input(const Run& run, const std::optional<Money>& left) {
              {"answer", value_of(execution.message)},
              {"max_budget_usd", left ? Json(print_money(*left)) : Json(nullptr)},
              {"task_id", task_of_stream(run.id).str()}};
-  for (std::string_view key :
-       {"folder", "model", "command", "mcp", "sandbox", "permission_mode", "allowed_tools", "disallowed_tools"})
+  for (std::string_view key : {"folder", "model", "command", "mcp", "sandbox", "permission_mode", "allowed_tools",
+                               "disallowed_tools", "project_settings"})
     out[key] = setting(key);
   return canonical(out);
 }

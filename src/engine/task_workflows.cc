@@ -35,7 +35,8 @@ InternalWorkflow agent_workflow(TaskAgent agent) {
     source += given(key);
   if (agent == TaskAgent::command) source += given("command");
   if (agent == TaskAgent::claude)
-    for (std::string_view key : {"permission_mode", "allowed_tools", "disallowed_tools"}) source += given(key);
+    for (std::string_view key : {"permission_mode", "allowed_tools", "disallowed_tools", "project_settings"})
+      source += given(key);
   return {{"pawl.agent." + word}, std::move(source)};
 }
 

@@ -128,6 +128,7 @@ class Agent final : public Tool {
       add("allowed_tools", Kind::text_list);
       add("disallowed_tools", Kind::text_list);
       add("permission_mode", Kind::text);
+      add("project_settings", Kind::boolean);
       add("append_system_prompt", Kind::text);
       add("max_turns", Kind::number);
     } else {
@@ -305,7 +306,11 @@ class Agent final : public Tool {
       make_private_folders(home, error);
       environment.set("HOME", home.string());
       environment.set("TMPDIR", "/tmp");
-      if (dialect_ == AgentDialect::claude) environment.set("CLAUDE_CONFIG_DIR", (home / ".claude").string());
+      if (dialect_ == AgentDialect::claude) {
+        environment.set("CLAUDE_CONFIG_DIR", (home / ".claude").string());
+        // Without it the CLI refuses bypassPermissions to root.
+        environment.set("IS_SANDBOX", "1");
+      }
     }
     name_lease(environment, lease);
     environment.set("PAWL_LOG_FOLDER", ask.string());

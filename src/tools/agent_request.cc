@@ -34,6 +34,10 @@ constexpr std::string_view base_prompt =
     "question "
     "as JSON, such as {{\"text\": \"...\", \"options\": [\"...\"]}}, to the file that the environment variable "
     "PAWL_QUESTION_FILE names, and end your turn: you will be resumed with the answer.";
+// The CLI reads neither when settings of the folder do not count.
+constexpr std::string_view instructions_prompt =
+    "\n\nBefore you begin, read the file CLAUDE.md or AGENTS.md in your folder if there is one: it says how to work "
+    "there.";
 constexpr std::string_view base_prompt_mcp =
     "call the tool ask_human of the MCP server pawl, and before any effect outside of your folder call propose_action "
     "and "
@@ -125,6 +129,7 @@ AgentRequest read_agent_request(Arguments& with, const Lease& lease, const Agent
     wanted.turns_max = with.count("max_turns");
     if (wanted.permission_mode && !is_permission_mode(*wanted.permission_mode))
       with.refuse("permission_mode", "must be acceptEdits, auto, bypassPermissions, manual, dontAsk or plan");
+    wanted.project_settings = with.boolean("project_settings").value_or(false);
   } else {
     wanted.command = with.text_list("command");
     if (wanted.command.empty() || wanted.command.front().empty())
@@ -167,7 +172,11 @@ std::vector<std::string> claude_command(const AgentContext& context, const Agent
   argv.emplace_back("--strict-mcp-config");
   auto system = fmt::format(fmt::runtime(base_prompt), start.access ? base_prompt_mcp : std::string_view());
   if (!wanted.system_prompt.empty()) system += "\n\n" + wanted.system_prompt;
+  // With -p the CLI does not ask whether the folder is trusted. Settings that lie in it would run commands (hooks) and
+  // send the key elsewhere, whatever the agent itself may do.
+  add("--setting-sources", wanted.project_settings ? "user,project,local" : "user");
   add("--append-system-prompt", std::move(system));
+  if (!wanted.project_settings) system += instructions_prompt;
   return argv;
 }
 

@@ -35,6 +35,8 @@ struct AgentRequest {
   std::vector<std::string> allowed_tools;
   std::vector<std::string> disallowed_tools;
   std::optional<std::string> permission_mode;
+  // Whether settings that lie in the folder count: they can run commands, and say where the key of the model goes.
+  bool project_settings = false;
   std::string system_prompt;
   std::optional<int> turns_max;
 };

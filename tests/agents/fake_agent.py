@@ -15,7 +15,8 @@ def options():
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--strict-mcp-config", action="store_true")
     for flag in ("--output-format", "--session-id", "--resume", "--max-budget-usd", "--model", "--permission-mode",
-                 "--mcp-config", "--allowedTools", "--disallowedTools", "--append-system-prompt", "--max-turns"):
+                 "--mcp-config", "--allowedTools", "--disallowedTools", "--append-system-prompt", "--max-turns",
+                 "--setting-sources"):
         parser.add_argument(flag)
     return parser.parse_args()
 

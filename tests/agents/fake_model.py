@@ -22,6 +22,8 @@ numbers = itertools.count(1)  # of calls and messages: the CLI takes two with th
 class FakeModel:
     def __init__(self):
         self.requests = []  # of those with tools: the messages, newest last
+        self.systems = []   # the same: what stands before the messages
+        self.keys = set()   # that somebody sent, for whatever
         self.arrived = {}   # of `hang NAME`: set once somebody asked
         self.released = {}
         self.lock = threading.Lock()
@@ -32,6 +34,7 @@ class FakeModel:
 
             def do_POST(self):
                 body = self.rfile.read(int(self.headers.get("content-length") or 0))
+                model.keys.add(self.headers.get("x-api-key") or self.headers.get("authorization"))
                 if not self.path.startswith("/v1/messages"):
                     return self.send(b"{}", "application/json")
                 given = json.loads(body)
@@ -93,6 +96,7 @@ class FakeModel:
         if not given.get("tools"):
             return message([{"type": "text", "text": "a title"}])
         self.requests.append(given["messages"])
+        self.systems.append(json.dumps(given.get("system")))
         lines, results = script_of(given["messages"])
         tokens, calls, words = 10, 0, []
         for line in lines:
