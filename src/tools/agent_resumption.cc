@@ -52,7 +52,8 @@ std::optional<AgentResumption> find_resumption(Runtime& runtime, const Lease& le
     if (!place || *place >= before->steps.size()) continue;
     const Step& step = before->steps[*place];
     if (step.status == StepStatus::succeeded) return std::nullopt;
-    if (step.attempts == 0) continue;
+    // Never claimed. Attempts say nothing of that: one that waits for an answer or an approval is given back.
+    if (step.lease_token == 0) continue;
     const bool is_for_it = asks(step) || std::ranges::none_of(before->steps, asks);
     return AgentResumption{id_before, is_for_it ? execution->message : JsonText()};
   }
