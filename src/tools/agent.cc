@@ -189,7 +189,8 @@ class Agent final : public Tool {
                                .end = *end,
                                .logs = attempt.logs,
                                .log_name = fs::relative(attempt.logs, context_->data).string(),
-                               .program = program_of(wanted)};
+                               .program = program_of(wanted),
+                               .own_program = context_->program};
     // Stopped, its lease is over, be it by a time-out: nobody listens, and what it has cost since it last said so is
     // told by the attempt that follows.
     const bool was_stopped = end->how == AgentEnd::How::stopped;
@@ -220,6 +221,7 @@ class Agent final : public Tool {
                            .input = message_for(attempt.wanted, attempt.lease, resumes, is_first),
                            .spent_before = dialect_ == AgentDialect::claude ? session.total : Money{},
                            .budget_left = attempt.left,
+                           .needs_tools = attempt.access.has_value(),
                            .log_folder = attempt.logs,
                            .meter = &meter,
                            .on_session = [&](const std::string& id) {

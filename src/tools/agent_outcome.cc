@@ -97,6 +97,17 @@ Failed over_budget(const Money& spent, const std::optional<Money>& budget) {
   return failed;
 }
 
+Failed without_tools(const std::string& program, const std::string& server) {
+  auto failed =
+      failure("AGENT_FAILED",
+              fmt::format("{} could not connect to pawl's tools, without which it would act unasked; see that {} "
+                          "is there and can be run, or say mcp: false",
+                          program, server));
+  failed.retryable = true;
+  failed.is_harmless = true;  // it is known how it ended
+  return failed;
+}
+
 Failed could_not_start(const SpawnError& error, const std::string& program) {
   const auto reason = std::generic_category().message(error.error);
   const bool is_ours = error.stage == SpawnError::Stage::resources || error.error == ENOMEM || error.error == EAGAIN;
@@ -128,6 +139,7 @@ ToolResult AgentOutcome::decide() const {
   if (end.how == How::stopped) return stopped();
   if (end.how == How::over_budget || (result && is_over_budget(*result)))
     return over_budget(session.spent, wanted.budget);
+  if (end.how == How::without_tools) return without_tools(program, own_program);
   const bool exited_well =
       end.how == How::lingered || (end.status && WIFEXITED(*end.status) && WEXITSTATUS(*end.status) == 0);
   if (result && result->is_error) return said_error(*result);

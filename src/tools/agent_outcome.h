@@ -20,6 +20,7 @@ struct AgentOutcome {
   const std::filesystem::path& logs;
   std::string log_name;  // below the data folder
   std::string program;
+  std::string own_program;  // ours, which it runs to speak to pawl's tools
 
   // In this order: what we did to it, what it said, how it went. Not for one that was stopped: nobody listens.
   ToolResult decide() const;
@@ -33,6 +34,7 @@ struct AgentOutcome {
   std::string with_stderr(std::string message) const;
 };
 
+Failed without_tools(const std::string& program, const std::string& server);
 Failed over_budget(const Money& spent, const std::optional<Money>& budget);
 Failed could_not_start(const SpawnError& error, const std::string& program);
 

@@ -156,15 +156,15 @@ std::vector<std::string> claude_command(const AgentContext& context, const Agent
   auto allowed = permissions.allowed_tools;
   object servers;
   if (const auto& access = start.access) {
-    allowed.push_back("mcp__pawl");
+    allowed.push_back(fmt::format("mcp__{}", own_mcp_server));
     // The key itself stands in the environment only: arguments can be read by everybody on the machine.
     if (access->socket.empty())
-      servers["pawl"] = object{
+      servers[own_mcp_server] = object{
           {"type", "http"}, {"url", access->url}, {"headers", object{{"Authorization", "Bearer ${PAWL_LEASE_KEY}"}}}};
     else
-      servers["pawl"] = object{{"type", "stdio"},
-                               {"command", context.program},
-                               {"args", boost::json::array{"mcp", "--socket", access->socket.string()}}};
+      servers[own_mcp_server] = object{{"type", "stdio"},
+                                       {"command", context.program},
+                                       {"args", boost::json::array{"mcp", "--socket", access->socket.string()}}};
   }
   if (!allowed.empty()) add("--allowedTools", joined(allowed));
   if (!wanted.disallowed_tools.empty()) add("--disallowedTools", joined(wanted.disallowed_tools));

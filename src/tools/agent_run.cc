@@ -47,6 +47,9 @@ class Life {
     watch(stop);
     end_.status = process->kill_and_reap();
     stream_.finish();
+    // It may have been faster than we.
+    if (end_.how == AgentEnd::How::by_itself && order_.needs_tools && stream_.story().has_lost_tools)
+      end_.how = AgentEnd::How::without_tools;
     out_log_.flush();
     err_log_.flush();
     end_.story = stream_.story();
@@ -142,6 +145,8 @@ class Life {
     if (has_ended_ || kill_at_ != never) return;
     if (order_.budget_left && cost() > *order_.budget_left && !stream_.story().result)
       terminate(AgentEnd::How::over_budget);
+    else if (order_.needs_tools && stream_.story().has_lost_tools)
+      terminate(AgentEnd::How::without_tools);
     if (stream_.story().result && linger_until_ == never) linger_until_ = steady_clock::now() + context_.linger_max;
   }
 

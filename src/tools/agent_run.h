@@ -19,6 +19,7 @@ struct AgentOrder {
   std::string input;                 // on stdin
   Money spent_before;                // of what the stream reports as its total
   std::optional<Money> budget_left;  // absent: as much as it likes
+  bool needs_tools = false;          // it was given pawl's tools, and must not work without them
   std::filesystem::path log_folder;
   CostMeter* meter = nullptr;
   // Told once, when it has said which session it is: from then on it can be resumed, whatever becomes of us.
@@ -26,8 +27,9 @@ struct AgentOrder {
 };
 
 struct AgentEnd {
-  // over_budget: ended by us. lingered: it had said its result, and was ended by us because it would not go.
-  enum class How { by_itself, stopped, over_budget, lingered } how = How::by_itself;
+  // over_budget, without_tools: ended by us. lingered: it had said its result, and was ended by us because it would not
+  // go.
+  enum class How { by_itself, stopped, over_budget, without_tools, lingered } how = How::by_itself;
   std::optional<int> status;  // as waitpid gives it
   std::optional<SpawnError> not_started;
   AgentStory story;

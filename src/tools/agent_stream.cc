@@ -1,5 +1,6 @@
 #include "tools/agent_stream.h"
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <cmath>
@@ -60,6 +61,16 @@ void take_denials(const object& line, AgentStory::Result& result) {
   }
 }
 
+// What the CLI says of the servers that it was told of, when it begins.
+bool could_not_connect(const object& line) {
+  const Json* servers = find(line, "mcp_servers");
+  const auto* list = servers ? servers->if_array() : nullptr;
+  return list && std::ranges::any_of(*list, [](const Json& each) {
+           const auto* server = each.if_object();
+           return server && text_in(*server, "name") == own_mcp_server && text_in(*server, "status") == "failed";
+         });
+}
+
 // Lines of these types are most of a stream, and say nothing that counts once the session is known: not to read them as
 // JSON is what makes a fast agent cheap to follow.
 bool is_talk(std::string_view line) {
@@ -109,6 +120,7 @@ void AgentStream::take_object(const object& line) {
   if (const auto turns = number_in(line, "num_turns"); turns > 0) story_.turns = turns;
   if (type == "assistant" || type == "system")
     if (auto error = text_in(line, "error"); !error.empty()) story_.last_error = std::move(error);
+  if (type == "system" && could_not_connect(line)) story_.has_lost_tools = true;
   if (type != "result") return;
 
   AgentStory::Result result;

@@ -80,6 +80,9 @@ class LineSplitter {
   const std::size_t line_bytes_max_;
   std::string unfinished_;
   bool is_skipping_ = false;
+// What the CLI is told that pawl's own tools are called.
+inline constexpr std::string_view own_mcp_server = "pawl";
+
   std::uint64_t lines_skipped_ = 0;
 };
 
@@ -113,6 +116,7 @@ struct AgentStory {
     std::optional<bool> retryable;
     std::vector<AgentDenial> denials;  // at most agent_denials_max
     std::size_t denials_left_out = 0;
+  bool has_lost_tools = false;   // it says that it could not connect to pawl's tools
   };
   std::optional<Result> result;  // the last one
   std::string last_error;        // of a call to the model: rate_limit, overloaded, ...

@@ -54,14 +54,14 @@ class AgentCase(unittest.TestCase):
         self.addCleanup(self.stop)
         self.start()
 
-    def start(self):
+    def start(self, program=PAWL):
         (self.data / "server.json").unlink(missing_ok=True)
         environment = dict(os.environ, FAKE_AGENT_HOME=str(self.sessions), **self.environment)
         environment.pop("PAWL_SERVER", None)
         log = open(self.log_file or os.devnull, "w")
         self.process = subprocess.Popen(
-            [PAWL, "serve", "--data", str(self.data), "--listen", "127.0.0.1:0", "--sandbox", self.sandbox, "--grace",
-             self.grace,
+            [str(program), "serve", "--data", str(self.data), "--listen", "127.0.0.1:0", "--sandbox", self.sandbox,
+             "--grace", self.grace,
              *(["--claude", str(FAKE)] if "--claude" not in self.settings else []), *self.settings],
             stdin=subprocess.DEVNULL, stderr=log, env=environment)
         log.close()

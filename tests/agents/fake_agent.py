@@ -112,6 +112,12 @@ class Agent:
         self.result(json.dumps({"flags": given, "env": dict(os.environ), "cwd": os.getcwd(), "message": self.message,
                                 "messages": self.session.state["messages"]}))
 
+    def do_toolless(self, rest):
+        """Works on although it could not connect to the server's tools."""
+        say({"type": "system", "subtype": "init", "session_id": self.session.id,
+             "mcp_servers": [{"name": "other", "status": "connected"}, {"name": "pawl", "status": "failed"}]})
+        self.result("worked without")
+
     def do_ask(self, rest):
         self.talk("I need to know")
         with open(os.environ["PAWL_QUESTION_FILE"], "w") as file:
