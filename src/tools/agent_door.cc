@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tools/agent_stream.h"
+#include "tools/message_id.h"
 #include "tools/outcome.h"
 
 namespace pawl {
@@ -58,7 +59,16 @@ bool send_all(int to, std::string_view bytes) {
 struct Caller {
   Descriptor socket;
   LineSplitter lines{message_bytes_max};
+  MessageIdFinder too_long = {};  // of the message that is going by
 };
+
+std::string refusal_of(const MessageIdFinder& message) {
+  constexpr int invalid_request = -32600;
+  return fmt::format(
+      R"({{"jsonrpc":"2.0","id":{},"error":{{"code":{},"message":"This message is longer than {} bytes and was not )"
+      R"(read. Send less: write what is long to a file in your folder, and name the file."}}}})",
+      message.id(), invalid_request, message_bytes_max);
+}
 
 // False when the caller is gone.
 bool take(Caller& caller, const AgentDoor::Answer& answer) {
@@ -67,11 +77,21 @@ bool take(Caller& caller, const AgentDoor::Answer& answer) {
   if (got < 0) return errno == EINTR || errno == EAGAIN;
   if (got == 0) return false;
   bool is_there = true;
-  caller.lines.feed({buffer, static_cast<std::size_t>(got)}, [&](std::string_view line) {
-    if (!is_there || line.find_first_not_of(" \t\r") == line.npos) return;
-    const auto said = answer(std::string(line));
-    if (!said.empty()) is_there = send_all(caller.socket.get(), said + "\n");
-  });
+  const auto say = [&](const std::string& said) {
+    if (is_there && !said.empty()) is_there = send_all(caller.socket.get(), said + "\n");
+  };
+  caller.lines.feed(
+      {buffer, static_cast<std::size_t>(got)},
+      [&](std::string_view line) {
+        if (is_there && line.find_first_not_of(" \t\r") != line.npos) say(answer(std::string(line)));
+      },
+      // Whoever asked waits for an answer, whatever it is.
+      [&](std::string_view piece, bool is_end) {
+        caller.too_long.feed(piece);
+        if (!is_end) return;
+        say(refusal_of(caller.too_long));
+        caller.too_long = {};
+      });
   return is_there;
 }
 

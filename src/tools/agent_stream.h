@@ -28,27 +28,36 @@ class LineSplitter {
  public:
   explicit LineSplitter(std::size_t line_bytes_max = agent_line_bytes_max) : line_bytes_max_(line_bytes_max) {}
 
-  // Calls `take` with every line that ends in these bytes, without its end. The view is good during the call.
-  template <class Take>
-  void feed(std::string_view bytes, Take take) {
+  // Calls `take` with every line that ends in these bytes, without its end, and `skip` with every piece of a line that
+  // is too long, and whether the line ends with it. The views are good during the call.
+  template <class Take, class Skip>
+  void feed(std::string_view bytes, Take take, Skip skip) {
     while (!bytes.empty()) {
       const auto end = bytes.find('\n');
       const auto part = bytes.substr(0, end);
-      if (end == bytes.npos) {
-        keep(part);
-        return;
+      const bool is_end = end != bytes.npos;
+      if (!is_skipping_ && unfinished_.size() + part.size() > line_bytes_max_) {
+        is_skipping_ = true;
+        ++lines_skipped_;
+        skip(std::string_view(unfinished_), false);
+        forget();
       }
       if (is_skipping_)
-        is_skipping_ = false;
-      else if (unfinished_.empty() && part.size() <= line_bytes_max_)
+        skip(part, is_end);
+      else if (is_end && unfinished_.empty())
         take(part);
-      else if (keep(part))
-        take(std::string_view(unfinished_));
       else
-        is_skipping_ = false;
+        unfinished_.append(part);
+      if (!is_end) return;
+      if (!unfinished_.empty()) take(std::string_view(unfinished_));
+      is_skipping_ = false;
       forget();
       bytes.remove_prefix(end + 1);
     }
+  }
+  template <class Take>
+  void feed(std::string_view bytes, Take take) {
+    feed(bytes, take, [](std::string_view, bool) {});
   }
   // What a stream ends with that has no end of line: a whole line of a program that is sloppy, or half of one.
   template <class Take>
@@ -59,18 +68,6 @@ class LineSplitter {
   std::uint64_t lines_skipped() const { return lines_skipped_; }
 
  private:
-  // False when it is too long.
-  bool keep(std::string_view part) {
-    if (is_skipping_) return false;
-    if (unfinished_.size() + part.size() > line_bytes_max_) {
-      is_skipping_ = true;
-      ++lines_skipped_;
-      forget();
-      return false;
-    }
-    unfinished_.append(part);
-    return true;
-  }
   void forget() {
     constexpr std::size_t kept_capacity_max = 64 << 10;
     unfinished_.clear();
@@ -80,11 +77,11 @@ class LineSplitter {
   const std::size_t line_bytes_max_;
   std::string unfinished_;
   bool is_skipping_ = false;
-// What the CLI is told that pawl's own tools are called.
-inline constexpr std::string_view own_mcp_server = "pawl";
-
   std::uint64_t lines_skipped_ = 0;
 };
+
+// What the CLI is told that pawl's own tools are called.
+inline constexpr std::string_view own_mcp_server = "pawl";
 
 enum class AgentDialect { claude, plain };
 
@@ -116,10 +113,10 @@ struct AgentStory {
     std::optional<bool> retryable;
     std::vector<AgentDenial> denials;  // at most agent_denials_max
     std::size_t denials_left_out = 0;
-  bool has_lost_tools = false;   // it says that it could not connect to pawl's tools
   };
   std::optional<Result> result;  // the last one
   std::string last_error;        // of a call to the model: rate_limit, overloaded, ...
+  bool has_lost_tools = false;   // it says that it could not connect to pawl's tools
   std::uint64_t lines = 0;
   std::uint64_t lines_broken = 0;
 };
