@@ -29,6 +29,7 @@ void fail_attempt(Draft& draft, StepIndex index, AttemptFailure failure, Draws d
   const Run& run = draft.run();
   const Step& step = run.steps[index];
   const StepDefinition& definition = run.definition(index);
+  if (failure.diagnostic.error_code == "TOOL_TIMEOUT") draft.end_agent_session(index, "its step timed out");
   if (over_budget(run, failure.cost)) {
     auto cause = diagnostic_of_step(draft, index, std::move(failure.diagnostic));
     failure.diagnostic = budget_diagnostic(run, failure.cost, draft.now());

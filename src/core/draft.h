@@ -12,6 +12,9 @@
 
 namespace pawl {
 
+// Of the steps that run agents: their receipts are of a session, not of an effect.
+inline constexpr std::string_view agent_connector = "agent";
+
 // Whoever carries a foreign run, as the one who reports on it.
 Actor carrier_of(const Run& run);
 
@@ -55,7 +58,10 @@ class Draft {
   void move_step(StepIndex index, StepTrigger trigger, RunPayload payload) {
     auto to = next(step_table, steps_[index], trigger);
     invariant(to.has_value(), "decide drafted an illegal step transition");
-    if (steps_[index] == StepStatus::running && trigger != StepTrigger::complete) doubt_calls(index);
+    if (steps_[index] == StepStatus::running && trigger != StepTrigger::complete) {
+      if (trigger == StepTrigger::cancel) end_agent_session(index, "its run ended");
+      doubt_calls(index);
+    }
     steps_[index] = *to;
     emit(std::move(payload));
   }
@@ -112,17 +118,32 @@ class Draft {
     for (const Receipt& receipt : run_.receipts) {
       const bool is_open = receipt.status == ReceiptStatus::intended && receipt.step == index &&
                            receipt.token == run_.steps[index].lease_token;
-      if (!is_open || receipt.by_program || !receipt.proposal->idempotent) continue;
-      doubted_.push_back(receipt.id);
-      emit(ReceiptMoved{.receipt = receipt.id,
-                        .trigger = ReceiptTrigger::fail,
-                        .by = by_,
-                        .error_code = std::string(code),
-                        .message = std::string(message)});
+      if (is_open && !receipt.by_program && receipt.proposal->idempotent) fail_call(receipt, code, message);
+    }
+  }
+
+  // An agent is ended with its lease, whoever ended that: its session certainly did not get done, and can be resumed.
+  // Nobody needs to look at its receipt. The effects that it proposed itself are in doubt as ever.
+  void end_agent_session(StepIndex index, std::string_view message) {
+    for (const Receipt& receipt : run_.receipts) {
+      const bool is_session = !receipt.by_program && receipt.proposal->action.connector == agent_connector;
+      if (is_session && receipt.step == index && receipt.status == ReceiptStatus::intended)
+        fail_call(receipt, "AGENT_INTERRUPTED", message);
     }
   }
 
  private:
+  // Once each: a call that is known to have ended is not doubted.
+  void fail_call(const Receipt& receipt, std::string_view code, std::string_view message) {
+    if (std::find(doubted_.begin(), doubted_.end(), receipt.id) != doubted_.end()) return;
+    doubted_.push_back(receipt.id);
+    emit(ReceiptMoved{.receipt = receipt.id,
+                      .trigger = ReceiptTrigger::fail,
+                      .by = by_,
+                      .error_code = std::string(code),
+                      .message = std::string(message)});
+  }
+
   // The worker is gone, or has let go, without a word on what became of its calls. Once each: what is doubted stays so.
   void doubt_calls(StepIndex index) {
     if (planted(Bug::forget_doubt)) return;

@@ -310,6 +310,44 @@ TEST(Doubt, is_what_every_loss_between_intent_and_outcome_leaves) {
   }
 }
 
+TEST(Doubt, is_not_left_by_the_session_of_an_agent_whose_end_is_known) {
+  const std::vector<std::pair<const char*, Play>> ends{
+      {"the run is canceled", [](History& h) { h.cancel(); }},
+      {"the run's time is up", [](History& h) { h.pass(21min); }},
+      {"the step's time is up", [](History& h) { h.pass(11min); }},
+      {"the worker says that the step's time is up", [](History& h) { h.fail("a", "TOOL_TIMEOUT"); }}};
+  Action session = an_action(), effect = an_action();
+  session.connector = "agent";
+  effect.idempotency_key = "desk:2";
+  for (auto& [name, end] : ends) {
+    auto h = running(RunBuilder().step("a").attempts(2).run_timeout(20min));
+    h.propose("a", allowed, a_proposal(session, true));
+    const LeaseProof program = LeaseProof::program(h.step("a").lease_token);
+    h.act(ProposeAction{.step = h.index("a"),
+                        .proof = program,
+                        .proposal = std::make_shared<const Proposal>(a_proposal(effect, true)),
+                        .verdict = allowed,
+                        .writes_max = h.writes_max,
+                        .holder = {}});
+    end(h);
+    EXPECT_EQ(h.receipt(0).status, ReceiptStatus::failed) << name;
+    EXPECT_EQ(h.receipt(0).error_code, "AGENT_INTERRUPTED") << name;
+    EXPECT_EQ(h.receipt(1).status, ReceiptStatus::in_doubt) << name;
+    expect_sound(h);
+  }
+}
+
+TEST(Doubt, is_left_by_the_session_of_an_agent_whose_server_is_lost) {
+  Action session = an_action();
+  session.connector = "agent";
+  auto h = running(RunBuilder().step("a").attempts(2));
+  h.propose("a", allowed, a_proposal(session, true));
+  h.wait(31s);
+  h.claim("a", "worker-2");
+  EXPECT_EQ(h.receipt().status, ReceiptStatus::in_doubt);
+  expect_sound(h);
+}
+
 TEST(Doubt, an_idempotent_connector_calls_again_under_the_same_receipt) {
   auto h = running();
   h.propose("a", allowed, a_proposal(an_action(), true));
