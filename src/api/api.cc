@@ -103,7 +103,7 @@ bool is_of_lease(const Route& route, const std::vector<std::string>& path, const
   };
   if (route.pattern.starts_with("/leases/{id}/")) return path[0] == lease_id(lease.run, lease.step);
   if (is(Method::get, "/runs/{id}")) return path[0] == lease.run.str();
-  if (is(Method::get, "/tasks/{id}")) return !lease.task.empty();
+  if (is(Method::get, "/tasks/{id}")) return !lease.task.empty();  // which one is seen to in begin()
   if (is(Method::post, "/tasks")) return !lease.task.empty();
   return is(Method::post, "/mcp");
 }
@@ -111,7 +111,7 @@ bool is_of_lease(const Route& route, const std::vector<std::string>& path, const
 Problem not_of_lease() {
   return {.status = 403,
           .code = "FORBIDDEN",
-          .detail = "A lease's key is good for what concerns its lease, and for no more."};
+          .detail = "This key belongs to one lease and cannot be used for other objects."};
 }
 
 Problem overloaded() {
@@ -420,6 +420,20 @@ bool is_beneath(const Request& request, const std::string& task) {
   return parent && parent->is_string() && parent->get_string() == task;
 }
 
+// A lease's key reads its own task and those beneath it: one of whose parents it is. Any other task is refused alike,
+// whether it is there or not.
+void read_task_beneath(Engine& engine, CallPtr call, const Route& route, TaskId at, TaskId own) {
+  if (at == own) return pawl::api::in_background(call, [call, &route](Call&) { route.handle(call); });
+  engine.inspect_task(call->who.tenant, at,
+                      [call, &route, own](const std::expected<std::shared_ptr<const Run>, Refusal>& found) {
+                        const auto parent = found && (*found)->task ? (*found)->task->spec.parent : std::nullopt;
+                        if (!parent) return call->answer(not_of_lease());
+                        call->api.runtime().post([call, &route, parent = *parent, own](Engine& again) {
+                          read_task_beneath(again, call, route, parent, own);
+                        });
+                      });
+}
+
 // What a lease's key asks for is asked for by a lease that is still held.
 void Api::begin(CallPtr call, const Route& route) {
   if (!call->who.lease) return route.handle(std::move(call));
@@ -427,6 +441,11 @@ void Api::begin(CallPtr call, const Route& route) {
     const LeaseBinding& lease = *call->who.lease;
     const bool is_held =
         engine.lease_context(call->who.tenant, lease.run, lease.step, LeaseProof::program(lease.token)).has_value();
+    if (is_held && route.pattern == "/tasks/{id}") {
+      const auto own = TaskId::parse(lease.task), wanted = TaskId::parse(call->path[0]);
+      if (!own || !wanted) return call->answer(not_of_lease());
+      return read_task_beneath(engine, call, route, *wanted, *own);
+    }
     pawl::api::in_background(call, [call, &route, is_held](Call&) {
       if (!is_held) throw problem_of(lease_lost_refusal());
       if (route.pattern == "/tasks" && !is_beneath(call->request, call->who.lease->task)) throw not_of_lease();
