@@ -4,6 +4,7 @@
 #include <array>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
+#include <vector>
 
 namespace pawl::api::mcp {
 namespace {
@@ -66,18 +67,92 @@ std::optional<Answer> check_headers(const http::Request& request, const Json& id
   return std::nullopt;
 }
 
+// ---- Arguments, as far as our own schemas say what they are
+
+// What a value of this schema is; empty: it is one already.
+std::string kind_wanted(const object& schema, const Json& value) {
+  const auto type = text_in(&schema, "type");
+  if (type == "string") return value.is_string() ? "" : "text";
+  if (type == "boolean") return value.is_bool() ? "" : "true or false";
+  if (type == "object") return value.is_object() ? "" : "an object";
+  if (type == "integer") {
+    const std::int64_t low = schema.at("minimum").as_int64(), high = schema.at("maximum").as_int64();
+    const auto* number = value.if_int64();
+    if (number && *number >= low && *number <= high) return "";
+    return "a number from " + std::to_string(low) + " to " + std::to_string(high);
+  }
+  if (type != "array") return "";
+  const auto* list = value.if_array();
+  const bool fits = list && std::ranges::all_of(*list, [](const Json& item) { return item.is_string(); });
+  return fits ? "" : "a list of text";
+}
+
+std::string listed(const array& words) {
+  std::string out;
+  for (const Json& word : words) (out += out.empty() ? "" : ", ") += std::string_view(word.as_string());
+  return out;
+}
+
+bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == text.npos; }
+
+std::optional<std::string> value_problem(std::string_view name, const object& schema, const Json& value) {
+  const std::string subject(name);
+  if (const auto kind = kind_wanted(schema, value); !kind.empty()) return subject + " must be " + kind;
+  if (schema.contains("minLength") && is_blank(value.get_string())) return subject + " must say something";
+  if (const Json* words = schema.if_contains("enum"))
+    if (const array& list = words->as_array(); std::ranges::find(list, value) == list.end())
+      return subject + " must be one of " + listed(list);
+  return std::nullopt;
+}
+
+// Why the arguments do not fit the tool. Null stands for an optional argument that is left out, and is taken out.
+std::optional<std::string> argument_problem(const object& tool, object& arguments) {
+  const object& schema = tool.at("inputSchema").as_object();
+  const object& properties = schema.at("properties").as_object();
+  std::vector<std::string> left_out;
+  for (const auto& [name, value] : arguments) {
+    const object* wanted = object_in(&properties, name);
+    if (!wanted) {
+      array names;
+      for (const auto& property : properties) names.emplace_back(property.key());
+      return std::string(name) + " is not an argument of " + std::string(text_in(&tool, "name")) + ", which has " +
+             listed(names);
+    }
+    if (value.is_null() && wanted->contains("type"))
+      left_out.emplace_back(name);
+    else if (auto problem = value_problem(name, *wanted, value))
+      return problem;
+  }
+  for (const auto& name : left_out) arguments.erase(name);
+  if (const Json* required = schema.if_contains("required"))
+    for (const Json& name : required->as_array())
+      if (!arguments.contains(name.as_string())) return std::string(name.as_string()) + " is missing";
+  return std::nullopt;
+}
+
 std::variant<ToolCall, Answer> call_of(const Json& id, Era era, const object* params) {
   ToolCall call{.id = id, .era = era, .name = std::string(text_in(params, "name")), .arguments = {}};
-  const auto is_it = [&](const Json& tool) { return tool.at("name").as_string() == call.name; };
-  if (std::ranges::none_of(tools(), is_it)) return refuse_call(call, "there is no tool of that name");
+  const auto tool =
+      std::ranges::find_if(tools(), [&](const Json& each) { return each.at("name").as_string() == call.name; });
+  if (tool == tools().end()) return refuse_call(call, "there is no tool of that name");
   const Json* arguments = params ? params->if_contains("arguments") : nullptr;
   if (arguments && arguments->is_object()) call.arguments = arguments->get_object();
   if (arguments && !arguments->is_object() && !arguments->is_null())
     return refuse_arguments(call, "arguments must be an object");
+  if (const auto problem = argument_problem(tool->as_object(), call.arguments)) return refuse_arguments(call, *problem);
   return call;
 }
 
-std::variant<ToolCall, Answer> modern(const Json& id, std::string_view method, const object* params) {
+using Hidden = std::span<const std::string_view>;
+
+array listed_tools(Hidden hidden) {
+  array out;
+  for (const Json& tool : tools())
+    if (std::ranges::find(hidden, std::string_view(tool.at("name").as_string())) == hidden.end()) out.push_back(tool);
+  return out;
+}
+
+std::variant<ToolCall, Answer> modern(const Json& id, std::string_view method, const object* params, Hidden hidden) {
   if (method == "server/discover")
     return result(id, Era::modern,
                   {{"supportedVersions", array{modern_version}},
@@ -86,12 +161,13 @@ std::variant<ToolCall, Answer> modern(const Json& id, std::string_view method, c
                    {"ttlMs", list_ttl_ms},
                    {"cacheScope", "private"}});
   if (method == "tools/list")
-    return result(id, Era::modern, {{"tools", tools()}, {"ttlMs", list_ttl_ms}, {"cacheScope", "private"}});
+    return result(id, Era::modern,
+                  {{"tools", listed_tools(hidden)}, {"ttlMs", list_ttl_ms}, {"cacheScope", "private"}});
   if (method == "tools/call") return call_of(id, Era::modern, params);
   return error(id, no_such_method, "there is no such method", 404);
 }
 
-std::variant<ToolCall, Answer> legacy(const Json& id, std::string_view method, const object* params) {
+std::variant<ToolCall, Answer> legacy(const Json& id, std::string_view method, const object* params, Hidden hidden) {
   if (method == "initialize") {
     const auto wanted = text_in(params, "protocolVersion");
     const bool is_known = std::ranges::find(legacy_versions, wanted) != legacy_versions.end();
@@ -102,7 +178,7 @@ std::variant<ToolCall, Answer> legacy(const Json& id, std::string_view method, c
                    {"instructions", instructions}});
   }
   if (method == "ping") return result(id, Era::legacy, {});
-  if (method == "tools/list") return result(id, Era::legacy, {{"tools", tools()}});
+  if (method == "tools/list") return result(id, Era::legacy, {{"tools", listed_tools(hidden)}});
   if (method == "tools/call") return call_of(id, Era::legacy, params);
   return error(id, no_such_method, "there is no such method", 200);
 }
@@ -139,7 +215,7 @@ constexpr std::string_view tools_text = R"([
 {"name":"ask_human","title":"Ask a person",
  "description":"Asks a person, and gives the work back until there is an answer. End your turn after this: you are resumed with the answer.",
  "inputSchema":{"type":"object","properties":{
-  "question":{"type":"string"},
+  "question":{"type":"string","minLength":1},
   "options":{"type":"array","items":{"type":"string"},"description":"Answers to choose from."},
   "context":{"description":"What the person should know."},
   "lease_id":{"type":"string","description":"For keys that are not a lease's own."},
@@ -149,7 +225,7 @@ constexpr std::string_view tools_text = R"([
 {"name":"create_subtask","title":"Create a subtask",
  "description":"Has a part of the work done as a task of its own, beneath the one that you work for.",
  "inputSchema":{"type":"object","properties":{
-  "prompt":{"type":"string","description":"What is to be done, in full: whoever does it knows nothing else."},
+  "prompt":{"type":"string","minLength":1,"description":"What is to be done, in full: whoever does it knows nothing else."},
   "title":{"type":"string"},
   "max_budget_usd":{"type":"string","description":"What it may spend, like 0.50. Needed when your own task has a budget, and at most what that has left."},
   "parent_task_id":{"type":"string","description":"For keys that are not a lease's own."}},
@@ -158,7 +234,7 @@ constexpr std::string_view tools_text = R"([
 {"name":"create_task","title":"Create a task",
  "description":"Asks for something to be done, as a task of its own, which people review. For keys of operators; an agent that works for a task uses create_subtask.",
  "inputSchema":{"type":"object","properties":{
-  "prompt":{"type":"string","description":"What is to be done, in full: whoever does it knows nothing else."},
+  "prompt":{"type":"string","minLength":1,"description":"What is to be done, in full: whoever does it knows nothing else."},
   "title":{"type":"string"},
   "folder":{"type":"string","description":"Where it is done: an absolute path on the server."},
   "max_budget_usd":{"type":"string","description":"What it may spend, like 0.50."},
@@ -228,7 +304,7 @@ std::string line_for_failure(std::string_view line, std::string_view why) {
   return boost::json::serialize(*error(*id, server_away, why, 0).body);
 }
 
-std::variant<ToolCall, Answer> understand(const http::Request& request) {
+std::variant<ToolCall, Answer> understand(const http::Request& request, std::span<const std::string_view> hidden) {
   const auto parsed = parse_json(request.body);
   if (!parsed) return error(nullptr, parse_error, "this is no JSON: " + parsed.error(), 400);
   const object* message = parsed->if_object();
@@ -249,12 +325,12 @@ std::variant<ToolCall, Answer> understand(const http::Request& request) {
       return error(id, unsupported_version, "this version is not spoken here", 400,
                    {{"supported", array{modern_version}}, {"requested", version}});
     if (auto wrong = check_headers(request, id, version, method, params)) return *wrong;
-    return modern(id, method, params);
+    return modern(id, method, params, hidden);
   }
   if (!header.empty() && std::ranges::find(legacy_versions, header) == legacy_versions.end())
     return error(id, unsupported_version, "this version is not spoken here", 400,
                  {{"supported", array{modern_version, legacy_version}}, {"requested", header}});
-  return legacy(id, method, params);
+  return legacy(id, method, params, hidden);
 }
 
 Answer answer_call(const ToolCall& call, ToolOutcome outcome) {

@@ -10,6 +10,7 @@
 #include <boost/json/object.hpp>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -37,7 +38,9 @@ struct Answer {
   std::optional<boost::json::object> body;  // absent: nothing is said, as to a notification
 };
 
-std::variant<ToolCall, Answer> understand(const http::Request& request);
+// Tools that are `hidden` are not listed: whoever asks cannot use them. The arguments of a call fit the tool's schema;
+// null for an optional one counts as left out.
+std::variant<ToolCall, Answer> understand(const http::Request& request, std::span<const std::string_view> hidden = {});
 
 // What became of a call.
 struct ToolOutcome {

@@ -26,7 +26,6 @@ using boost::json::object;
 
 constexpr std::size_t title_bytes_usual = 80;
 constexpr std::size_t content_bytes_max = std::size_t{256} << 10;
-constexpr std::int64_t tasks_listed_max = 50;
 constexpr auto agent_answer_time_max = std::chrono::seconds(60);
 
 // What a tool asks of a route.
@@ -42,14 +41,12 @@ struct Misfit {
   std::string why;
 };
 
+// Of its kind, as the tool's schema says.
 std::string take_text(object& arguments, std::string_view key, bool required) {
   const Json* value = arguments.if_contains(key);
-  if (!value || value->is_null()) {
-    if (required) throw Misfit{std::string(key) + " is missing"};
-    return {};
-  }
-  if (!value->is_string()) throw Misfit{std::string(key) + " must be text"};
-  std::string out(std::string_view(value->get_string()));
+  if (!value && required) throw Misfit{std::string(key) + " is missing"};
+  if (!value) return {};
+  std::string out(std::string_view(value->as_string()));
   arguments.erase(key);
   return out;
 }
@@ -57,9 +54,11 @@ std::string take_text(object& arguments, std::string_view key, bool required) {
 // Which lease is meant: the key's own, which needs no token, or the one that is named.
 std::string take_lease(const Call& call, object& arguments) {
   if (const auto& lease = call.who.lease) {
-    arguments.erase("lease_id");
-    arguments.erase("token");
-    return lease_id(lease->run, lease->step);
+    const auto own = lease_id(lease->run, lease->step);
+    if (const auto named = take_text(arguments, "lease_id", false); !named.empty() && named != own)
+      throw Misfit{"lease_id names another lease than yours: leave it out"};
+    if (arguments.contains("token")) throw Misfit{"token is for other keys than yours: leave it out"};
+    return own;
   }
   auto id = take_text(arguments, "lease_id", true);
   if (!parse_lease_id(id)) throw Misfit{"lease_id is not a lease's id"};
@@ -102,12 +101,11 @@ Inner ask(const Call& call, object arguments) {
           .said = "Asked. End your turn now: you will be resumed with the answer."};
 }
 
-// The first line of what is to be done.
+// The first line of what is to be done that says something.
 std::string title_of(const object& arguments) {
-  const Json* prompt = arguments.if_contains("prompt");
-  if (!prompt || !prompt->is_string()) throw Misfit{"prompt is missing"};
-  std::string_view text = prompt->get_string();
-  text = text.substr(0, text.find('\n'));
+  std::string_view text = arguments.at("prompt").as_string();
+  text.remove_prefix(std::min(text.size(), text.find_first_not_of(" \t\r\n")));
+  text = text.substr(0, text.find_first_of("\r\n"));
   if (text.size() <= title_bytes_usual) return std::string(text);
   std::size_t end = title_bytes_usual;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // no half character
@@ -118,8 +116,11 @@ std::string title_of(const object& arguments) {
 // know that it is there.
 Inner create_subtask(const Call& call, object arguments) {
   if (call.who.lease) {
-    if (call.who.lease->task.empty()) throw Misfit{"you do not work for a task, so it can have no subtasks"};
-    arguments["parent_task_id"] = call.who.lease->task;
+    const std::string& own = call.who.lease->task;
+    if (own.empty()) throw Misfit{"you do not work for a task, so it can have no subtasks"};
+    if (const auto named = take_text(arguments, "parent_task_id", false); !named.empty() && named != own)
+      throw Misfit{"parent_task_id names another task than yours: leave it out"};
+    arguments["parent_task_id"] = own;
   } else if (!arguments.contains("parent_task_id")) {
     throw Misfit{"parent_task_id is missing"};
   }
@@ -136,12 +137,7 @@ Inner create_task(object arguments) {
 
 Inner list_tasks(object arguments) {
   std::string query = "limit=20";
-  if (const Json* limit = arguments.if_contains("limit"); limit && !limit->is_null()) {
-    const auto* number = limit->if_int64();
-    if (!number || *number < 1 || *number > tasks_listed_max)
-      throw Misfit{"limit must be a number from 1 to " + std::to_string(tasks_listed_max)};
-    query = "limit=" + std::to_string(*number);
-  }
+  if (const Json* limit = arguments.if_contains("limit")) query = "limit=" + std::to_string(limit->as_int64());
   const auto add = [&](const char* key, const char* name) {
     const auto text = take_text(arguments, key, false);
     if (text.empty()) return;
@@ -159,6 +155,7 @@ Inner list_tasks(object arguments) {
 Inner get_status(const Call& call, object arguments) {
   const auto task = take_text(arguments, "task_id", false);
   auto run = take_text(arguments, "run_id", false);
+  if (!task.empty() && !run.empty()) throw Misfit{"run_id and task_id exclude each other: name one"};
   if (!task.empty()) {
     if (!is_valid_name(task)) throw Misfit{"task_id is not a task's id"};
     return {.method = Method::get, .path = "/tasks/" + task, .body = {}, .said = {}};
@@ -227,9 +224,17 @@ void send(Call& call, const mcp::Answer& answer) {
   call.answer(answer.status, Json(*answer.body));
 }
 
+// What a lease's key can never do is not offered to the agent that has it.
+std::vector<std::string_view> hidden_from(const Call& call) {
+  if (!call.who.lease) return {};
+  std::vector<std::string_view> out{"create_task", "list_tasks"};
+  if (call.who.lease->task.empty()) out.push_back("create_subtask");
+  return out;
+}
+
 void serve_mcp(CallPtr call) {
   call->query.only({});
-  auto understood = mcp::understand(call->request);
+  auto understood = mcp::understand(call->request, hidden_from(*call));
   if (const auto* answer = std::get_if<mcp::Answer>(&understood)) return send(*call, *answer);
   auto tool = std::make_shared<const mcp::ToolCall>(std::move(std::get<mcp::ToolCall>(understood)));
   try {

@@ -12,6 +12,7 @@ import urllib.request
 from agent_case import HERE, PAWL, TIMEOUT_S, AgentCase
 
 NAMES = ["propose_action", "record_outcome", "ask_human", "create_subtask", "create_task", "list_tasks", "get_status"]
+TASKLESS = ["propose_action", "record_outcome", "ask_human", "get_status"]  # of an agent that works for no task
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {}}
@@ -164,6 +165,34 @@ class ByHand(McpCase):
             self.assertIn("code", got["structuredContent"], (name, arguments))
             self.assertTrue(got["content"][0]["text"], (name, arguments))
 
+    def test_a_wrong_argument_is_named(self):
+        _, lease = self.lease()
+        action = {"connector": "mail", "operation": "send", "target": "a@b.c", **lease}
+        for name, arguments, said in (
+                ("list_tasks", {"bogus": 1}, "bogus is not an argument of list_tasks, which has state, tag"),
+                ("get_status", {"task": "t"}, "task is not an argument of get_status"),
+                ("ask_human", {"question": "?", "bogus": 1, **lease}, "bogus is not an argument"),
+                ("ask_human", {"question": "?", "options": ["a", 1], **lease}, "options must be a list of text"),
+                ("ask_human", {"question": " ", **lease}, "question must say something"),
+                ("create_task", {"prompt": 5}, "prompt must be text"),
+                ("create_task", {"prompt": "  \n"}, "prompt must say something"),
+                ("create_task", {"title": "t"}, "prompt is missing"),
+                ("create_task", {"prompt": "p", "run": "yes"}, "run must be true or false"),
+                ("create_task", {"prompt": "p", "max_budget_usd": 0.5}, "max_budget_usd must be text"),
+                ("list_tasks", {"limit": 51}, "limit must be a number from 1 to 50"),
+                ("list_tasks", {"limit": 0}, "limit must be"), ("list_tasks", {"limit": 1.5}, "limit must be"),
+                ("list_tasks", {"state": "LAZY"}, "state must be one of PENDING, QUEUED"),
+                ("propose_action", {**action, "fields": "all"}, "fields must be an object"),
+                ("propose_action", {**action, "risk": "enormous"}, "risk must be one of low, med, high"),
+                ("record_outcome", {"receipt_id": "r", **lease}, "succeeded is missing"),
+                ("record_outcome", {"receipt_id": None, "succeeded": True, **lease}, "receipt_id is missing")):
+            got = self.call(name, arguments)
+            self.assertTrue(got["isError"], (name, arguments))
+            self.assertIn(said, got["content"][0]["text"])
+        self.assertFalse(self.call("list_tasks", {"limit": None, "tag": None})["isError"], "null is left out")
+        titled = self.call("create_task", {"prompt": "\n\n  first\nsecond", "run": False})["structuredContent"]
+        self.assertEqual(titled["title"], "first")
+
     def test_tasks_are_created_and_listed(self):
         got = self.call("create_task", {"prompt": "work hard\nand well", "folder": str(self.work), "tags": ["mcp"]})
         self.assertFalse(got["isError"], got)
@@ -246,6 +275,7 @@ class LeaseKeys(McpCase):
                              ("POST", f"/leases/{lease['lease_id']}/ask"), ("POST", "/leases/complete")):
             body = {} if method == "POST" else None
             self.assertEqual(self.refused(method, path, body, key=key).status, 403, path)
+        self.assertNotIn("lease's", self.refused("GET", "/runs", key=key).body["detail"])
         # It needs no token, and must not be confused with a key that does.
         refused = self.refused("POST", f"/leases/{run}:work/ask", {"token": "99", "question": "x"}, key=key)
         self.assertEqual((refused.status, refused.body["where"]), (400, "/token"))
@@ -259,6 +289,51 @@ class LeaseKeys(McpCase):
                 self.assertNotIn(secret, file.read_bytes(), file)
         self.ask("POST", f"/runs/{run}/cancel", {})
         self.until(lambda: self.refused("GET", "/runs/" + run, key=key).status == 409)
+
+    def test_read_only_their_own_task_and_what_is_beneath_it(self):
+        def task(**given):
+            return self.ask("POST", "/tasks", {"title": "t", "prompt": "p", **given})["id"]
+        top = task()
+        own = task(parent_task_id=top)
+        part = task(parent_task_id=own)
+        deepest = task(parent_task_id=part)
+        foreign = (top, task(parent_task_id=top), task(), "task_01m7hm5kk9e00a16va1g5nvbxh", "nonsense")
+        _, key = self.held(task_id=own)
+        for each in (own, part, deepest):
+            self.assertEqual(self.ask("GET", "/tasks/" + each, key=key)["id"], each)
+            self.assertEqual(self.call("get_status", {"task_id": each}, key=key)["structuredContent"]["id"], each)
+        said = set()
+        for each in foreign:
+            refused = self.refused("GET", "/tasks/" + each, key=key)
+            said.add((refused.status, refused.body["code"], refused.body["detail"]))
+            self.assertIn("FORBIDDEN", self.call("get_status", {"task_id": each}, key=key)["content"][0]["text"])
+        self.assertEqual(len(said), 1, "what is there is refused as what is not")
+        self.assertEqual(said.pop()[:2], (403, "FORBIDDEN"))
+
+    def test_offer_only_what_they_can_do(self):
+        def offered(key):
+            return [tool["name"] for tool in self.message("tools/list", key=key)["result"]["tools"]]
+        _, key = self.held()
+        self.assertEqual(offered(key), TASKLESS)
+        self.assertTrue(self.call("create_subtask", {"prompt": "p"}, key=key)["isError"])
+        for name in ("create_task", "list_tasks"):
+            arguments = {"prompt": "p"} if name == "create_task" else {}
+            self.assertIn("FORBIDDEN", self.call(name, arguments, key=key)["content"][0]["text"])
+
+    def test_take_no_name_of_anybody_else(self):
+        own, other = (self.ask("POST", "/tasks", {"title": "t", "prompt": "p"})["id"] for _ in range(2))
+        run, key = self.held(task_id=own)
+        action = {"connector": "mail", "operation": "send", "target": "a@b.c"}
+        for name, arguments, wrong in (("propose_action", {**action, "lease_id": f"{run}:other"}, "lease_id"),
+                                       ("propose_action", {**action, "token": "1"}, "token"),
+                                       ("ask_human", {"question": "?", "lease_id": f"{run}:other"}, "lease_id"),
+                                       ("create_subtask", {"prompt": "p", "parent_task_id": other}, "parent_task_id")):
+            got = self.call(name, arguments, key=key)
+            self.assertTrue(got["isError"], arguments)
+            self.assertIn(wrong, got["content"][0]["text"])
+        self.assertFalse(self.call("propose_action", {**action, "lease_id": f"{run}:work"}, key=key)["isError"])
+        self.assertFalse(self.call("create_subtask", {"prompt": "p", "parent_task_id": own}, key=key)["isError"])
+        self.assertEqual(self.ask("GET", "/tasks/" + other)["subtasks"], [])
 
     def test_record_only_what_the_agent_proposed_itself(self):
         run, key = self.held()
@@ -388,6 +463,42 @@ class OfficialClients(McpCase):
                                   "run_id=" + run)
             self.assertEqual(called.returncode, 0, called.stderr)
             self.assertEqual(json.loads(called.stdout)["structuredContent"]["status"], "running")
+
+
+class TooLong(McpCase):
+    """A message that is longer than the transport takes is answered all the same."""
+
+    def too_long(self, **more):
+        arguments = {"connector": "c", "operation": "o", "target": "t", "fields": {"id": 7, "x": "x" * (2 << 20)}}
+        return json.dumps({"method": "tools/call", "params": {"name": "propose_action", "arguments": arguments},
+                           "jsonrpc": "2.0", **more})
+
+    def test_over_the_socket_of_an_agent(self):
+        there = self.work / "there"
+        self.begin(f"stay {there}")
+        self.until(there.exists)
+        self.until(lambda: list(self.data.rglob("mcp.sock")))
+        socket, = self.data.rglob("mcp.sock")
+        ping = json.dumps({"jsonrpc": "2.0", "id": "after", "method": "ping"})
+        lines = [self.too_long(id=17), self.too_long(id="a\"b"), self.too_long(), "x" * (2 << 20), ping]
+        done = self.pawl("mcp", "--socket", str(socket), input="\n".join(lines) + "\n")
+        got = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([answer["id"] for answer in got], [17, 'a"b', None, None, "after"])
+        for answer in got[:-1]:
+            self.assertEqual(answer["error"]["code"], -32600)
+            self.assertIn("longer than 1048576 bytes", answer["error"]["message"])
+        self.assertIn("result", got[-1])
+
+    def test_over_stdio(self):
+        _, lease = self.lease()
+        lines = [self.too_long(id=17), json.dumps({"jsonrpc": "2.0", "id": 18, "method": "ping"}),
+                 json.dumps({"jsonrpc": "2.0", "id": 19, "method": "ping", "params": {"x": "x" * (9 << 20)}}),
+                 json.dumps({"jsonrpc": "2.0", "id": 20, "method": "ping"})]
+        done = self.pawl("mcp", input="\n".join(lines) + "\n")
+        got = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([answer["id"] for answer in got], [17, 18, 19, 20])
+        self.assertTrue(got[0]["result"]["isError"])
+        self.assertIn("error", got[2])
 
 
 class Stdio(McpCase):
