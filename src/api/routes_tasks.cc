@@ -84,6 +84,12 @@ JsonText read_settings(const Input& input) {
   return out.empty() ? JsonText() : canonical(out);
 }
 
+std::string read_prompt(const Input& input) {
+  std::string out = input.text("prompt", task_prompt_bytes_max);
+  if (out.find_first_not_of(" \t\r\n") == out.npos) input.refuse("prompt", "is empty: say what the agent is to do");
+  return out;
+}
+
 TaskSpec read_spec(const Input& input) {
   TaskSpec out;
   out.title = input.text("title", task_title_chars_max);
@@ -99,7 +105,7 @@ TaskSpec read_spec(const Input& input) {
     out.agent = input.word<TaskAgent>("agent").value_or(TaskAgent::claude);
     if (out.agent == TaskAgent::none) input.refuse("agent", "must be claude or command");
     if (!input.has("prompt")) input.refuse("prompt", "is missing: say what the agent is to do, or name a workflow");
-    out.prompt = input.text("prompt", task_prompt_bytes_max);
+    out.prompt = read_prompt(input);
     if (input.has("input")) input.refuse("input", "is for workflows, and this task is an agent's");
     out.settings = read_settings(input);
     if (out.agent == TaskAgent::command && !input.has("command")) input.refuse("command", "is missing");
@@ -193,13 +199,13 @@ void create_task(CallPtr call) {
               "permission_mode",
               "allowed_tools",
               "disallowed_tools",
+              "project_settings",
               "workflow",
               "input",
               "parent_task_id",
               "depends_on",
               "max_budget_usd",
               "timeout",
-              "project_settings",
               "priority",
               "tags",
               "workspace",
@@ -460,7 +466,7 @@ void change_task(CallPtr call) {
   Input input = Input::parse(call->request);
   input.only({"prompt", "timeout", "max_budget_usd", "tags", "priority"});
   object changes;
-  if (input.has("prompt")) changes["prompt"] = input.text("prompt", task_prompt_bytes_max);
+  if (input.has("prompt")) changes["prompt"] = read_prompt(input);
   if (input.is_null("timeout"))
     changes["timeout"] = nullptr;
   else if (const auto timeout = input.positive_duration("timeout"))

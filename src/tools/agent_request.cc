@@ -114,6 +114,8 @@ AgentRequest read_agent_request(Arguments& with, const Lease& lease, const Agent
   wanted.sandbox = read_sandbox(with, context, terms, {SandboxUse::auto_, is_claude});
   wanted.environment = read_environment(
       with, terms, is_claude ? std::span<const char* const>(passed_to_claude) : std::span<const char* const>());
+  if (!wanted.resume && wanted.prompt.find_first_not_of(" \t\r\n") == std::string::npos)
+    with.refuse("prompt", "is empty: say what the agent is to do");
   if (wanted.resume && wanted.session.empty()) with.refuse("session_id", "is required to resume one");
   if (!wanted.session.empty() && is_claude && !is_uuid(wanted.session)) with.refuse("session_id", "must be a UUID");
   if (wanted.budget && wanted.budget->micros == 0) with.refuse("max_budget_usd", "must be more than nothing");
@@ -127,9 +129,9 @@ AgentRequest read_agent_request(Arguments& with, const Lease& lease, const Agent
     wanted.permission_mode = with.text("permission_mode");
     wanted.system_prompt = with.text("append_system_prompt").value_or("");
     wanted.turns_max = with.count("max_turns");
+    wanted.project_settings = with.boolean("project_settings").value_or(false);
     if (wanted.permission_mode && !is_permission_mode(*wanted.permission_mode))
       with.refuse("permission_mode", "must be acceptEdits, auto, bypassPermissions, manual, dontAsk or plan");
-    wanted.project_settings = with.boolean("project_settings").value_or(false);
   } else {
     wanted.command = with.text_list("command");
     if (wanted.command.empty() || wanted.command.front().empty())
@@ -170,13 +172,13 @@ std::vector<std::string> claude_command(const AgentContext& context, const Agent
   if (!wanted.disallowed_tools.empty()) add("--disallowedTools", joined(wanted.disallowed_tools));
   add("--mcp-config", boost::json::serialize(object{{"mcpServers", std::move(servers)}}));
   argv.emplace_back("--strict-mcp-config");
-  auto system = fmt::format(fmt::runtime(base_prompt), start.access ? base_prompt_mcp : std::string_view());
-  if (!wanted.system_prompt.empty()) system += "\n\n" + wanted.system_prompt;
   // With -p the CLI does not ask whether the folder is trusted. Settings that lie in it would run commands (hooks) and
   // send the key elsewhere, whatever the agent itself may do.
   add("--setting-sources", wanted.project_settings ? "user,project,local" : "user");
-  add("--append-system-prompt", std::move(system));
+  auto system = fmt::format(fmt::runtime(base_prompt), start.access ? base_prompt_mcp : std::string_view());
   if (!wanted.project_settings) system += instructions_prompt;
+  if (!wanted.system_prompt.empty()) system += "\n\n" + wanted.system_prompt;
+  add("--append-system-prompt", std::move(system));
   return argv;
 }
 

@@ -14,6 +14,7 @@
 
 #include "tools/agent_session.h"
 #include "tools/agent_stream.h"
+#include "tools/message_id.h"
 #include "tools/processes.h"
 #include "tools/try_tool.h"
 
@@ -132,6 +133,29 @@ TEST_F(Agents, is_given_a_way_to_the_gate_and_its_key_only_in_the_environment) {
             Json("[secret PAWL_LEASE_KEY]"));  // given, and taken out of what comes back
   EXPECT_EQ(log().find("pawl_lease_task_7"), std::string::npos);
 }
+
+TEST_F(Agents, does_not_work_without_the_tools_that_it_was_given) {
+  context_->access = [](const Lease&, const std::string&) { return AgentAccess{"http://127.0.0.1:1/mcp", "key"}; };
+  const auto failed = failure_of(run(prompt("toolless")));
+  EXPECT_EQ(failed.error_code, "AGENT_FAILED");
+  EXPECT_EQ(failed.retryable, true);
+  EXPECT_NE(failed.message.find("could not connect to pawl's tools"), std::string::npos) << failed.message;
+}
+
+TEST_F(Agents, works_without_tools_that_it_was_not_given) {
+  EXPECT_EQ(text_in(done(run(with(prompt("toolless"), "mcp", false))), "result"), "worked without");
+}
+
+TEST_F(Agents, has_no_settings_of_its_folder) {
+  EXPECT_EQ(given(run(prompt("echo"))).at("flags").at("setting_sources"), Json("user"));
+}
+
+TEST_F(Agents, has_settings_of_its_folder_when_the_step_says_so) {
+  EXPECT_EQ(given(run(with(prompt("echo"), "project_settings", true))).at("flags").at("setting_sources"),
+            Json("user,project,local"));
+}
+
+TEST_F(Agents, an_empty_prompt_is_refused) { expect_failure(run(prompt(" \n")), "TOOL_INVALID_ARGUMENTS", "prompt"); }
 
 TEST_F(Agents, without_a_server_a_demanded_gate_is_refused) {
   expect_failure(run(with(prompt("work"), "mcp", true)), "TOOL_INVALID_ARGUMENTS", "mcp");
@@ -412,15 +436,54 @@ TEST(AgentStream, any_cut_of_a_stream_reads_the_same) {
     EXPECT_EQ(stream.story().lines_broken, 1U);
   }
 }
+TEST(AgentStream, a_cli_that_could_not_connect_to_our_tools_says_so_when_it_begins) {
+  const auto says = [](std::string_view name, std::string_view status) {
+    AgentStream stream(AgentDialect::claude);
+    stream.feed(fmt::format(
+        "{{\"type\":\"system\",\"subtype\":\"init\",\"mcp_servers\":[7,{{\"name\":\"{}\",\"status\":\"{}\"}}]}}\n",
+        name, status));
+    return stream.story().has_lost_tools;
+  };
+  EXPECT_TRUE(says("pawl", "failed"));
+  EXPECT_FALSE(says("pawl", "pending"));
+  EXPECT_FALSE(says("pawl", "connected"));
+  EXPECT_FALSE(says("other", "failed"));
+}
+TEST(MessageIdFinder, finds_the_id_wherever_it_stands_and_however_it_comes) {
+  const std::pair<std::string_view, std::string_view> messages[] = {
+      {R"({"id":7,"params":{"id":8}})", "7"},
+      {R"({"params":{"id":8,"x":[{"id":9}]},"id":-7})", "-7"},
+      {R"({"params":"id","id":"a\"b"})", R"("a\"b")"},
+      {R"({"params":{"id":8}})", "null"},
+      {R"({"id":null,"x":1})", "null"},
+      {R"({"id":{"id":1},"x":[1,2]})", "null"},
+      {R"([{"id":1}])", "null"},
+      {R"(nonsense)", "null"},
+      {R"({"id":7,"params":)", "7"},
+      {R"({"id":7}{"id":8})", "7"}};
+  for (const auto& [message, id] : messages)
+    for (std::size_t piece = 1; piece <= message.size(); ++piece) {
+      MessageIdFinder finder;
+      for (std::size_t at = 0; at < message.size(); at += piece) finder.feed(message.substr(at, piece));
+      EXPECT_EQ(finder.id(), id) << message << " in pieces of " << piece;
+    }
+  MessageIdFinder finder;
+  finder.feed("{\"id\":\"" + std::string(300, 'x') + "\"}");
+  EXPECT_EQ(finder.id(), "null") << "half an id is another one";
+}
 TEST(LineSplitter, a_line_over_the_limit_is_skipped_whole_however_it_comes) {
   for (const std::size_t piece : {1U, 3U, 7U, 64U}) {
     LineSplitter lines(8);
     std::vector<std::string> got;
+    std::string skipped;
     const std::string text = "short\n0123456789abcdef\n12345678\n123456789\nend\n";
     for (std::size_t at = 0; at < text.size(); at += piece)
-      lines.feed(std::string_view(text).substr(at, piece), [&](std::string_view line) { got.emplace_back(line); });
+      lines.feed(
+          std::string_view(text).substr(at, piece), [&](std::string_view line) { got.emplace_back(line); },
+          [&](std::string_view part, bool is_end) { skipped.append(part).append(is_end ? "|" : ""); });
     EXPECT_EQ(got, (std::vector<std::string>{"short", "12345678", "end"})) << piece;
     EXPECT_EQ(lines.lines_skipped(), 2U) << piece;
+    EXPECT_EQ(skipped, "0123456789abcdef|123456789|") << piece;
   }
 }
 
