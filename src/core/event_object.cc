@@ -10,8 +10,9 @@ namespace pawl {
 namespace {
 
 constexpr std::array maybe_payload_keys{
-    std::string_view("answer"), std::string_view("before"),   std::string_view("input"),   std::string_view("message"),
-    std::string_view("output"), std::string_view("question"), std::string_view("response")};
+    std::string_view("answer"),   std::string_view("before"),   std::string_view("changes"),
+    std::string_view("input"),    std::string_view("message"),  std::string_view("output"),
+    std::string_view("question"), std::string_view("response"), std::string_view("result")};
 
 // Whether the field holds JSON as text in events of this type. Some hold plain text in others.
 bool is_payload(std::string_view type, std::string_view key) {

@@ -266,6 +266,26 @@ class Changes(TaskCase):
         self.assertEqual(self.ok(self.change(agent, prompt="mop")).json["prompt"], "mop")
         self.refused(self.change(self.add()["id"], prompt="mop"), 400, "INVALID_REQUEST")
 
+    def test_a_prompt_says_something(self):
+        agent = self.add(prompt="sweep")["id"]
+        for prompt in ("", " \n\t"):
+            added = self.admin.post("/tasks", {"title": "t", "prompt": prompt})
+            for answer in (self.change(agent, prompt=prompt), added):
+                self.refused(answer, 400, "INVALID_REQUEST")
+                self.assertIn("say what the agent is to do", answer.json["detail"])
+        self.assertEqual(self.task(agent)["prompt"], "sweep")
+
+    def test_what_its_stream_holds_is_json(self):
+        task, other = self.add()["id"], self.add()["id"]
+        self.complete(self.begin(task), output={"n": 1})
+        self.state(task, "READY")
+        self.ok(self.change(other, tags=["a"]))
+        def event(of, kind):
+            items = self.ok(self.admin.get(f"/tasks/{of}/events")).json["items"]
+            return next(item["event"] for item in items if item["event"]["type"] == kind)
+        self.assertEqual(event(other, "task.changed")["changes"], {"tags": ["a"]})
+        self.assertEqual(event(task, "task.finished")["result"], self.task(task)["result"])
+
     def test_what_cannot_be_changed_is_refused(self):
         task = self.add()["id"]
         for body in ({"title": "other"}, {"workflow": "other"}, {"timeout": "soon"}, {"priority": "urgent"},

@@ -116,6 +116,8 @@ TEST(EventText, readers_get_json_values_as_json) {
   EXPECT_TRUE(shown(RunObserved{.output = value}).contains("\"output\":" + same));
   EXPECT_TRUE(shown(TaskAsked{.question = value}).contains("\"question\":" + same));
   EXPECT_TRUE(shown(TaskMoved{.trigger = TaskTrigger::answer, .message = value}).contains("\"message\":" + same));
+  EXPECT_TRUE(shown(TaskMoved{.trigger = TaskTrigger::finish, .result = value}).contains("\"result\":" + same));
+  EXPECT_TRUE(shown(TaskChanged{.changes = value}).contains("\"changes\":" + same));
   EXPECT_TRUE(
       shown(ReceiptMoved{.trigger = ReceiptTrigger::succeed, .response = value}).contains("\"response\":" + same));
   const auto proposal = std::make_shared<const Proposal>(Proposal{.before = value});
