@@ -40,7 +40,8 @@ DeclaredCommand declare_task(CLI::App& app) {
       ->allow_extra_args(false);
   command->add_option("--model", options->model, "add: the agent's model")->type_name("NAME");
   command->add_option("--folder", options->folder, "add: where the agent works")->type_name("DIR");
-  command->add_flag("--mcp", options->mcp, "add: give the agent pawl's tools");
+  command->add_flag("--no-mcp", options->no_mcp, "add: do not give the agent pawl's tools, which it has otherwise");
+  command->add_flag("--mcp", options->mcp, "add: fail when the agent cannot be given pawl's tools");
   command->add_option("--sandbox", options->sandbox, "add: what the agent may reach, as JSON")->type_name("JSON");
   command->add_option("--permission-mode", options->permission_mode, "add: the agent claude's permission mode")
       ->type_name("MODE");
@@ -54,6 +55,8 @@ DeclaredCommand declare_task(CLI::App& app) {
                    "add: a tool that the agent claude may not use; may be given several times")
       ->type_name("TOOL")
       ->allow_extra_args(false);
+  command->add_flag("--project-settings", options->project_settings,
+                    "add: settings in the folder of the agent claude count: they can run commands");
   command->add_option("--parent", options->parent, "add: as a subtask of this one; list: only its subtasks")
       ->type_name("TASK");
   command

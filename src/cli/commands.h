@@ -458,11 +458,13 @@ struct TaskOptions {
   std::string model;
   std::vector<std::string> command;
   std::string folder;
-  bool mcp = false;
+  bool mcp = false;     // fail without pawl's tools
+  bool no_mcp = false;  // do not give them
   std::string sandbox;
   std::string permission_mode;
   std::vector<std::string> allowed_tools;
   std::vector<std::string> disallowed_tools;
+  bool project_settings = false;
   std::string parent;
   std::vector<std::string> depends_on;
   std::string budget;

@@ -1,11 +1,13 @@
 // pawl task: what people ask for. Tasks are a server's: it is what carries them out.
 #include <fmt/format.h>
 
+#include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <iostream>
 #include <iterator>
+#include <utility>
 
 #include "cli/commands.h"
 #include "cli/describe.h"
@@ -50,7 +52,9 @@ object new_task(const Remote& remote, const TaskOptions& options) {
   put("agent", options.agent);
   put("model", options.model);
   put("folder", options.folder);
-  if (options.mcp) out["mcp"] = true;
+  if (options.mcp && options.no_mcp) throw Stop(exit_usage, "--mcp and --no-mcp exclude each other");
+  if (options.mcp || options.no_mcp) out["mcp"] = options.mcp;
+  if (options.project_settings) out["project_settings"] = true;
   if (!options.sandbox.empty()) out["sandbox"] = json_of(options.sandbox, "--sandbox");
   put("permission_mode", options.permission_mode);
   auto put_list = [&](std::string_view key, const std::vector<std::string>& words) {
@@ -72,6 +76,9 @@ object new_task(const Remote& remote, const TaskOptions& options) {
   return out;
 }
 
+constexpr std::size_t prompt_lines_max = 20;
+constexpr std::size_t result_lines_max = 1000;
+
 void print_executions(const Json& task) {
   for (const Json& each : task.at("executions").as_array()) {
     std::string outcome = each.at("outcome").is_null() ? "under way" : text_of(each, "outcome");
@@ -80,30 +87,60 @@ void print_executions(const Json& task) {
   }
 }
 
+// Line by line, under a label. Of a long one the beginning.
+void print_lines(std::string_view label, std::string_view text, std::size_t lines_max) {
+  fmt::print("  {}\n", label);
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  std::size_t lines = 0;
+  for (std::size_t at = 0; at <= text.size(); ++lines) {
+    const auto end = std::min(text.find('\n', at), text.size());
+    if (lines < lines_max) fmt::print("    {}\n", printable(text.substr(at, end - at)));
+    at = end + 1;
+  }
+  if (lines > lines_max)
+    fmt::print("    ... {} more; --json shows all of it\n", print_count(lines - lines_max, "line"));
+}
+
 // What the agent says it did, and what it could not do.
 void print_result(const Json& result) {
   if (result.is_null()) return;
-  fmt::print("  result\n");
-  const std::string text =
-      result.at("text").is_null() ? boost::json::serialize(result.at("output")) : text_of(result, "text");
-  for (std::size_t at = 0; at <= text.size();) {
-    const auto end = std::min(text.find('\n', at), text.size());
-    fmt::print("    {}\n", printable(text.substr(at, end - at)));
-    at = end + 1;
-  }
+  const Json& text = result.at("text");
+  print_lines("result", text.is_string() ? std::string(text.get_string()) : boost::json::serialize(result.at("output")),
+              result_lines_max);
   for (const Json& denial : result.at("permission_denials").as_array())
     fmt::print("  denied      {} {}\n", printable(text_of(denial, "tool")),
                printable(boost::json::serialize(denial.at("input"))));
   if (result.at("is_cut").as_bool()) fmt::print("    ... the whole of it is the output of the run's step\n");
 }
 
+void print_line(std::string_view label, const std::string& text) {
+  if (!text.empty() && text != "-") fmt::print("  {:<11} {}\n", label, text);
+}
+
+// What an agent was given beside its prompt, the settings that were not given left out.
+void print_settings(const Json& settings) {
+  if (!settings.is_object()) return;
+  constexpr std::array<std::pair<const char*, const char*>, 9> labels{{{"folder", "folder"},
+                                                                       {"model", "model"},
+                                                                       {"command", "command"},
+                                                                       {"permission_mode", "permission"},
+                                                                       {"allowed_tools", "allowed"},
+                                                                       {"disallowed_tools", "disallowed"},
+                                                                       {"project_settings", "project settings"},
+                                                                       {"mcp", "mcp"},
+                                                                       {"sandbox", "sandbox"}}};
+  for (const auto& [key, label] : labels)
+    if (settings.get_object().contains(key)) print_line(label, printable(text_of(settings, key)));
+}
+
 void print_task(const Json& task) {
   fmt::print("{}  {}\n  {}\n", text_of(task, "id"), text_of(task, "state"), printable(text_of(task, "title")));
-  auto line = [&](std::string_view label, const std::string& text) {
-    if (!text.empty() && text != "-") fmt::print("  {:<11} {}\n", label, text);
-  };
+  const auto& line = print_line;
   line("agent", text_of(task, "agent"));
   line("workflow", text_of(task, "workflow"));
+  if (!task.at("input").is_null()) line("input", printable(text_of(task, "input")));
+  print_settings(task.at("settings"));
+  line("priority", text_of(task, "priority"));
   line("parent", text_of(task, "parent_task_id"));
   line("depends on", joined_texts(task.at("depends_on")));
   line("subtasks", joined_texts(task.at("subtasks")));
@@ -111,11 +148,14 @@ void print_task(const Json& task) {
   line("budget", text_of(task, "max_budget_usd"));
   line("timeout", text_of(task, "timeout"));
   line("cost", text_of(task, "cost_usd") + " USD");
-  line("session", text_of(task, "session_id"));
+  // The agents of a workflow have sessions of their own, one a step: the steps' output names them.
+  if (!task.at("agent").is_null()) line("session", text_of(task, "session_id"));
   if (!task.at("question").is_null()) line("question", question_text(task.at("question")));
   if (!task.at("rejection_comment").is_null()) line("rejected", printable(text_of(task, "rejection_comment")));
   if (const Json& why = task.at("diagnostic"); !why.is_null())
     line("failed", fmt::format("{}: {}", text_of(why, "error_code"), printable(text_of(why, "message"))));
+  if (const Json& prompt = task.at("prompt"); prompt.is_string())
+    print_lines("prompt", std::string(prompt.get_string()), prompt_lines_max);
   print_result(task.at("result"));
   print_executions(task);
   line("possible", joined_texts(task.at("possible")));

@@ -148,6 +148,33 @@ class Tasks(ServerCase):
         self.assertIn("result\n    done\n", self.pawl("task", "show", task).stdout)
         self.assertIn("Write: done", self.pawl("inbox").stdout)
 
+    def test_everything_that_was_given_and_done_is_shown_line_by_line(self):
+        prompt = "\n".join(f"line {number}" for number in range(30))
+        task = self.add("Write", prompt, "--folder", "/srv/site", "--model", "m", "--permission-mode", "plan",
+                        "--allow", "Read", "--allow", "Bash(git *)", "--disallow", "WebFetch", "--no-mcp",
+                        "--project-settings", "--priority", "high")
+        shown = self.expect(self.pawl("task", "show", task), 0).stdout
+        for line in ("folder      /srv/site", "model       m", "permission  plan", 'allowed     ["Read","Bash(git *)"]',
+                     'disallowed  ["WebFetch"]', "mcp         false", "project settings true",
+                     "priority    high",
+                     "prompt\n    line 0\n    line 1\n", "... 10 lines more; --json shows all of it"):
+            self.assertIn("  " + line, shown)
+        self.assertEqual(self.pawl("task", "add", "t", "p", "--mcp", "--no-mcp").returncode, 2)
+        flow = self.add("t", "--workflow", "slow", "--input", '{"day": "monday"}', "--run")
+        shown = self.expect(self.pawl("task", "show", flow), 0).stdout
+        self.assertIn('  input       {"day":"monday"}', shown)
+        self.assertNotIn("session", shown, "agents in a workflow have their own")
+
+    def test_a_result_of_several_lines_is_shown_as_such(self):
+        poet = self.poet()
+        poet.write_text(poet.read_text().replace('"result": "done"', '"result": "one\\ntwo\\tand\\u001b[31m"'))
+        task = self.add("Write", "Write a poem.", "--agent", "command", "--command", str(poet), "--folder",
+                        str(poet.parent), "--run")
+        self.state(task, "BLOCKED")
+        self.expect(self.pawl("task", "answer", task, "the sea"), 0)
+        self.state(task, "READY")
+        self.assertIn("result\n    one\n    two and [31m\n", self.pawl("task", "show", task).stdout)
+
     def test_a_tasks_streams_are_no_runs_and_every_id_that_is_printed_is_known(self):
         poet = self.poet()
         task = self.add("Write", "Write a poem.", "--agent", "command", "--command", str(poet), "--folder",
@@ -169,8 +196,8 @@ class Tasks(ServerCase):
         self.assertIn("is a task", self.expect(self.pawl("show", task), 4).stderr)
 
     def test_what_is_wrong_is_said(self):
-        for args, code in ((["add"], 2), (["add", "title"], 2), (["show"], 2), (["show", "abc"], 2),
-                           (["show", "nowhere"], 4),
+        for args, code in ((["add"], 2), (["add", "title"], 2), (["add", "title", " "], 2),
+                           (["show"], 2), (["show", "abc"], 2), (["show", "nowhere"], 4),
                            (["dance"], 2), (["add", "t", "--workflow", "nowhere"], 2), (["list", "--state", "busy"], 2),
                            (["add", "t", "--workflow", "work", "--input", "{"], 2)):
             with self.subTest(args=args):
