@@ -168,11 +168,15 @@ class Orphans(AgentCase):
         self.assertTrue(all(is_alive(pid) for pid in children))
         self.kill()
         self.until(lambda: not is_alive(children[-1]))  # the agent dies with the server
+        self.log_file = self.base / "log"
         self.start()
         for pid in children:
             self.until(lambda: not is_alive(pid))
         self.assertEqual(self.ended(run)["status"], "success", "the death of the server costs no attempt")
         self.assertEqual(list((self.data / "processes").iterdir()), [])
+        said = self.log_file.read_text()
+        self.assertIn("the lease of a server that is gone was released", said)
+        self.assertNotIn("a worker was not heard of", said)
 
 
 if __name__ == "__main__":
