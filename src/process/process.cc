@@ -65,6 +65,7 @@ struct Orders {
   bool ignores_term = false;
   const std::vector<ProcessPlan::Limit>* limits = nullptr;
   std::vector<char*> control_groups;
+  std::vector<int> inherited;
 };
 
 [[noreturn]] void give_up(const Orders& orders, SpawnError::Stage stage) {
@@ -89,6 +90,8 @@ struct Orders {
     if (::dup2(orders.standard_fds[fd], fd) < 0) give_up(orders, Stage::resources);
   // Close on exec rather than now: the pipe that reports a failure must live until then.
   ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+  for (const int fd : orders.inherited)
+    if (::fcntl(fd, F_SETFD, 0) < 0) give_up(orders, Stage::resources);
   if (orders.directory && ::chdir(orders.directory) < 0) give_up(orders, Stage::directory);
 
   // Ignored signals would stay ignored (SIGPIPE, which every server ignores and every filter needs).
@@ -147,6 +150,12 @@ std::optional<SpawnError> read_failure(int fd) {
   }
 }
 
+std::vector<int> numbers_of(const std::vector<std::shared_ptr<const Descriptor>>& descriptors) {
+  std::vector<int> out;
+  for (const auto& descriptor : descriptors) out.push_back(descriptor->get());
+  return out;
+}
+
 pid_t wait_for(pid_t pid, int* status, int options) {
   for (;;) {
     const pid_t got = ::waitpid(pid, status, options);
@@ -169,7 +178,8 @@ std::expected<Process, SpawnError> Process::spawn(const ProcessPlan& plan) {
                       .dies_with_thread = plan.dies_with_thread,
                       .ignores_term = plan.ignores_term,
                       .limits = &plan.limits,
-                      .control_groups = pointers(plan.control_groups)};
+                      .control_groups = pointers(plan.control_groups),
+                      .inherited = numbers_of(plan.inherited)};
   const pid_t pid = launch(orders);
   if (pid < 0) return std::unexpected(SpawnError{.error = errno});
   failure.write_end.close();

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <expected>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -36,6 +37,8 @@ struct ProcessPlan {
   std::vector<Limit> limits = {};
   // It puts itself in here before it becomes the program: paths of cgroup.procs.
   std::vector<std::string> control_groups = {};
+  // They stay open in the child, under the same numbers: for a plan that names a number in argv.
+  std::vector<std::shared_ptr<const Descriptor>> inherited = {};
 };
 
 struct SpawnError {

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <system_error>
 
 namespace pawl {
@@ -17,6 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr int look_time_max_ms = 5000;
 constexpr std::size_t reason_bytes_max = 300;
+constexpr std::string_view environment_of_bwrap = "PATH=/usr/bin:/bin";
 
 constexpr std::array system_folders{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt"};
 constexpr std::array system_files{
@@ -81,10 +83,18 @@ std::vector<std::string> arguments(const std::string& bwrap, const SandboxPlan& 
   if (sandbox.shows_program) show_program(argv, program);
   for (const auto& path : sandbox.writable) add(argv, {"--bind", path, path});
   add(argv, {"--chdir", sandbox.directory, "--remount-ro", "/"});
-  // Told to end, bwrap would end at once, and all in it without a chance to tidy up: so it does not listen, and what it
-  // runs does.
-  add(argv, {"--", "/usr/bin/env", "--default-signal=TERM", "--"});
   return argv;
+}
+
+// As arguments of bwrap, each ended by a NUL.
+std::string setting_of(const std::vector<std::string>& environment) {
+  std::string out("--clearenv\0", 11);
+  for (const auto& entry : environment) {
+    const auto equals = entry.find('=');
+    for (const auto& word : {std::string("--setenv"), entry.substr(0, equals), entry.substr(equals + 1)})
+      out.append(word).push_back('\0');
+  }
+  return out;
 }
 
 std::string first_line(const std::string& text) {
@@ -114,6 +124,12 @@ bool is_within(const fs::path& inner, const fs::path& outer) {
 ProcessPlan Sandbox::wrap(ProcessPlan plan, const SandboxPlan& sandbox) const {
   auto argv = arguments(bwrap_, sandbox, plan.argv.front());
   argv.front() = found(bwrap_);
+  auto variables = std::make_shared<const Descriptor>(file_in_memory(setting_of(plan.environment)));
+  // Told to end, bwrap would end at once, and all in it without a chance to tidy up: so it does not listen, and what it
+  // runs does.
+  add(argv, {"--args", std::to_string(variables->get()), "--", "/usr/bin/env", "--default-signal=TERM", "--"});
+  plan.environment = {std::string(environment_of_bwrap)};
+  plan.inherited.push_back(std::move(variables));
   std::ranges::move(plan.argv, std::back_inserter(argv));
   plan.argv = std::move(argv);
   plan.directory = {};

@@ -4,6 +4,9 @@
 //   readable   /usr, /bin, /lib*, /sbin, /opt, and of /etc what programs need to find names, libraries and certificates
 //   writable   its folders; /tmp, /run and /var/tmp, which are empty and go with it
 //
+// bwrap itself runs outside of the sandbox, so no variable of the program is in its environment: the loader would obey
+// LD_PRELOAD there. The variables are set inside. They are in no process's arguments either, since they may be secrets.
+//
 // Everything in it dies with its first process, that with bwrap, that with the thread that started it.
 #pragma once
 
@@ -35,6 +38,9 @@ struct SandboxLimits {
   std::size_t file_bytes_max = std::size_t{8} << 30;  // of one file
 };
 
+// Of the environment of a program in a sandbox; bwrap takes 9000 arguments, three a variable.
+inline constexpr std::size_t sandbox_variables_max = 2000;
+
 // Whether the one path is the other, or lies in it. Links are not followed.
 bool is_within(const std::filesystem::path& inner, const std::filesystem::path& outer);
 
@@ -46,7 +52,7 @@ class Sandbox {
   // Tries it out, the first time that it is asked; afterwards it knows. Why not, when not.
   const std::expected<void, std::string>& is_available() const;
 
-  // The plan, inside. argv[0] is looked up in there.
+  // The plan, inside. argv[0] is looked up in there, by the program's PATH. Requires at most sandbox_variables_max.
   ProcessPlan wrap(ProcessPlan plan, const SandboxPlan& sandbox) const;
 
  private:

@@ -176,6 +176,10 @@ std::expected<ProcessPlan, Failed> in_sandbox(ProcessPlan plan, const SandboxReq
   for (const auto& path : sandbox.writable)
     if (!fs::exists(path, error))
       return std::unexpected(unavailable(fmt::format("{}, which it is to be able to write, does not exist", path)));
+  if (plan.environment.size() > sandbox_variables_max)
+    return std::unexpected(invalid_arguments(fmt::format(
+        "`env` and `pass_env` make {} variables, and a program in a sandbox can have {}; pass fewer, or a file",
+        plan.environment.size(), sandbox_variables_max)));
   plan.limits = process_limits(request.limits, place.group);
   return context.sandbox->wrap(std::move(plan), sandbox);
 }

@@ -2,6 +2,8 @@
 import json
 import os
 import pathlib
+import shutil
+import subprocess
 import unittest
 
 from agent_case import AgentCase
@@ -182,6 +184,41 @@ class Confined(TenantCase):
         self.assertNotIn("serve", said)
         self.assertNotIn("pawl.db", said)
         self.assertNotIn("HOME=" + os.environ.get("HOME", "/root") + "\n", said)
+
+    def test_variables_of_a_program_do_not_reach_what_starts_its_sandbox(self):
+        # The loader of any program that is started with these writes a file, or runs code.
+        debug = self.base / "unlisted" / "debug"
+        hostile = {"LD_DEBUG": "libs", "LD_DEBUG_OUTPUT": str(debug), "LD_LIBRARY_PATH": str(self.base / "acme")}
+        if shutil.which("gcc"):
+            mark = self.base / "unlisted" / "escaped"
+            library = self.base / "acme" / "hostile.so"
+            source = f'__attribute__((constructor)) static void f(void) {{ fopen("{mark}", "w"); }}'
+            subprocess.run(["gcc", "-shared", "-fPIC", "-include", "stdio.h", "-x", "c", "-", "-o", library],
+                           input=source, text=True, check=True)
+            hostile |= {"LD_PRELOAD": str(library), "LD_AUDIT": str(library)}
+        for name in hostile:
+            one = {"LD_DEBUG": "libs", name: hostile[name]} if name == "LD_DEBUG_OUTPUT" else {name: hostile[name]}
+            done = self.step("acme", {"tool": "shell", "with": {"argv": ["true"], "env": one,
+                                                                "cwd": str(self.base / "acme")}})
+            self.assertIn(done["status"], ("success", "failed"))
+            done = self.step("acme", {"tool": "agent.command", "with": {
+                "prompt": "x", "command": ["bash", "-c", "echo '{\"type\":\"result\",\"result\":\"ok\"}'"],
+                "env": one}})
+            self.assertIn(done["status"], ("success", "failed"))
+            self.assertEqual(list((self.base / "unlisted").iterdir()), [], name)
+        self.assertEqual(self.said_with({"A": "1 = 2", "B": ""}, "echo [$A][$B]"), "[1 = 2][]\n")
+        many = self.step("acme", {"tool": "shell", "with": {"argv": ["true"],
+                                                            "env": {f"V{n}": "" for n in range(2000)}}})
+        self.assert_refused_variables(many)
+
+    def said_with(self, env, script):
+        done = self.step("acme", {"tool": "shell", "with": {"argv": ["bash", "-c", script], "env": env}})
+        self.assertEqual(done["status"], "success", done["diagnostic"])
+        return done["steps"][0]["output"]["stdout"]
+
+    def assert_refused_variables(self, done):
+        self.assertEqual((done["status"], done["error_code"]), ("failed", "TOOL_INVALID_ARGUMENTS"), done["diagnostic"])
+        self.assertIn("a program in a sandbox can have 2000", done["diagnostic"]["message"])
 
     def test_only_listed_variables_are_passed_on(self):
         self.assertEqual(self.said("acme", "echo $GREETING$HIDDEN", pass_env=["GREETING"]), f"{CANARY}-GREETING\n")

@@ -1,0 +1,72 @@
+#include "process/sandbox.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace pawl {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+ProcessPlan wrapped(Texts environment) {
+  return Sandbox("/usr/bin/bwrap")
+      .wrap({.argv = {"program"}, .environment = std::move(environment), .directory = "/work"},
+            {.directory = "/work", .writable = {"/work"}, .readable = {}, .hidden = {}});
+}
+
+std::string content_of(int fd) {
+  std::string out(4096, '\0');
+  const auto size = ::pread(fd, out.data(), out.size(), 0);
+  out.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  return out;
+}
+
+TEST(Sandbox, starts_bwrap_without_any_variable_of_the_program) {
+  const auto plan = wrapped({"LD_PRELOAD=/work/evil.so", "LD_AUDIT=/work/evil.so", "GLIBC_TUNABLES=x", "PATH=/work",
+                             "EMPTY=", "TOKEN=a=b\n--bind"});
+  EXPECT_EQ(plan.environment, Texts{"PATH=/usr/bin:/bin"});
+  EXPECT_EQ(plan.argv.front(), "/usr/bin/bwrap");
+  for (const auto& argument : plan.argv)
+    for (const char* own : {"evil", "a=b", "TOKEN"}) EXPECT_FALSE(argument.contains(own)) << argument;
+}
+
+TEST(Sandbox, hands_the_programs_variables_to_bwrap_in_a_file) {
+  const auto plan = wrapped({"PATH=/work", "EMPTY=", "TOKEN=a=b\n--bind"});
+  ASSERT_EQ(plan.inherited.size(), 1u);
+  const int fd = plan.inherited.front()->get();
+  const auto at = std::ranges::find(plan.argv, "--args");
+  ASSERT_NE(at, plan.argv.end());
+  EXPECT_EQ(*std::next(at), std::to_string(fd));
+  const char wanted[] = "--clearenv\0--setenv\0PATH\0/work\0--setenv\0EMPTY\0\0--setenv\0TOKEN\0a=b\n--bind";
+  EXPECT_EQ(content_of(fd), std::string(wanted, sizeof wanted));
+  EXPECT_TRUE(::fcntl(fd, F_GETFD) & FD_CLOEXEC) << "other children must not inherit it";
+}
+
+TEST(Process, inherits_what_its_plan_names_and_nothing_else) {
+  const auto file = std::make_shared<const Descriptor>(file_in_memory("told"));
+  const auto other = file_in_memory("not told");
+  auto out = make_pipe();
+  const auto null = open_null_device();
+  const auto path_of = [](const Descriptor& descriptor) { return "/proc/self/fd/" + std::to_string(descriptor.get()); };
+  auto process = Process::spawn({.argv = {"cat", path_of(*file), path_of(other)},
+                                 .environment = {"PATH=/usr/bin:/bin"},
+                                 .directory = {},
+                                 .stdin_fd = null.get(),
+                                 .stdout_fd = out.write_end.get(),
+                                 .stderr_fd = null.get(),
+                                 .inherited = {file}});
+  ASSERT_TRUE(process.has_value());
+  out.write_end.close();
+  ::fcntl(out.read_end.get(), F_SETFL, 0);
+  std::string said;
+  char buffer[64];
+  for (ssize_t got; (got = ::read(out.read_end.get(), buffer, sizeof buffer)) > 0;)
+    said.append(buffer, static_cast<std::size_t>(got));
+  EXPECT_EQ(said, "told");
+}
+
+}  // namespace
+}  // namespace pawl
