@@ -88,11 +88,15 @@ std::string base_url(Arguments& with, std::string_view key, std::string_view oth
 
 std::string short_hash(const Json& value) { return sha256(canonical(value)).hex().substr(0, hash_chars); }
 
-JsonText with_field(const JsonText& shown, std::string_view key, std::string_view text) {
+JsonText with_fields(const JsonText& shown, std::initializer_list<FieldText> texts) {
   auto fields = parse_json(shown);
   if (!fields || !fields->is_object()) return shown;
-  fields->get_object()[key] = template_of(text);
+  for (const auto& [key, text] : texts) fields->get_object()[key] = template_of(text);
   return canonical(*fields);
+}
+
+std::string target_at(std::string_view base, std::string_view own, std::string_view name) {
+  return base == own ? std::string(name) : fmt::format("{}/{}", base, name);
 }
 
 std::string undo_key(const Lease& lease) {

@@ -3,10 +3,12 @@
 
 #include <expected>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "tools/arguments.h"
 #include "tools/http_outcome.h"
@@ -61,8 +63,13 @@ std::string base_url(Arguments& with, std::string_view key, std::string_view oth
 // The beginning of sha256 over the canonical text: two that differ do not share one.
 std::string short_hash(const Json& value);
 
-// `shown`, a template, with this text as the value of `key`: what is proposed has one spelling, that which is sent.
-JsonText with_field(const JsonText& shown, std::string_view key, std::string_view text);
+// `shown`, a template, with these texts as values: what is proposed has one spelling, that which is sent.
+using FieldText = std::pair<std::string_view, std::string_view>;
+JsonText with_fields(const JsonText& shown, std::initializer_list<FieldText> texts);
+
+// A target as policies know it: its name where it is at the connector's own address, and behind the address elsewhere,
+// so that what is allowed at the one is not allowed at the other.
+std::string target_at(std::string_view base, std::string_view own, std::string_view name);
 
 // For the undo of what this lease does.
 std::string undo_key(const Lease& lease);

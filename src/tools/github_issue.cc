@@ -9,6 +9,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
+#include "core/characters.h"
 #include "core/expression.h"
 #include "tools/connector.h"
 #include "tools/outcome.h"
@@ -35,14 +36,8 @@ constexpr Kind labels{"labels", "labels", "name", true, true};
 constexpr Kind assignees{"assignees", "assignees", "login", false, false};
 
 // GitHub keeps the case of names and does not distinguish by it.
-std::string folded(std::string_view name) {
-  std::string out(name);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
 bool has(const Names& names, std::string_view name) {
-  return std::ranges::any_of(names, [&](const std::string& each) { return folded(each) == folded(name); });
+  return std::ranges::any_of(names, [&](const std::string& each) { return lower_case(each) == lower_case(name); });
 }
 Names without(const Names& names, const Names& others) {
   Names out;
@@ -76,8 +71,7 @@ bool is_repo(std::string_view text) {
   const auto slash = text.find('/');
   const auto is_part = [](std::string_view part) {
     return !part.empty() && part != "." && part != ".." && std::ranges::all_of(part, [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
-             c == '.';
+      return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
     });
   };
   return slash != text.npos && is_part(text.substr(0, slash)) && is_part(text.substr(slash + 1));
@@ -85,7 +79,7 @@ bool is_repo(std::string_view text) {
 
 Change read_change(Arguments& with, const Kind& kind, const ToolLimits& limits) {
   Change change{.base = base_url(with, "url", github_api),
-                .repo = with.required_text("repo"),
+                .repo = lower_case(with.required_text("repo")),
                 .issue = with.count("issue").value_or(0),
                 .add = with.text_list("add"),
                 .remove = with.text_list("remove"),
@@ -133,7 +127,7 @@ class IssueSet final : public Tool {
     if (!present) return std::unexpected(present.error());
     auto plan = Tool::plan(lease, std::move(stop));
     if (!plan) return plan;
-    plan->action.fields = with_field(lease.shown, "url", change.base);
+    plan->action.fields = with_fields(lease.shown, {{"url", change.base}, {"repo", change.repo}});
     plan->action.target = target_of(change);
     plan->idempotent = true;
     plan->before = canonical(object{{kind_.list, json_of(*present)}});
@@ -192,7 +186,9 @@ class IssueSet final : public Tool {
     return failed;
   }
 
-  static std::string target_of(const Change& change) { return fmt::format("{}#{}", change.repo, change.issue); }
+  static std::string target_of(const Change& change) {
+    return target_at(change.base, github_api, fmt::format("{}#{}", change.repo, change.issue));
+  }
   static std::string path_of(const Change& change) {
     return fmt::format("/repos/{}/issues/{}", change.repo, change.issue);
   }

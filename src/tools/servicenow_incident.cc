@@ -10,6 +10,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
+#include "core/characters.h"
 #include "core/expression.h"
 #include "crypto/base64.h"
 #include "crypto/sha256.h"
@@ -31,6 +32,9 @@ bool is_word(std::string_view text) {
   });
 }
 
+// What ServiceNow calls its columns. It takes other cases for other ones, or for none.
+bool is_column(std::string_view text) { return is_word(text) && lower_case(text) == text; }
+
 bool is_note(std::string_view field) { return field == "work_notes" || field == "comments"; }
 
 // ServiceNow's values are texts, also where they mean numbers or truth.
@@ -51,8 +55,8 @@ TextMap read_fields(Arguments& with, std::string_view key) {
   }
   for (const auto& entry : fields->get_object()) {
     auto value = value_text(entry.value());
-    if (!value || !is_word(entry.key()))
-      with.refuse(key, "must map names of fields to texts, numbers or true and false");
+    if (!value || !is_column(entry.key()))
+      with.refuse(key, "must map names of fields, in lower case, to texts, numbers or true and false");
     out.emplace_back(std::string_view(entry.key()), std::move(value).value_or(""));
   }
   return out;
@@ -60,7 +64,8 @@ TextMap read_fields(Arguments& with, std::string_view key) {
 
 struct Update {
   std::string base;
-  std::string instance;  // what people and keys call it
+  std::string instance;  // what keys call it
+  std::string target;    // what people and policies call the record
   std::string sys_id;
   TextMap fields;  // to be set
   TextMap notes;   // to be added
@@ -84,16 +89,31 @@ HttpHeaders read_auth(Arguments& with) {
   return {{"x-sn-apikey", api_key.value_or("")}};
 }
 
+std::string address_of_instance(std::string_view instance) {
+  return fmt::format("https://{}.service-now.com", instance);
+}
+
+std::optional<std::string> instance_at(std::string_view base) {
+  const auto name = base.substr(std::min(base.size(), base.find("://") + 3));
+  const auto instance = name.substr(0, name.find('.'));
+  if (!is_word(instance) || base != address_of_instance(instance)) return std::nullopt;
+  return std::string(instance);
+}
+
 Update read_update(Arguments& with, const ToolLimits& limits) {
   Update update;
-  const auto instance = with.text("instance");
+  auto instance = with.text("instance");
   if (instance.has_value() == with.text("url").has_value())
     with.refuse("instance", "or `url` is required, and not both");
   if (instance && !is_word(*instance)) with.refuse("instance", "must be the name before .service-now.com");
-  update.base = base_url(with, "url", fmt::format("https://{}.service-now.com", instance.value_or("x")));
+  if (instance) instance = lower_case(*instance);
+  update.base = base_url(with, "url", address_of_instance(instance.value_or("x")));
+  // An instance that is given by its address is the same instance.
+  if (!instance) instance = instance_at(update.base);
   const auto origin = origin_of(update.base);
   update.instance = instance ? *instance : origin ? fmt::format("{}:{}", origin->server.host, origin->server.port) : "";
-  update.sys_id = with.required_text("sys_id");
+  update.sys_id = lower_case(with.required_text("sys_id"));
+  update.target = fmt::format("{}/incident/{}", instance.value_or(update.base), update.sys_id);
   if (!is_word(update.sys_id)) with.refuse("sys_id", "must be the record's id: letters and digits");
   for (auto& [name, value] : read_fields(with, "fields"))
     (is_note(name) ? update.notes : update.fields).emplace_back(name, std::move(value));
@@ -155,8 +175,9 @@ class IncidentUpdate final : public Tool {
     if (!record) return std::unexpected(record.error());
     auto plan = Tool::plan(lease, std::move(stop));
     if (!plan) return plan;
-    if (with.any("url")) plan->action.fields = with_field(lease.shown, "url", update.base);
-    plan->action.target = fmt::format("{}/incident/{}", update.instance, update.sys_id);
+    const auto where = with.any("url") ? FieldText("url", update.base) : FieldText("instance", update.instance);
+    plan->action.fields = with_fields(lease.shown, {{"sys_id", update.sys_id}, where});
+    plan->action.target = update.target;
     plan->action.idempotency_key = default_key(update);
     plan->idempotent = update.notes.empty();
     object before;
@@ -233,10 +254,9 @@ class IncidentUpdate final : public Tool {
       const auto set_to = std::ranges::find(update.fields, name, &TextMap::value_type::first);
       const bool is_set = set_to != update.fields.end() && found == set_to->second;  // by a call that was in doubt, say
       if (found == wanted || is_set) continue;
-      return std::unexpected(
-          failure("UNDO_CONFLICT",
-                  fmt::format("`{}` of {}/incident/{} is \"{}\" and not \"{}\" any more; nothing was changed", name,
-                              update.instance, update.sys_id, head_of(found.value_or(""), 200), head_of(wanted, 200))));
+      return std::unexpected(failure(
+          "UNDO_CONFLICT", fmt::format("`{}` of {} is \"{}\" and not \"{}\" any more; nothing was changed", name,
+                                       update.target, head_of(found.value_or(""), 200), head_of(wanted, 200))));
     }
     return record;
   }
@@ -291,13 +311,12 @@ class IncidentUpdate final : public Tool {
     // Somebody else wrote the old values: what looks like an expression in them is text.
     fields.get_object()["fields"] = template_of_value(old);
     fields.get_object()["expect"] = template_of_value(expect);
-    return std::make_shared<const Action>(
-        Action{.connector = "servicenow",
-               .operation = "incident.update",
-               .target = fmt::format("{}/incident/{}", update.instance, update.sys_id),
-               .fields = canonical(fields),
-               .risk = lease.risk,
-               .idempotency_key = undo_key(lease)});
+    return std::make_shared<const Action>(Action{.connector = "servicenow",
+                                                 .operation = "incident.update",
+                                                 .target = update.target,
+                                                 .fields = canonical(fields),
+                                                 .risk = lease.risk,
+                                                 .idempotency_key = undo_key(lease)});
   }
 
   using Kind = ToolKey::Kind;

@@ -30,6 +30,30 @@ struct Post {
   Duration timeout{};
 };
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// One spelling each: an id, or a name as Slack shows it. A name and an id of the same channel remain two targets.
+bool is_channel(std::string_view text) {
+  if (text.size() < 2) return false;
+  const bool is_name = text[0] == '#';
+  if (!is_name && text[0] != 'C' && text[0] != 'D' && text[0] != 'G') return false;
+  return std::ranges::all_of(text.substr(1), [&](char c) {
+    return is_digit(c) || (is_name ? (c >= 'a' && c <= 'z') || c == '-' || c == '_' || c == '.' : c >= 'A' && c <= 'Z');
+  });
+}
+
+// "1503435956.000247"
+bool is_timestamp(std::string_view text) {
+  const auto dot = text.find('.');
+  return dot != text.npos && dot > 0 && dot + 1 < text.size() && std::ranges::all_of(text.substr(0, dot), is_digit) &&
+         std::ranges::all_of(text.substr(dot + 1), is_digit);
+}
+
+std::string target_of(const Post& post) {
+  return target_at(post.base, slack_api,
+                   post.thread.empty() ? post.channel : fmt::format("{}/{}", post.channel, post.thread));
+}
+
 Post read_post(Arguments& with, const ToolLimits& limits) {
   Post post{.base = base_url(with, "url", slack_api),
             .token = with.required_text("token"),
@@ -38,7 +62,11 @@ Post read_post(Arguments& with, const ToolLimits& limits) {
             .text = with.required_text("text"),
             .blocks = {},
             .timeout = timeout_of(with, limits.http_timeout)};
-  if (post.channel.empty()) with.refuse("channel", "must not be empty");
+  if (!is_channel(post.channel))
+    with.refuse("channel",
+                "must be a channel's id, which begins with C, D or G, or its name in lower case with # before it");
+  if (!post.thread.empty() && !is_timestamp(post.thread))
+    with.refuse("thread_ts", "must be a message's `ts`, such as \"1503435956.000247\"");
   if (post.text.empty()) with.refuse("text", "must not be empty: it is what notifications show");
   if (const Json* blocks = with.any("blocks")) {
     if (!blocks->is_array()) with.refuse("blocks", "must be a list of blocks");
@@ -107,8 +135,8 @@ class SlackPost final : public Tool {
     if (with.refusal()) return std::unexpected(*with.refusal());
     auto plan = Tool::plan(lease, std::move(stop));
     if (!plan) return plan;
-    plan->action.fields = with_field(lease.shown, "url", post.base);
-    plan->action.target = post.thread.empty() ? post.channel : post.channel + "/" + post.thread;
+    plan->action.fields = with_fields(lease.shown, {{"url", post.base}});
+    plan->action.target = target_of(post);
     const boost::json::object said{{"text", post.text}, {"blocks", post.blocks}};
     plan->action.idempotency_key = fmt::format("slack:post:{}:{}:{}", post.channel, post.thread, short_hash(said));
     return plan;

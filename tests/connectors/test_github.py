@@ -30,6 +30,12 @@ class LabelsTest(IssueCase):
         self.run_step(tool, fields, key=key)
         self.assertEqual(sorted(self.github.labels), ["bug", "old label"])
 
+    def test_repositories_are_one_in_any_case(self):
+        self.output(self.change("labels", add=["bug"], repo="Acme/SHOP"))
+        action = self.only_receipt("succeeded")["action"]
+        self.assertEqual(action["target"], self.github.url + "/acme/shop#7")
+        self.assertEqual(action["fields"]["repo"], "acme/shop")
+
     def test_that_are_all_there_already_change_nothing_and_leave_nothing_to_undo(self):
         self.change("labels", add=["bug"])
         self.assertEqual(self.github.calls("POST"), [])

@@ -33,6 +33,14 @@ class UpdateTest(ConnectorCase):
         self.assertEqual(fields["expect"], {"assignment_group": "network", "priority": "2"})
         self.assertEqual(fields["password"], "${{ secrets.SN_PASSWORD }}")
 
+    def test_records_and_fields_have_one_spelling(self):
+        self.output(self.run_step(TOOL, dict(self.with_({"priority": "1"}), sys_id="8A50")))
+        action = self.only_receipt("succeeded")["action"]
+        self.assertEqual(action["target"], self.now.url + "/incident/8a50")
+        self.assertEqual(action["fields"]["sys_id"], "8a50")
+        step = self.run_step(TOOL, self.with_({"Priority": "1"}), code=1)
+        self.assertIn("names of fields, in lower case", step["last_error"]["message"])
+
     def test_an_undo_puts_back_what_was_there(self):
         self.run_step(TOOL, self.with_({"assignment_group": "network"}))
         tool, fields, key = self.undo(self.only_receipt("succeeded"))

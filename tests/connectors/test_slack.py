@@ -21,8 +21,24 @@ class PostTest(ConnectorCase):
         message = self.slack.messages[0]
         key = self.only_receipt("succeeded")["action"]["idempotency_key"]
         self.assertRegex(key, r"^slack:post:C123:1\.2:[0-9a-f]{32}$")
+        self.assertEqual(self.receipts[0]["action"]["target"], self.slack.url + "/C123/1.2")
         self.assertEqual(message["metadata"], {"event_type": "pawl_post", "event_payload": {"key": key}})
         self.assertEqual(message["blocks"], [{"type": "divider"}])
+
+    def test_a_channel_has_one_spelling(self):
+        for channel in ("c123", "C123 ", "general", "#General", "#", "C", "C12/3", "\u0421123", "#gen\u200beral",
+                        "C123\n"):
+            step = self.post(code=1, channel=channel)
+            self.assertIn("`channel` must be a channel's id", step["last_error"]["message"], channel)
+            self.assertEqual(self.receipts, [])
+        self.assertIn("`thread_ts` must be", self.post(code=1, thread_ts="1.2/x")["last_error"]["message"])
+        self.assertIn("Slack refused", self.post(code=1, channel="#general-2")["last_error"]["message"])
+
+    def test_what_is_allowed_at_slack_is_not_allowed_elsewhere(self):
+        policy = self.workflow("policy: p\nrules: [{id: ours, effect: allow, when: target = 'C123'}]\n", "policy.yaml")
+        self.expect(self.pawl("policy", "put", policy), 0)
+        self.assertEqual(self.post(code=3)["last_error"]["error_code"], "POLICY_DENIED")
+        self.assertEqual(self.slack.asked, [])
 
     def post_lost(self, timeout, effect=True, prepare=lambda: None):
         self.slack = Slack(self)
