@@ -620,7 +620,8 @@ std::vector<ExampleDoc> request_examples() {
       "scope": "everywhere", "tenant": null, "connector": "github", "since": "2026-11-18T07:29:36.032Z",
       "by": "key:01m7hm5ts0f9qr9xzz1k3h8nr7", "reason": "issues are opened in a loop"
     }
-  ]
+  ],
+  "warning": null
 })"},
       {"NewKey", R"({"name": "packer", "role": "worker", "expires_in": "30d"})"},
       {"KeyRotation", R"({"overlap": "1h"})"},

@@ -2,9 +2,13 @@
 // do for their own tenant too.
 #include <algorithm>
 #include <boost/json/array.hpp>
+#include <set>
 
 #include "api/api.h"
 #include "api/tenant_object.h"
+#include "core/notices.h"
+#include "core/source_reader.h"
+#include "tools/tool.h"
 
 namespace pawl::api {
 namespace {
@@ -94,9 +98,32 @@ array freezes_for(Call& call) {
   return out;
 }
 
+object freezes_object(Call& call, const std::optional<std::string>& warning = {}) {
+  return {{"items", freezes_for(call)}, {"warning", warning ? Json(*warning) : Json(nullptr)}};
+}
+
 void list_freezes(CallPtr call) {
   call->query.only({});
-  call->answer(200, object{{"items", freezes_for(*call)}});
+  call->answer(200, freezes_object(*call));
+}
+
+// Of tools that may have effects; remote workers may have others, under names of their own.
+std::set<std::string> known_connectors(const ToolCatalog& tools) {
+  std::set<std::string> out;
+  for (const ToolSpec& spec : tools.all())
+    if (spec.writes != ToolSpec::Writes::never && !is_reserved_name(spec.name.text))
+      out.insert(connector_of(spec.name));
+  return out;
+}
+
+// A slip of the pen would freeze nothing, and say nothing.
+std::optional<std::string> freeze_warning(const ToolCatalog& tools, const std::string& connector) {
+  const auto known = known_connectors(tools);
+  if (connector.empty() || known.contains(connector.substr(0, connector.find('.')))) return std::nullopt;
+  const std::vector<std::string_view> names(known.begin(), known.end());
+  return "No tool of this server has the connector " + quote(connector) +
+         ": the freeze holds only for remote workers that propose actions under this name. This server has " +
+         list_words(names, "and") + ".";
 }
 
 struct FreezeTarget {
@@ -121,10 +148,10 @@ FreezeTarget target_of(Call& call, const Input& input) {
   return out;
 }
 
-Reply<TenantId> reply_with_freezes(CallPtr call) {
-  return [call](std::expected<TenantId, Refusal> done) {
+Reply<TenantId> reply_with_freezes(CallPtr call, std::optional<std::string> warning = {}) {
+  return [call, warning = std::move(warning)](std::expected<TenantId, Refusal> done) {
     if (!done) return call->answer(problem_of(done.error()));
-    call->api.answers().post(call->who.tenant, [call] { call->answer(200, object{{"items", freezes_for(*call)}}); });
+    call->api.answers().post(call->who.tenant, [call, warning] { call->answer(200, freezes_object(*call, warning)); });
   };
 }
 
@@ -136,7 +163,8 @@ void freeze_effects(CallPtr call) {
   auto [tenant, scope, connector] = target_of(*call, input);
   EffectsFrozen frozen{scope, connector, input.text_or("reason", std::string(no_reason), reason_chars_max)};
   call->api.runtime().post_urgent([call, tenant, frozen](Engine& engine) {
-    engine.freeze_effects(tenant, frozen, call->who.actor(), reply_with_freezes(call));
+    auto warning = freeze_warning(engine.tools(), frozen.connector);
+    engine.freeze_effects(tenant, frozen, call->who.actor(), reply_with_freezes(call, std::move(warning)));
   });
 }
 

@@ -17,6 +17,8 @@ ExitCode freeze_effects(const FreezeOptions& options) {
   if (!options.connector.empty()) body["connector"] = options.connector;
   if (!options.reason.empty() && !options.lift) body["reason"] = options.reason;
   Json frozen = options.list ? remote.get("/freezes") : remote.post(options.lift ? "/unfreeze" : "/freeze", body);
+  if (const Json* warning = frozen.as_object().if_contains("warning"); warning && warning->is_string())
+    fmt::print(stderr, "pawl: {}\n", std::string_view(warning->get_string()));
   print_table(frozen, options.json, {"scope", "tenant", "connector", "since", "by", "reason"}, "nothing is frozen");
   return exit_success;
 }

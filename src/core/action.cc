@@ -1,5 +1,6 @@
 #include "core/action.h"
 
+#include <algorithm>
 #include <boost/json/object.hpp>
 
 namespace pawl {
@@ -9,9 +10,29 @@ std::unexpected<std::string> wrong(std::string_view member, std::string_view rea
   return std::unexpected("`" + std::string(member) + "` " + std::string(reason));
 }
 
+std::expected<void, std::string> check_name(std::string_view member, const std::string& name) {
+  const auto is_word = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  const auto may_stand = [&](char c) { return is_word(c) || c == '.' || c == '_' || c == '-'; };
+  if (!name.empty() && is_word(name.front()) && std::ranges::all_of(name, may_stand)) return {};
+  return wrong(member,
+               "may only have the letters a-z in lower case, digits, . _ and -, and begins with one of the first "
+               "two: rules and freezes compare it exactly");
+}
+
 std::expected<void, std::string> check_text(std::string_view member, const std::string& text, std::size_t chars_max) {
   if (text.empty()) return wrong(member, "must not be empty");
   if (text.size() > chars_max) return wrong(member, "is longer than " + std::to_string(chars_max) + " bytes");
+  return {};
+}
+
+std::expected<void, std::string> check_sizes(const Action& action) {
+  if (auto checked = check_text("connector", action.connector, action_name_chars_max); !checked) return checked;
+  if (auto checked = check_text("operation", action.operation, action_name_chars_max); !checked) return checked;
+  if (auto checked = check_text("target", action.target, action_target_chars_max); !checked) return checked;
+  if (auto checked = check_text("idempotency_key", action.idempotency_key, action_key_chars_max); !checked)
+    return checked;
+  if (action.fields.size() > action_fields_bytes_max)
+    return wrong("fields", "are larger than " + std::to_string(action_fields_bytes_max) + " bytes");
   return {};
 }
 
@@ -65,7 +86,7 @@ std::expected<Action, std::string> read_action(const Json& value) {
       return wrong(key, "is not a member of an action");
     }
   }
-  if (auto checked = check_action(action); !checked) return std::unexpected(checked.error());
+  if (auto checked = check_sizes(action); !checked) return std::unexpected(checked.error());
   return action;
 }
 
@@ -75,14 +96,9 @@ bool is_same_effect(const Action& a, const Action& b) {
 }
 
 std::expected<void, std::string> check_action(const Action& action) {
-  if (auto checked = check_text("connector", action.connector, action_name_chars_max); !checked) return checked;
-  if (auto checked = check_text("operation", action.operation, action_name_chars_max); !checked) return checked;
-  if (auto checked = check_text("target", action.target, action_target_chars_max); !checked) return checked;
-  if (auto checked = check_text("idempotency_key", action.idempotency_key, action_key_chars_max); !checked)
-    return checked;
-  if (action.fields.size() > action_fields_bytes_max)
-    return wrong("fields", "are larger than " + std::to_string(action_fields_bytes_max) + " bytes");
-  return {};
+  if (auto checked = check_sizes(action); !checked) return checked;
+  if (auto checked = check_name("connector", action.connector); !checked) return checked;
+  return check_name("operation", action.operation);
 }
 
 }  // namespace pawl

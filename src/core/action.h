@@ -36,7 +36,8 @@ JsonText print_action(const Action& action);
 // Of an object that has these members and no others; `risk` may be missing and is then low. The reason names the
 // member.
 std::expected<Action, std::string> read_action(const Json& value);
-// Whether it keeps the limits above; the reason names the member.
+// Whether it may be proposed: limits, one spelling of names (read_action takes older ones). The reason names the
+// member.
 std::expected<void, std::string> check_action(const Action& action);
 
 // Whether both would do the same, whatever risk each is said to have.

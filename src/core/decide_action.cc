@@ -230,6 +230,8 @@ Decision decide_command(const Run& run, const ProposeAction& command, Instant no
   // A report is good until another worker takes the step. An effect is not: that worker may be about to have it too.
   if (run.steps[command.step].lease_expires_at <= now && !planted(Bug::allow_on_expired_lease))
     return refuse(RefusalCode::lease_lost, "Lease expired; stop working on this step.");
+  if (auto fits = check_action(command.proposal->action); !fits)
+    return refuse(RefusalCode::invalid, "the action cannot be proposed: " + fits.error());
   // What is judged, digested and shown has at least the risk that the workflow and the policy give it.
   if (command.proposal->action.risk < std::max(run.definition(command.step).risk, command.verdict.risk) &&
       !planted(Bug::believe_low_risk))

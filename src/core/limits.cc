@@ -24,9 +24,12 @@ std::optional<std::string> reason_problem(std::string_view reason) {
 
 namespace {
 
+// Of all, of the connector, or of one whose name it begins with: `github` is `github.labels` too.
 const Restriction* find(const Freezes& freezes, FreezeScope scope, std::string_view connector) {
-  for (const std::string& wanted : {std::string(), std::string(connector)})
-    if (auto found = freezes.find({scope, wanted}); found != freezes.end()) return &found->second;
+  for (auto it = freezes.lower_bound({scope, std::string()}); it != freezes.end() && it->first.first == scope; ++it) {
+    const std::string& frozen = it->first.second;
+    if (frozen.empty() || connector == frozen || connector.starts_with(frozen + ".")) return &it->second;
+  }
   return nullptr;
 }
 

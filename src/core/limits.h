@@ -96,7 +96,7 @@ inline constexpr std::array enum_names<FreezeScope>{std::string_view("tenant"), 
 // All effects, or those of one connector, are denied until this is lifted.
 struct EffectsFrozen {
   FreezeScope scope = FreezeScope::tenant;
-  std::string connector;  // empty: all
+  std::string connector;  // empty: all; `x` is also `x.y`
   std::string reason;
 };
 

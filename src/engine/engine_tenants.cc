@@ -1,6 +1,7 @@
 // Engine, the part for tenants: their configuration, keys and workflows, each a change of the tenant's own stream.
 #include <utility>
 
+#include "core/characters.h"
 #include "core/planted.h"
 #include "crypto/sha256.h"
 #include "engine/answering.h"
@@ -200,8 +201,9 @@ namespace {
 std::optional<std::string> freeze_problem(const Tenant& tenant, const EffectsFrozen& freeze) {
   if (freeze.scope == FreezeScope::everywhere && tenant.name != installation_tenant)
     return "only the tenant default freezes effects everywhere";
-  if (!freeze.connector.empty() && !is_valid_name(freeze.connector))
-    return "a connector's name is letters, digits, . _ and -";
+  if (!freeze.connector.empty() &&
+      (!is_valid_name(freeze.connector) || lower_case(freeze.connector) != freeze.connector))
+    return "a connector's name is letters a-z in lower case, digits, . _ and -; actions with another one are refused";
   if (tenant.freezes.size() >= freezes_max) return "a tenant has at most " + std::to_string(freezes_max) + " freezes";
   return reason_problem(freeze.reason);
 }

@@ -26,6 +26,9 @@ struct Nothing {};
 
 using ToolResult = std::variant<Completed, Failed, CompleteAt, Nothing, Asked>;
 
+// What policies and freezes call the tool's other side: its name, in lower case, up to the dot.
+std::string connector_of(const ToolName& tool);
+
 // What a write would do, as people and policies see it.
 struct Plan {
   // `fields` is what run() will be given as its input, as a template: `lease.shown`, or made of it. Its key counts
@@ -44,7 +47,7 @@ class Tool {
   // True when a call returns within microseconds, so that a worker may run many of them in one go.
   virtual bool is_quick() const { return false; }
   // Of an attempt that may write: what it would do. May look at the other side, and changes nothing there. The default
-  // is the tool's own name on what its input is.
+  // is the tool's own name, in lower case, on what its input is.
   virtual std::expected<Plan, Failed> plan(const Lease& lease, std::stop_token stop);
   // Whether a call that is in doubt had its effect, for those that can find out.
   virtual bool can_look() const { return false; }

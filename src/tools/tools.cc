@@ -1,12 +1,16 @@
 #include "tools/tools.h"
 
+#include "core/characters.h"
+
 namespace pawl {
+
+std::string connector_of(const ToolName& tool) { return lower_case(tool.text.substr(0, tool.text.find('.'))); }
 
 std::expected<Plan, Failed> Tool::plan(const Lease& lease, std::stop_token) {
   const std::string& name = lease.tool.str();
   auto dot = name.find('.');
-  return Plan{.action = {.connector = name.substr(0, dot),
-                         .operation = dot == name.npos ? "run" : name.substr(dot + 1),
+  return Plan{.action = {.connector = connector_of(lease.tool),
+                         .operation = dot == name.npos ? "run" : lower_case(name.substr(dot + 1)),
                          .target = name,
                          .fields = lease.shown,
                          .risk = lease.risk}};

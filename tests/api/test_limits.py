@@ -19,8 +19,8 @@ class LimitsCase(ApiCase):
     def set_ceiling(self, **limits):
         return self.ok(self.admin.request("PATCH", "/tenants/acme", limits)).json
 
-    def propose(self, lease, who):
-        return who.post(f"/leases/{lease['lease_id']}/actions", {"token": lease["token"], **RESERVE})
+    def propose(self, lease, who, **more):
+        return who.post(f"/leases/{lease['lease_id']}/actions", {"token": lease["token"], **RESERVE, **more})
 
     def tenant_events(self, feed, last):
         """The tenant's own events up to one of this type."""
@@ -155,6 +155,26 @@ class Freezes(LimitsCase):
         self.refused(self.acme.post("/freeze", {"tenant": "nobody"}), 403, "FORBIDDEN")
         self.ok(self.acme.post("/unfreeze", {"connector": "warehouse"}))
         self.allowed(self.acme)
+
+    def test_a_connector_that_no_tool_has_is_frozen_with_a_warning(self):
+        for connector in ("github", "http", "model", "github.labels"):
+            self.assertIsNone(self.ok(self.acme.post("/freeze", {"connector": connector})).json["warning"], connector)
+        warning = self.ok(self.acme.post("/freeze", {"connector": "githbu"})).json["warning"]
+        self.assertIn("No tool of this server has the connector `githbu`", warning)
+        self.assertIn("github, http, model", warning)
+        self.assertNotIn("pawl", warning)
+        self.refused(self.acme.post("/freeze", {"connector": "GitHub"}), 400, "INVALID_REQUEST")
+
+    def test_no_spelling_gets_around_a_freeze(self):
+        self.ok(self.acme.post("/freeze", {"connector": "warehouse"}))
+        self.start(REMOTE, self.acme)
+        lease = self.lease_one(self.acme)
+        for connector in ("Warehouse", "warehouse ", "wareh\u043euse", "warehouse\u200b", "warehouse\n"):
+            refused = self.propose(lease, self.acme, connector=connector)
+            self.assertEqual((refused.status, refused.json["code"]), (400, "INVALID_REQUEST"), connector)
+            self.assertIn("`connector` may only have the letters a-z", refused.json["detail"])
+        decision = self.ok(self.propose(lease, self.acme, connector="warehouse.stock")).json
+        self.assertEqual(decision["decision"], "deny")
 
     def test_a_tenant_cannot_lift_what_the_installation_froze(self):
         self.ok(self.admin.post("/freeze", {"tenant": "acme", "connector": "warehouse", "reason": "a loop"}))

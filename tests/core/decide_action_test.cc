@@ -669,5 +669,18 @@ TEST(TwoPerson, the_identity_matrix) {
     }
 }
 
+TEST(Action, of_an_older_spelling_can_be_read_and_not_proposed) {
+  for (const char* name : {"GitHub", "git hub", "github ", "git\nhub", "g\xc3\xafthub", "_github"}) {
+    Action action{.connector = name, .operation = "labels", .target = "t", .idempotency_key = "k"};
+    const auto read = read_action(*parse_json(print_action(action)));
+    ASSERT_TRUE(read.has_value()) << read.error();
+    EXPECT_EQ(*read, action);
+    EXPECT_FALSE(check_action(action).has_value()) << name;
+    std::swap(action.connector, action.operation);
+    EXPECT_FALSE(check_action(action).has_value()) << name;
+  }
+  EXPECT_TRUE(check_action({.connector = "my-erp_2", .operation = "a.b", .target = "T", .idempotency_key = "k"}));
+}
+
 }  // namespace
 }  // namespace pawl::tests

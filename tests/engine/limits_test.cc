@@ -364,12 +364,36 @@ TEST(Freeze, denies_what_is_proposed_and_says_who_froze_it_and_why) {
     EXPECT_NE(told.find("an incident"), told.npos) << told;
     if (!each.connector.empty()) {
       EXPECT_EQ(try_one("other"), "allowed");
+      EXPECT_EQ(try_one("shops"), "allowed");
+      const std::string part = try_one("shop.orders");
+      EXPECT_NE(part.find("EFFECTS_FROZEN"), part.npos) << part;
     }
     ASSERT_TRUE(server.unfreeze(each.tenant, each.scope, each.connector).accepted());
   }
   EXPECT_TRUE(server.freeze(server.installation, FreezeScope::installation).accepted());
   EXPECT_EQ(try_one(), "allowed") << "another tenant's";
   EXPECT_TRUE(server.freeze(server.tenant, FreezeScope::everywhere).refused_as(RefusalCode::invalid));
+}
+
+TEST(Freeze, names_a_connector_as_actions_do) {
+  TwoTenants server;
+  for (const char* name : {"Shop", "SHOP", "sh\xd0\xbep", "shop ", "shop\n", " shop", "-shop"})
+    EXPECT_TRUE(server.freeze(server.tenant, FreezeScope::tenant, name).refused_as(RefusalCode::invalid)) << name;
+}
+
+TEST(Freeze, is_not_missed_by_another_spelling_of_the_connector) {
+  TwoTenants server;
+  server.publish(one_write);
+  Worker& worker = server.worker("w1", 9);
+  ASSERT_TRUE(server.freeze(server.tenant, FreezeScope::tenant, "shop").accepted());
+  server.create("w");
+  const Lease lease = worker.take();
+  for (const char* name : {"Shop", "sh\xd0\xbep", "shop ", "shop\xe2\x80\x8b", "shop\n", "shop/x", ".shop"}) {
+    EXPECT_TRUE(server.propose(lease, desk_action(name)).refused_as(RefusalCode::invalid)) << name;
+    Action action = desk_action();
+    action.operation = name;
+    EXPECT_TRUE(server.propose(lease, action).refused_as(RefusalCode::invalid)) << name;
+  }
 }
 
 TEST(Freeze, holds_for_what_people_approved_and_for_calls_that_have_not_begun) {
