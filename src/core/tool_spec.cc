@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/string.hpp>
 
@@ -25,19 +26,69 @@ bool add_fallbacks(const ToolSpec& spec, boost::json::object& with) {
   return is_changed;
 }
 
-bool is_read(const ToolSpec& spec, const JsonText& input) {
+// Null counts as absent.
+const Json* given(const boost::json::object& with, std::string_view key) {
+  const Json* value = with.if_contains(key);
+  return value && !value->is_null() ? value : nullptr;
+}
+
+// X-HTTP-Method-Override and its kin: frameworks execute the method that it names. Some servers make no difference
+// between `-` and `_`. A browser's Access-Control-Request-Method asks what would be allowed.
+bool may_name_a_method(std::string_view header) {
+  std::string name = lower_case(header);
+  std::ranges::replace(name, '_', '-');
+  return name.contains("method") && name != "access-control-request-method";
+}
+
+// GET, HEAD or OPTIONS, in any case, without a body and without a header that may name another method.
+bool is_plain_read(const boost::json::object& with) {
   constexpr std::array<std::string_view, 3> reads{"get", "head", "options"};
-  auto value = parse_json(input);
-  auto* object = value ? value->if_object() : nullptr;
-  if (object) add_fallbacks(spec, *object);
   // Declared to write, whatever its method. The other way round it counts for nothing: what is declared not to write
   // passes the gate all the same, since a policy cannot judge what it does not see.
-  if (const auto* writes = object ? object->if_contains("writes") : nullptr;
-      writes && !writes->is_null() && *writes != Json(false))
-    return false;
-  const auto* method = object ? object->if_contains("method") : nullptr;
+  if (const auto* writes = given(with, "writes"); writes && *writes != Json(false)) return false;
+  if (given(with, "body")) return false;
+  if (const auto* headers = given(with, "headers")) {
+    const auto* map = headers->if_object();
+    if (!map || std::ranges::any_of(*map, [](const auto& entry) { return may_name_a_method(entry.key()); }))
+      return false;
+  }
+  const auto* method = given(with, "method");
   const auto* word = method ? method->if_string() : nullptr;
   return word && std::ranges::find(reads, lower_case(*word)) != reads.end();
+}
+
+// One that the model can only ask the caller to call. Any other type is executed by the provider: it searches the web,
+// runs code, or calls servers of the workflow's choice.
+bool is_called_by_us(const Json& tool) {
+  const auto* object = tool.if_object();
+  if (!object) return false;
+  const auto* type = given(*object, "type");
+  return !type || *type == Json("function") || *type == Json("custom");
+}
+
+// To the provider's own address, with tools that the caller executes itself, and without `options`, in which the
+// provider may be told to call others. Another spelling of the address is another address.
+bool is_plain_question(const boost::json::object& with) {
+  constexpr std::array<std::string_view, 4> providers{"https://api.anthropic.com", "https://api.anthropic.com/v1",
+                                                      "https://api.openai.com", "https://api.openai.com/v1"};
+  if (given(with, "options")) return false;
+  if (const auto* tools = given(with, "tools")) {
+    const auto* list = tools->if_array();
+    if (!list || !std::ranges::all_of(*list, is_called_by_us)) return false;
+  }
+  const auto* endpoint = given(with, "base_url");
+  if (!endpoint) return true;
+  const auto* text = endpoint->if_string();
+  return text && std::ranges::find(providers, std::string_view(*text)) != providers.end();
+}
+
+bool is_read(const ToolSpec& spec, const JsonText& input) {
+  auto value = parse_json(input);
+  auto* with = value ? value->if_object() : nullptr;
+  if (!with) return false;
+  add_fallbacks(spec, *with);
+  const bool asks_a_model = std::ranges::any_of(spec.keys, [](const ToolKey& key) { return key.name == "base_url"; });
+  return asks_a_model ? is_plain_question(*with) : is_plain_read(*with);
 }
 
 }  // namespace

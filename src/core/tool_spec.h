@@ -32,8 +32,8 @@ struct ToolSpec {
   bool runs_programs = false;
 };
 
-// by_method: `method` is GET, HEAD or OPTIONS in any case -> a read; anything else, or what is no text, is a write. A
-// method that is absent or null is the key's fallback.
+// by_method: reads are GET, HEAD and OPTIONS that carry nothing, and, of a tool with a `base_url`, plain questions to a
+// model's provider (tool_spec.cc). All else is a write. A method that is absent or null is the key's fallback.
 bool may_write(const ToolSpec& spec, const JsonText& input);
 // `input` with the fallback of each key that is absent or null, so that what is judged is what is executed. Text that
 // is not an object stays as it is.

@@ -2,6 +2,9 @@
 // just before the tool runs: policy, approval and the durable intent lie behind it.
 #pragma once
 
+#include <optional>
+#include <string>
+#include <string_view>
 #include <variant>
 
 #include "core/action.h"
@@ -38,6 +41,9 @@ class Gate {
   };
   // Blocks until the answer is durable. Called from many threads at once. An exception means no: the gate fails closed.
   virtual GatePass pass(const Lease& lease, const Proposal& proposal, const Question& question) = 0;
+  // Why nothing may go to this connector at this moment: for questions to a model, which a freeze stops although they
+  // are no effects.
+  virtual std::optional<std::string> frozen(const Lease&, std::string_view) const { return std::nullopt; }
 };
 
 // That of the engine.
@@ -45,6 +51,9 @@ class PolicyGate final : public Gate {
  public:
   explicit PolicyGate(Runtime& runtime) : keeper_(runtime) {}
   GatePass pass(const Lease& lease, const Proposal& proposal, const Question& question) override;
+  std::optional<std::string> frozen(const Lease& lease, std::string_view connector) const override {
+    return keeper_.frozen(lease.tenant, connector);
+  }
 
  private:
   Gatekeeper keeper_;

@@ -60,8 +60,6 @@ bool is_header_value(std::string_view value) {
   return std::ranges::none_of(value, [](char c) { return c == '\r' || c == '\n' || c == '\0'; });
 }
 
-bool is_read(std::string_view method) { return method == "GET" || method == "HEAD" || method == "OPTIONS"; }
-
 // The text of `url` in what is shown of the input; empty when there is none.
 std::string shown_url(const Lease& lease) {
   Arguments shown(lease.shown.empty() ? "{}" : lease.shown);
@@ -105,7 +103,7 @@ void read_body(Arguments& with, HttpRequest& request) {
     request.headers.emplace_back("Content-Type", text ? "text/plain; charset=utf-8" : "application/json");
 }
 
-HttpRequest read_request(Arguments& with, const Lease& lease, const ToolLimits& limits) {
+HttpRequest read_request(Arguments& with, const Lease& lease, const ToolLimits& limits, bool writes) {
   HttpRequest request{.method = with_case(with.text("method").value_or(std::string(default_method)), upper),
                       .url = {},
                       .headers = {},
@@ -120,7 +118,7 @@ HttpRequest read_request(Arguments& with, const Lease& lease, const ToolLimits& 
   if (request.connect_timeout <= Duration::zero()) with.refuse("connect_timeout", "must be longer than nothing");
   read_headers(with, request);
   read_body(with, request);
-  if (!is_read(request.method) && !has_header(request, "idempotency-key") && is_header_value(lease.idempotency_key))
+  if (writes && !has_header(request, "idempotency-key") && is_header_value(lease.idempotency_key))
     request.headers.emplace_back("Idempotency-Key", lease.idempotency_key);
   return request;
 }
@@ -137,10 +135,12 @@ HttpRequest redirected(HttpRequest request, std::string url) {
 }
 
 // The request that a redirect asks for is one that nobody has allowed.
-bool read_follows(Arguments& with, const HttpRequest& request) {
+bool read_follows(Arguments& with, bool writes) {
   const bool follows = with.boolean("follow_redirects").value_or(false);
-  if (follows && !is_read(request.method))
-    with.refuse("follow_redirects", "is for GET, HEAD and OPTIONS; send a write to where it belongs");
+  if (follows && writes)
+    with.refuse("follow_redirects",
+                "is for reads: GET, HEAD and OPTIONS without a body, without a header that names a method, and without "
+                "`writes`; send a write to where it belongs");
   return follows;
 }
 
@@ -197,8 +197,9 @@ class HttpRequestTool final : public Tool {
 
   std::expected<Plan, Failed> plan(const Lease& lease, std::stop_token stop) override {
     Arguments with(lease.input);
-    const HttpRequest request = read_request(with, lease, limits_);
-    read_follows(with, request);
+    const bool writes = may_write(spec_, lease.input);
+    const HttpRequest request = read_request(with, lease, limits_, writes);
+    read_follows(with, writes);
     check_http_undo(with, lease);
     const bool repeats = with.boolean("idempotent").value_or(false);
     const bool only_reads = with.boolean("writes") == std::optional(false);
@@ -224,8 +225,9 @@ class HttpRequestTool final : public Tool {
 
   ToolResult run(const Lease& lease, Instant now, std::stop_token stop) override {
     Arguments with(lease.input);
-    HttpRequest request = read_request(with, lease, limits_);
-    const bool follows = read_follows(with, request);
+    const bool writes = may_write(spec_, lease.input);
+    HttpRequest request = read_request(with, lease, limits_, writes);
+    const bool follows = read_follows(with, writes);
     check_http_undo(with, lease);
     if (with.refusal()) return *with.refusal();
 

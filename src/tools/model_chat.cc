@@ -229,6 +229,22 @@ class ModelChat final : public Tool {
   explicit ModelChat(const ToolLimits& limits) : limits_(limits) {}
   const ToolSpec& spec() const override { return spec_; }
 
+  // Of a question that is a write: to an address that is not trusted, or with what the provider is to execute.
+  std::expected<Plan, Failed> plan(const Lease& lease, std::stop_token stop) override {
+    Arguments with(lease.input);
+    const Chat chat = read_chat(with);
+    if (with.refusal()) return std::unexpected(*with.refusal());
+    auto plan = Tool::plan(lease, std::move(stop));
+    if (!plan) return plan;
+    plan->action.fields = with_fields(lease.shown, {{"base_url", chat.base}});
+    plan->action.target = chat.base;
+    // Where the address alone makes it one, nothing but an answer comes of it.
+    Json elsewhere = parse_json(lease.input).value_or(Json());
+    if (elsewhere.is_object()) elsewhere.get_object().erase("base_url");
+    plan->idempotent = !may_write(spec_, canonical(elsewhere));
+    return plan;
+  }
+
   ToolResult run(const Lease& lease, Instant now, std::stop_token stop) override {
     Arguments with(lease.input);
     const Chat chat = read_chat(with);
@@ -299,7 +315,7 @@ class ModelChat final : public Tool {
                                 {.name = "api_key", .kind = Kind::text, .secrets = true},
                                 {.name = "base_url", .kind = Kind::text},
                                 {.name = "timeout", .kind = Kind::duration}},
-                       .writes = ToolSpec::Writes::never};
+                       .writes = ToolSpec::Writes::by_method};
 };
 
 }  // namespace

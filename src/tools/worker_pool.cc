@@ -64,6 +64,8 @@ Instant deadline_of(const Lease& lease, Instant started) {
   return lease.timeout > Duration::zero() ? started + lease.timeout : end_of_time;
 }
 
+constexpr std::string_view model_connector = "model";
+
 bool passes_gate(const Tool& tool, const Lease& lease) {
   return tool.spec().writes != ToolSpec::Writes::never && may_write(tool.spec(), lease.input);
 }
@@ -299,6 +301,13 @@ WorkerPool::Result WorkerPool::execute_write(Tool& tool, Lease&& lease, SecretUs
 WorkerPool::Result WorkerPool::execute(Tool& tool, const Lease& lease, SecretUse& secrets, Instant now,
                                        std::stop_token stop) {
   const bool writes = passes_gate(tool, lease);
+  // A question to a model is data that leaves for somebody else to work on, so a freeze stops it too.
+  if (const auto connector = connector_of(lease.tool); !writes && connector == model_connector)
+    if (auto reason = gate_.frozen(lease, connector)) {
+      auto failed = failure("EFFECTS_FROZEN", std::move(*reason));
+      failed.is_harmless = true;
+      return {std::move(failed)};
+    }
   if (!writes && !lease.keeps_expressions) {
     ToolResult result = tool.run(lease, now, std::move(stop));
     limit_output(result);

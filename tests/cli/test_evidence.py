@@ -212,13 +212,15 @@ class Governed(EvidenceCase):
         self.assertEqual((summary["run"], summary["status"], summary["problems"]), (self.run_id, "success", 0))
         decisions = self.part("decisions.json")
         self.assertEqual([(d["step"], d["decision"], d["rule"]) for d in decisions["decisions"]],
-                         [("note", "allow", "rest"), ("order", "needs_approval", "ask"), ("order", "allow", "ask")])
+                         [("think", "allow", "rest"), ("guess", "allow", "rest"), ("note", "allow", "rest"),
+                          ("order", "needs_approval", "ask"), ("order", "allow", "ask")])
         self.assertEqual([(p["version"], p["source"]) for p in decisions["policies"]], [(1, POLICY)])
         approval, = self.part("approvals.json")
         self.assertEqual((approval["status"], approval["step"], len(approval["votes"])), ("approved", "order", 1))
         receipts = self.part("receipts.json")
         self.assertEqual([(r["step"], r["status"], r["approval"]) for r in receipts],
-                         [("note", "succeeded", None), ("order", "succeeded", approval["id"])])
+                         [("think", "succeeded", None), ("guess", "succeeded", None), ("note", "succeeded", None),
+                          ("order", "succeeded", approval["id"])])
         cost = self.part("cost.json")
         models = {account["model"]: account for account in cost["models"]}
         self.assertEqual(models["claude-sonnet-4-5-20250929"]["cost_usd"], "0.012675")

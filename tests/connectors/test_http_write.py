@@ -33,6 +33,14 @@ class DeclaredWriteTest(ConnectorCase):
         receipt = self.only_receipt("succeeded")
         self.assertEqual(receipt["action"]["target"], self.things.url + "/thing")
 
+    def test_a_read_that_carries_something_is_a_write(self):
+        for with_ in ({"body": {"query": "x"}}, {"headers": {"X-HTTP-Method-Override": "DELETE"}},
+                      {"method": "get", "headers": {"x_method_override": "PUT"}}):
+            self.ask(**with_)
+            self.assertEqual(self.only_receipt("succeeded")["action"]["target"], self.things.url + "/thing")
+        self.ask(headers={"Accept": "text/plain"})
+        self.assertEqual(self.receipts, [])
+
     def test_a_request_without_a_method_is_the_get_that_it_is_sent_as(self):
         for method in ({}, {"method": "get"}):
             self.things.mood("GET", status=500)

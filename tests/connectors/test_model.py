@@ -16,8 +16,33 @@ class ChatTest(ConnectorCase):
         with_ = {"provider": provider, "base_url": self.model.url, "model": model, "max_tokens": 100,
                  "messages": [{"role": "user", "content": "hello"}], "api_key": "${{ secrets.MODEL_KEY }}", **more}
         run = self.run_steps(self.step("model.chat", with_=with_, attempts=attempts), code=code, flags=flags)
-        self.assertEqual(run["receipts"], [])
+        self.receipts = run["receipts"]
         return run["steps"][0]
+
+    def test_a_server_of_ones_own_is_asked_only_when_the_policy_allows_it(self):
+        self.output(self.chat("openai", "gpt-4.1"))
+        action = self.only_receipt("succeeded")["action"]
+        self.assertEqual((action["connector"], action["operation"], action["target"]),
+                         ("model", "chat", self.model.url))
+        self.assertEqual(action["fields"]["base_url"], self.model.url)
+        self.assertEqual(action["fields"]["api_key"], "${{ secrets.MODEL_KEY }}")
+        asked = len(self.model.asked)
+        policy = self.workflow("policy: p\nrules:\n- {id: ours, effect: allow, when: target = 'https://models.example'}\n",
+                               "policy.yaml")
+        self.expect(self.pawl("policy", "put", policy), 0)
+        for base in (self.model.url, self.model.url + "/v1"):
+            step = self.chat("openai", "gpt-4.1", code=3, base_url=base)
+            self.assertEqual(step["last_error"]["error_code"], "POLICY_DENIED")
+        self.assertEqual(len(self.model.asked), asked)
+
+    def test_what_the_provider_is_to_execute_passes_the_gate(self):
+        policy = self.workflow("policy: p\nrules: [{id: none, effect: deny}]\n", "policy.yaml")
+        self.expect(self.pawl("policy", "put", policy), 0)
+        for more in ({"options": {"mcp_servers": [{"url": "https://x.example"}]}},
+                     {"tools": [{"type": "web_fetch_20250910", "name": "f"}]}):
+            step = self.chat("anthropic", "claude-sonnet-4-5", code=3, base_url="https://api.anthropic.com/v1",
+                             **more)
+            self.assertEqual(step["last_error"]["error_code"], "POLICY_DENIED")
 
     def test_anthropics_dialect_with_cost(self):
         step = self.chat("anthropic", "claude-sonnet-4-5-20250929", system="be brief", temperature=0)

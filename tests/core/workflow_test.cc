@@ -291,6 +291,35 @@ TEST(Tool, may_write_unless_it_is_known_to_read) {
     EXPECT_TRUE(may_write(http, input)) << input;
 }
 
+TEST(Tool, may_write_when_a_read_carries_something_or_names_another_method) {
+  const ToolCatalog tools = test_tools();
+  const ToolSpec& http = *tools.find(ToolName{"http.request"});
+  for (const auto* input : {R"({"body":null})", R"({"headers":{"Accept":"text/html"}})", R"({"headers":null})",
+                            R"({"headers":{"Access-Control-Request-Method":"PUT"},"method":"OPTIONS"})"})
+    EXPECT_FALSE(may_write(http, input)) << input;
+  for (const auto* input :
+       {R"({"body":{"a":1}})", R"({"body":""})", R"({"body":0})", R"({"method":"HEAD","body":"x"})",
+        R"({"headers":{"X-HTTP-Method-Override":"DELETE"}})", R"({"headers":{"x-http-method":"DELETE"}})",
+        R"({"headers":{"X-METHOD-OVERRIDE":"DELETE"}})", R"({"headers":{"X_HTTP_Method_Override":"DELETE"}})",
+        R"({"headers":{"X-Original-Method":"PUT"}})", R"({"headers":["X-HTTP-Method: PUT"]})", R"({"headers":"x"})"})
+    EXPECT_TRUE(may_write(http, input)) << input;
+}
+
+TEST(Tool, that_asks_a_model_may_write_unless_it_only_asks_its_provider) {
+  const ToolSpec chat{.name = {"model.chat"}, .keys = {{.name = "base_url"}}, .writes = ToolSpec::Writes::by_method};
+  for (const auto* input :
+       {"{}", R"({"base_url":null,"options":null,"tools":[]})", R"({"base_url":"https://api.anthropic.com"})",
+        R"({"base_url":"https://api.openai.com/v1"})",
+        R"({"tools":[{"name":"f"},{"type":"function","function":{}},{"type":"custom"}]})"})
+    EXPECT_FALSE(may_write(chat, input)) << input;
+  for (const auto* input :
+       {R"({"base_url":"https://api.anthropic.com.evil.example"})", R"({"base_url":"https://api.anthropic.com/x"})",
+        R"({"base_url":"http://api.openai.com"})", R"({"base_url":["https://api.openai.com"]})",
+        R"({"options":{"mcp_servers":[]}})", R"({"options":{}})", R"({"tools":[{"type":"web_search_20250305"}]})",
+        R"({"tools":[{"name":"f"},{"type":"mcp"}]})", R"({"tools":{"type":"mcp"}})", R"({"tools":["f"]})", "[]", ""})
+    EXPECT_TRUE(may_write(chat, input)) << input;
+}
+
 TEST(Tool, is_judged_with_the_fallbacks_of_its_keys) {
   const ToolCatalog tools = test_tools();
   const ToolSpec& http = *tools.find(ToolName{"http.request"});

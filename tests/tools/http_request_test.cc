@@ -312,6 +312,9 @@ TEST_F(HttpRequestTool, refuses_arguments_of_the_wrong_kind_by_name) {
   refused({{"timeout", "0s"}}, "timeout");
   refused({{"connect_timeout", "soon"}}, "connect_timeout");
   refused({{"follow_redirects", "yes"}}, "follow_redirects");
+  refused({{"follow_redirects", true}, {"body", "x"}}, "follow_redirects");
+  refused({{"follow_redirects", true}, {"writes", true}}, "follow_redirects");
+  refused({{"follow_redirects", true}, {"headers", {{"X-HTTP-Method-Override", "PUT"}}}}, "follow_redirects");
 }
 
 }  // namespace

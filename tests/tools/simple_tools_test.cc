@@ -70,7 +70,9 @@ TEST(Catalog, knows_what_can_change_the_world) {
   EXPECT_TRUE(may_write(*catalog.find({"http.request"}), R"({"method": "GET", "writes": "no"})"));
   EXPECT_FALSE(may_write(*catalog.find({"http.request"}), R"({"method": "GET", "writes": false})"));
   EXPECT_TRUE(may_write(*catalog.find({"http.request"}), R"({"method": "POST", "writes": false})"));
+  EXPECT_TRUE(may_write(*catalog.find({"http.request"}), R"({"url": "http://x", "body": "x"})"));
   EXPECT_FALSE(may_write(*catalog.find({"model.chat"}), "{}"));
+  EXPECT_TRUE(may_write(*catalog.find({"model.chat"}), R"({"base_url": "https://models.example"})"));
 }
 
 }  // namespace

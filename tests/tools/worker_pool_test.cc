@@ -493,6 +493,27 @@ TEST_F(WorkerPoolTest, passes_what_may_write_through_the_gate_and_nothing_else) 
   EXPECT_EQ(gate.asked().size(), 3u);
 }
 
+// Every connector but `other` is frozen.
+class FrozenGate final : public Gate {
+ public:
+  GatePass pass(const Lease&, const Proposal&, const Question&) override { return Allowed{}; }
+  std::optional<std::string> frozen(const Lease&, std::string_view connector) const override {
+    return connector == "other" ? std::nullopt : std::optional(std::string("an incident"));
+  }
+};
+
+TEST_F(WorkerPoolTest, asks_no_model_while_effects_are_frozen) {
+  FrozenGate gate;
+  const auto act = [](const Lease&, Instant, std::stop_token) { return Completed{"1", {}}; };
+  add("model.chat", act);
+  add("http.request", act);
+  start(gate);
+  pool_->grant({lease("model.chat", 1)});
+  EXPECT_EQ(outcome(broker_.wait_for_reports(1)[0]), "EFFECTS_FROZEN: an incident");
+  pool_->grant({lease("http.request", 2)});
+  EXPECT_EQ(outcome(broker_.wait_for_reports(2)[1]), "1") << "a read is no effect";
+}
+
 // Allows everything, under one receipt.
 class ReceiptGate final : public Gate {
  public:
