@@ -11,6 +11,7 @@
 #include "cli/session.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "core/characters.h"
 #include "engine/policy_records.h"
 
 namespace pawl {
@@ -122,6 +123,27 @@ void print_trial(const Json& trial) {
                std::string_view(change.at("to").as_string()));
 }
 
+// "5,000" is 5 to a CAST, and [5000] is 0: a rule that limits an amount would let them pass.
+bool casts_fields(const PolicyRule& rule) {
+  const std::string text = lower_case(rule.when.value_or(""));
+  for (auto at = text.find("cast"); at != text.npos; at = text.find("cast", at + 1)) {
+    const auto next = text.find_first_not_of(" \t\r\n", at + 4);
+    if (next != text.npos && text[next] == '(' && text.find("fields", next) != text.npos) return true;
+  }
+  return false;
+}
+
+std::vector<std::string> warnings_about(const Policy& policy) {
+  std::vector<std::string> out;
+  for (const PolicyRule& rule : policy.rules())
+    if (casts_fields(rule))
+      out.push_back(
+          fmt::format("rule `{}` uses CAST on `fields`, which makes a number of any text: \"5,000\" is 5. Write "
+                      "number(fields -> 'amount'), which is NULL for what is no number",
+                      rule.id));
+  return out;
+}
+
 ExitCode check_policy(const PolicyOptions& options) {
   const auto policy = Policy::compile(read_policy_file(options), options.file);
   if (!policy) {
@@ -129,8 +151,11 @@ ExitCode check_policy(const PolicyOptions& options) {
     return exit_usage;
   }
   const std::size_t rules = policy->rules().size();
+  const auto warnings = warnings_about(*policy);
+  for (const auto& warning : warnings) fmt::print(stderr, "{}: warning: {}\n", options.file, warning);
   if (options.json)
-    print_json(object{{"policy", policy->name()}, {"rules", rules}});
+    print_json(
+        object{{"policy", policy->name()}, {"rules", rules}, {"warnings", array(warnings.begin(), warnings.end())}});
   else
     fmt::print("{}: {} has {} rule{}, no errors\n", options.file, policy->name(), rules, rules == 1 ? "" : "s");
   return exit_success;

@@ -1,7 +1,9 @@
 #include "govern/condition_functions.h"
 
+#include <charconv>
 #include <optional>
 #include <span>
+#include <system_error>
 
 #include "core/characters.h"
 #include "core/invariant.h"
@@ -66,6 +68,46 @@ void instr(sqlite3_context* context, int count, sqlite3_value** values) {
                        at == text->npos ? 0 : static_cast<sqlite3_int64>(count_characters(text->substr(0, at))) + 1);
 }
 
+// -?(0|[1-9][0-9]*)(.[0-9]+)?([eE][+-]?[0-9]+)?
+bool is_json_number(std::string_view text) {
+  const auto skip = [&](std::string_view any_of) {
+    const bool found = !text.empty() && any_of.contains(text.front());
+    if (found) text.remove_prefix(1);
+    return found;
+  };
+  const auto skip_digits = [&] {
+    const auto size = std::min(text.find_first_not_of("0123456789"), text.size());
+    text.remove_prefix(size);
+    return size > 0;
+  };
+  skip("-");
+  if (!skip("0") && !skip_digits()) return false;
+  if (skip(".") && !skip_digits()) return false;
+  if (skip("eE")) {
+    skip("+-");
+    if (!skip_digits()) return false;
+  }
+  return text.empty();
+}
+
+// number(X). `fields -> 'a'` is the JSON text of a value: that of a text has quotes, that of true is no number.
+void number(sqlite3_context* context, int, sqlite3_value** values) {
+  const int type = sqlite3_value_type(values[0]);
+  if (type == SQLITE_INTEGER || type == SQLITE_FLOAT) return sqlite3_result_value(context, values[0]);
+  if (type != SQLITE_TEXT) return sqlite3_result_null(context);
+  auto text = text_of(context, values[0]);
+  if (!text) return;
+  if (text->size() >= 2 && text->starts_with('"') && text->ends_with('"')) *text = text->substr(1, text->size() - 2);
+  if (!is_json_number(*text)) return sqlite3_result_null(context);
+  const char* const end = text->data() + text->size();
+  std::int64_t whole = 0;
+  if (const auto read = std::from_chars(text->data(), end, whole); read.ec == std::errc() && read.ptr == end)
+    return sqlite3_result_int64(context, whole);
+  double value = 0;
+  if (std::from_chars(text->data(), end, value).ec != std::errc()) return sqlite3_result_null(context);
+  sqlite3_result_double(context, value);
+}
+
 }  // namespace
 
 void use_bounded_functions(sqlite3* connection, ComparisonBudget& budget) {
@@ -74,7 +116,8 @@ void use_bounded_functions(sqlite3* connection, ComparisonBudget& budget) {
     int arguments;
     void (*call)(sqlite3_context*, int, sqlite3_value**);
   };
-  for (const Row& row : {Row{"like", 2, like}, Row{"like", 3, like}, Row{"glob", 2, glob}, Row{"instr", 2, instr}})
+  for (const Row& row : {Row{"like", 2, like}, Row{"like", 3, like}, Row{"glob", 2, glob}, Row{"instr", 2, instr},
+                         Row{"number", 1, number}})
     invariant(sqlite3_create_function_v2(connection, row.name, row.arguments,
                                          SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, &budget, row.call,
                                          nullptr, nullptr, nullptr) == SQLITE_OK,

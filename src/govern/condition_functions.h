@@ -11,7 +11,7 @@
 
 namespace pawl {
 
-inline constexpr std::array<std::string_view, 29> condition_functions{"->",
+inline constexpr std::array<std::string_view, 30> condition_functions{"->",
                                                                       "->>",
                                                                       "abs",
                                                                       "ceil",
@@ -33,6 +33,7 @@ inline constexpr std::array<std::string_view, 29> condition_functions{"->",
                                                                       "max",
                                                                       "min",
                                                                       "nullif",
+                                                                      "number",
                                                                       "round",
                                                                       "sign",
                                                                       "substr",
@@ -49,7 +50,9 @@ struct ComparisonBudget {
   bool exceeded = false;
 };
 
-// Puts this module's like, glob and instr in the place of SQLite's. `budget` outlives the connection.
+// Puts this module's like, glob and instr in the place of SQLite's, and adds number(X): X when it is a number, its
+// value when it is the text of one as JSON writes it, NULL for all else. A CAST gives 5 for "5,000" and 0 for [5000],
+// which a rule on large amounts would let pass; NULL makes it speak. `budget` outlives the connection.
 void use_bounded_functions(sqlite3* connection, ComparisonBudget& budget);
 
 }  // namespace pawl

@@ -19,7 +19,16 @@ class Files(PawlCase):
                                      r"mean "
                                      r"`connector`\?\n$")
         as_json = self.expect(self.pawl("policy", "check", "good.yaml", "--json", data=False), 0)
-        self.assertEqual(json.loads(as_json.stdout), {"policy": "p", "rules": 1})
+        self.assertEqual(json.loads(as_json.stdout), {"policy": "p", "rules": 1, "warnings": []})
+
+    def test_check_warns_of_a_cast_of_fields(self):
+        for when in ("CAST(fields ->> 'amount' AS REAL) > 1000", "risk = 'high' AND cast ( json_extract(fields, '$.a') "
+                     "AS INTEGER) = 1"):
+            text = "policy: p\nrules:\n- id: large\n  effect: deny\n  when: " + json.dumps(when) + "\n"
+            file = self.workflow(text, "cast.yaml")
+            checked = self.expect(self.pawl("policy", "check", file, "--json", data=False), 0)
+            self.assertIn("warning: rule `large` uses CAST on `fields`", checked.stderr)
+            self.assertIn("number(fields -> 'amount')", json.loads(checked.stdout)["warnings"][0])
 
     def test_the_examples_are_good(self):
         for file in sorted((SOURCE / "examples/policies").iterdir()):

@@ -135,6 +135,23 @@ TEST(Policy, like_glob_and_instr_answer_as_those_of_sqlite) {
     EXPECT_EQ(effect_of(row.condition) == Effect::allow, row.holds) << row.condition;
 }
 
+TEST(Policy, number_takes_what_is_spelled_like_one_and_nothing_else) {
+  const auto rules = rule("large", "deny", "number(fields -> 'amount') > 1000") + always("rest", "allow");
+  for (const char* amount : {"5", "\"5\"", "1000", "-3", "\"999.99\"", "1e2"})
+    EXPECT_EQ(verdict_of(rules, some_action(std::string(R"({"amount":)") + amount + "}")).effect, Effect::allow)
+        << amount;
+  for (const char* amount :
+       {"5000",    "1000.01", "\"5000\"", "1e9",       "\"5,000\"",    "[5000]",    R"({"v":5000})", "true",
+        "null",    "\"\"",    "\" 5\"",   "\"5 000\"", "\"+5\"",       "\"0x1\"",   "\"05\"",        "\"５\"",
+        "\"1_0\"", "\"5.\"",  "\".5\"",   "\"NaN\"",   "\"Infinity\"", "\"1e999\"", "\"\\\"5\\\"\""})
+    EXPECT_EQ(verdict_of(rules, some_action(std::string(R"({"amount":)") + amount + "}")).effect, Effect::deny)
+        << amount;
+  EXPECT_EQ(verdict_of(rules, some_action("{}")).effect, Effect::deny);
+  for (const char* condition : {"number(7) = 7", "number(1.5) = 1.5", "number('12') = 12", "number(NULL) IS NULL",
+                                "number('12x') IS NULL", "number('9223372036854775807') = 9223372036854775807"})
+    EXPECT_EQ(effect_of(condition), Effect::allow) << condition;
+}
+
 TEST(Policy, approval_takes_the_risk_of_the_action_for_its_tier) {
   auto verdict = verdict_of(always("a", "needs_approval"), some_action("{}", Tier::high));
   EXPECT_EQ(verdict.effect, Effect::needs_approval);
