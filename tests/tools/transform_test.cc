@@ -132,6 +132,16 @@ TEST_F(Transform, sees_neither_environment_nor_files) {
   std::filesystem::remove(file);
 }
 
+TEST_F(Transform, refuses_whatever_reads_modules) {
+  for (const char* program : {R"(import "a" as $x; $x)", R"(include "a"; f)", R"(  # a comment
+          import "a" as a {search: "/etc"}; 1)",
+                              R"(module {name: "m"}; import "a" as a; 1)", R"("a" | modulemeta)",
+                              "# \\\n1\nimport \"a\" as a; 1", "#\r\n\timport\"a\"as a;1"})
+    expect_failure(jq(program), "TOOL_INVALID_ARGUMENTS", "reads its `input` and no files");
+  EXPECT_EQ(output_of(jq(R"({import: 1, "include": 2} | .import + .include)")), "3");
+  EXPECT_EQ(output_of(jq("def important: 4; important")), "4");
+}
+
 TEST_F(Transform, ends_soon_after_it_is_told_to_stop) {
   std::stop_source stop;
   std::jthread stopper([&] {
