@@ -75,6 +75,27 @@ std::string decoded_once(std::string_view text) {
   return out;
 }
 
+// What some servers take for one of these, and what it is then: forms of UTF-8 that are too long, and characters that
+// look like them or that they stand for.
+struct Lookalike {
+  std::string_view bytes;
+  std::string_view means;
+};
+constexpr std::array lookalikes = {
+    Lookalike{"\xc0\xae", "."},     Lookalike{"\xe0\x80\xae", "."}, Lookalike{"\xf0\x80\x80\xae", "."},
+    Lookalike{"\xc0\xaf", "/"},     Lookalike{"\xe0\x80\xaf", "/"}, Lookalike{"\xf0\x80\x80\xaf", "/"},
+    Lookalike{"\xc1\x9c", "/"},     Lookalike{"\xe0\x81\x9c", "/"}, Lookalike{"\xf0\x80\x81\x9c", "/"},
+    Lookalike{"\xef\xbc\x8e", "."}, Lookalike{"\xe2\x80\xa4", "."}, Lookalike{"\xe2\x80\xa5", ".."},
+    Lookalike{"\xef\xbc\x8f", "/"}, Lookalike{"\xef\xbc\xbc", "/"}, Lookalike{"\xe2\x81\x84", "/"},
+    Lookalike{"\xe2\x88\x95", "/"}, Lookalike{"%u002e", "."},       Lookalike{"%u002f", "/"},
+    Lookalike{"%u005c", "/"},       Lookalike{"%uff0e", "."},       Lookalike{"%uff0f", "/"}};
+
+std::string without_lookalikes(std::string text) {
+  for (const auto& [bytes, means] : lookalikes)
+    for (auto at = text.find(bytes); at != text.npos; at = text.find(bytes, at)) text.replace(at, bytes.size(), means);
+  return text;
+}
+
 std::vector<std::string_view> split(std::string_view text, std::string_view separators) {
   std::vector<std::string_view> out;
   for (;;) {
@@ -89,7 +110,8 @@ std::vector<std::string_view> split(std::string_view text, std::string_view sepa
 bool has_hidden_dots(std::string_view segment) {
   std::string text(segment);
   for (int round = 0; round < decodings_max; ++round) {
-    for (const std::string_view part : split(text, "/\\")) {
+    const std::string seen = without_lookalikes(lower_case(text));
+    for (const std::string_view part : split(seen, "/\\")) {
       const std::string_view name = part.substr(0, part.find(';'));
       if (name == "." || name == "..") return true;
     }
