@@ -7,6 +7,7 @@
 #include "core/characters.h"
 #include "core/expression.h"
 #include "core/installation_rules.h"
+#include "core/notices.h"
 #include "core/workflow_advice.h"
 #include "core/workflow_needs.h"
 #include "core/workflow_with.h"
@@ -436,7 +437,7 @@ class WorkflowReader {
   std::string suggest_tool(std::string_view word) const {
     std::vector<std::string_view> known{approval_tool.str(), wait_tool.str()};
     for (const auto& spec : tools_->all())
-      if (spec.name != approval_tool) known.push_back(spec.name.str());
+      if (spec.name != approval_tool && !is_reserved_name(spec.name.text)) known.push_back(spec.name.str());
     for (const ToolName& tool : tools_->remote_tools()) known.push_back(tool.str());
     std::string hint = suggest(word, known);
     return hint.empty() ? "; there are " + list_words(known, "and") : hint;

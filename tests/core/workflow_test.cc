@@ -320,6 +320,17 @@ TEST(Tool, that_asks_a_model_may_write_unless_it_only_asks_its_provider) {
     EXPECT_TRUE(may_write(chat, input)) << input;
 }
 
+TEST(Tool, that_is_pawls_own_is_not_suggested) {
+  ToolCatalog tools = test_tools();
+  tools.add({.name = {"pawl.webhook"}, .writes = ToolSpec::Writes::never});
+  for (const auto* name : {"pawl.webhok", "webhook", "zzzzzzzzzzzzzzzz"}) {
+    const auto document = read_yaml(std::string("workflow: w\nsteps: [{id: a, tool: ") + name + "}]");
+    const auto read = read_workflow(*document, &tools);
+    ASSERT_FALSE(read.has_value());
+    EXPECT_FALSE(read.error().front().reason.contains("pawl.webhook")) << read.error().front().reason;
+  }
+}
+
 TEST(Tool, is_judged_with_the_fallbacks_of_its_keys) {
   const ToolCatalog tools = test_tools();
   const ToolSpec& http = *tools.find(ToolName{"http.request"});
