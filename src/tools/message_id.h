@@ -1,5 +1,5 @@
-// The id of a JSON-RPC message that is too long to be kept: found while the message goes by, so that even such a request
-// can be answered.
+// The id of a JSON-RPC message that is too long to be kept: found while the message goes by, so that even such a
+// request can be answered.
 #pragma once
 
 #include <memory>

@@ -21,7 +21,7 @@ BACKOFF = "workflow: backoff\nsteps:\n  - {id: a, tool: noop, with: {fail_times:
 
 class Doubtful(http.server.BaseHTTPRequestHandler):
     """Takes what it is sent, and does not say whether it did anything with it."""
-    def do_PUT(self):
+    def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
         self.send_response(502)
         self.send_header("Content-Length", "0")
@@ -181,7 +181,8 @@ class Lists(ServerCase):
         threading.Thread(target=target.serve_forever, daemon=True).start()
         self.addCleanup(target.shutdown)
         url = f"http://127.0.0.1:{target.server_port}/orders"
-        run = self.started(WRITING.replace("URL", url), "writing")
+        posting = WRITING.replace("URL", url).replace("PUT", "POST").replace("max_attempts: 1", "max_attempts: 2")
+        run = self.started(posting, "writing")
         self.wait_until(lambda: self.status(run) == "waiting", "the question")
         command = f"pawl receipts {self.request('GET', '/runs/' + run)['receipts'][0]['id']} --happened yes|no"
         for shown in (self.expect(self.pawl("inbox"), 5).stdout, self.expect(self.pawl("answer", run), 5).stdout,
