@@ -343,12 +343,15 @@ class Forging(GateCase):
     def until_ended(self, run):
         return self.ok(self.admin.get(f"/runs/{run}", wait="60s")).json
 
+    def receipts_under(self, key):
+        receipts = [self.receipt(each["id"]) for each in self.ok(self.admin.get("/receipts")).json["items"]]
+        return [each for each in receipts if each["action"]["idempotency_key"] == key]
+
     def action(self, key):
         """What that step proposes, word for word."""
         if not self.sent:
             self.assertEqual(self.pay("FIRST")["status"], "success")
-        receipt, = (each for each in self.ok(self.admin.get("/receipts")).json["items"]
-                    if each["action"]["idempotency_key"] == "FIRST")
+        receipt, = self.receipts_under("FIRST")
         return {**{name: receipt["action"][name] for name in ("connector", "operation", "target", "fields", "risk")},
                 "idempotency_key": key}
 
@@ -370,9 +373,7 @@ class Forging(GateCase):
         run = self.start("workflow: agent\nsteps:\n- {id: a, tool: agent.command, retry: {max_attempts: 1}, with: "
                          f"{{prompt: x, command: ['{sys.executable}', '{program}'], sandbox: {{mode: off}}}}}}\n")
         self.assertEqual(self.until_ended(run["id"])["status"], "success")
-        forged = [each["status"] for each in self.ok(self.admin.get("/receipts")).json["items"]
-                  if each["action"]["idempotency_key"] == "ORDER-2"]
-        self.assertEqual(forged, ["succeeded"])
+        self.assertEqual([each["status"] for each in self.receipts_under("ORDER-2")], ["succeeded"])
         self.expect_refused("ORDER-2")
 
     def test_the_same_step_of_another_run_is_still_answered(self):
