@@ -21,6 +21,10 @@ auto approval_key(const ApprovalRow& row) {
   return std::tuple(row.id, row.step, row.status, row.tier, row.requested_at, row.expires_at);
 }
 
+bool is_same(const BundleStored& a, const BundleStored& b) {
+  return std::tie(a.seq, a.sha256, a.bytes, a.where) == std::tie(b.seq, b.sha256, b.bytes, b.where);
+}
+
 }  // namespace
 
 std::optional<RunEvent> fold_line(Run& run, const StreamLine& line, const Found& found) {
@@ -87,6 +91,7 @@ VerifyCounts Verification::check() {
   });
   for (StreamKey key : unfolded) check_run_stream(key);
   check_leftovers();
+  for (const Tenant& tenant : tenants) check_bundle_rows(tenant.id);
   check_bundles();
   for (auto& [tenant, audit] : audits_) {
     audit.end();
@@ -137,7 +142,7 @@ void Verification::check_tenant(const Tenant& tenant) try {
       if (sha256(published->source).hex() != published->digest)
         report(tenant.id.str(), line.seq, "a workflow's digest is not that of its source");
     }
-    if (const auto* stored = std::get_if<BundleStored>(&event->payload)) bundles_[stored->run] = *stored;
+    if (const auto* stored = std::get_if<BundleStored>(&event->payload)) bundles_[{tenant.id, stored->run}] = *stored;
     if (const auto* published = std::get_if<PolicyPublished>(&event->payload))
       if (sha256(published->source).hex() != published->digest)
         report(tenant.id.str(), line.seq, "a policy's digest is not that of its source");
@@ -380,14 +385,27 @@ void Verification::check_start(const Run& run) {
   if (counted != starts_.end()) starts_.erase(counted);
 }
 
+void Verification::check_bundle_rows(TenantId tenant) {
+  std::set<RunId> rows;
+  store_.for_each_bundle(tenant, [&](const BundleRow& row) {
+    const auto found = bundles_.find({tenant, row.stored.run});
+    rows.insert(row.stored.run);
+    if (found == bundles_.end() || !is_same(found->second, row.stored))
+      report(row.stored.run.str(), row.stored.seq, "the row of its stored bundle is not what the journal says of it");
+  });
+  for (const auto& [key, stored] : bundles_)
+    if (key.first == tenant && !rows.contains(key.second))
+      report(key.second.str(), stored.seq, "a bundle of it was stored, and there is no row of it");
+}
+
 // A bundle that is gone can be made again from the journal; one that is not what was stored deceives.
 void Verification::check_bundles() {
-  for (const auto& [run, stored] : bundles_) {
+  for (const auto& [key, stored] : bundles_) {
     std::ifstream in(stored.where, std::ios::binary);
     if (stored.where.find("://") != stored.where.npos || !in) continue;
     ++counts_.bundles;
     if (sha256(std::string{std::istreambuf_iterator<char>(in), {}}) != stored.sha256)
-      report(run.str(), stored.seq, fmt::format("its stored bundle {} is not what was stored", stored.where));
+      report(key.second.str(), stored.seq, fmt::format("its stored bundle {} is not what was stored", stored.where));
   }
 }
 

@@ -75,6 +75,7 @@ class Verification {
   void check_ready_rows(const Run& run);
   void check_requests(const Run& run);
   void check_start(const Run& run);
+  void check_bundle_rows(TenantId tenant);
   void check_bundles();
   void check_leftovers();
   void audit(StreamKey key, const WholeStream& stream);
@@ -93,8 +94,8 @@ class Verification {
   std::map<RunId, std::vector<ReceiptRow>> receipts_;
   std::map<RunId, std::vector<ReadyStep>> ready_;
   std::multiset<std::tuple<TenantId, WorkflowName, Instant>> starts_;
-  std::uint64_t request_keys_ = 0;         // that runs were created under
-  std::map<RunId, BundleStored> bundles_;  // the newest of each run
+  std::uint64_t request_keys_ = 0;                              // that runs were created under
+  std::map<std::pair<TenantId, RunId>, BundleStored> bundles_;  // the newest of each run
 };
 
 }  // namespace pawl

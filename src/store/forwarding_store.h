@@ -63,6 +63,10 @@ class ForwardingStore : public Store {
   std::vector<ReceiptRow> list_receipts(TenantId tenant, const ReceiptFilter& filter) override {
     return store_.list_receipts(tenant, filter);
   }
+  std::optional<BundleRow> find_bundle(TenantId tenant, RunId run) override { return store_.find_bundle(tenant, run); }
+  void for_each_bundle(TenantId tenant, const std::function<void(const BundleRow&)>& visit) override {
+    store_.for_each_bundle(tenant, visit);
+  }
   Stream history(StreamKey key) override { return store_.history(key); }
   void for_each_piece_back(StreamKey key,
                            const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit) override {

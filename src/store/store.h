@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "core/chain.h"
+#include "core/checkpoint.h"
 #include "core/id.h"
 #include "core/run.h"
 #include "core/tenant.h"
@@ -128,6 +129,13 @@ struct ReceiptRow {
   std::string key;  // its action's idempotency key
 
   friend bool operator==(const ReceiptRow&, const ReceiptRow&) = default;
+};
+
+// The bundle that was stored last of a run: what the last `bundle.stored` of its tenant's stream says.
+struct BundleRow {
+  TenantId tenant;
+  BundleStored stored;
+  Instant at;
 };
 
 // All that is written of a run when it is folded.
@@ -312,6 +320,9 @@ class Store {
   virtual std::vector<ReceiptRow> find_effects(TenantId tenant, const std::string& key) = 0;
   // Newest run first.
   virtual std::vector<ReceiptRow> list_receipts(TenantId tenant, const ReceiptFilter& filter) = 0;
+  virtual std::optional<BundleRow> find_bundle(TenantId tenant, RunId run) = 0;
+  // One for each run that has any. For verification; in no order.
+  virtual void for_each_bundle(TenantId tenant, const std::function<void(const BundleRow&)>& visit) = 0;
   // The folded part of a stream, first event first; empty when none is. `head` is that of the last line.
   struct Stream {
     std::string lines;

@@ -8,8 +8,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/tenant.h"
+#include "store/store.h"
 
 namespace pawl {
 
@@ -20,5 +22,8 @@ std::optional<Tenant> read_tenant(TenantId id, std::string_view bytes);
 
 // Folds it from the lines of its stream; throws StoreFailure when they are damaged.
 Tenant fold_tenant(TenantId id, std::string_view lines);
+
+// What lines of a tenant's stream say of stored bundles, in their order. Lines that cannot be read are left out.
+std::vector<BundleRow> stored_bundles(TenantId id, std::string_view lines);
 
 }  // namespace pawl

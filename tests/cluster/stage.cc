@@ -30,7 +30,7 @@ CREATE OR REPLACE FUNCTION pawl.now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS
 )sql";
 constexpr const char* forget_everything =
     "TRUNCATE pawl.servers, pawl.tenants, pawl.workflows, pawl.runs, pawl.events, pawl.ready, pawl.approvals, "
-    "pawl.requests, pawl.starts, pawl.meters, pawl.receipts, pawl.effects";
+    "pawl.requests, pawl.starts, pawl.meters, pawl.receipts, pawl.effects, pawl.bundles";
 
 }  // namespace
 

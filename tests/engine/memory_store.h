@@ -8,6 +8,7 @@
 
 #include "engine/clock.h"
 #include "store/shared_store.h"
+#include "store/tenant_state.h"
 
 namespace pawl::tests {
 
@@ -147,6 +148,16 @@ class MemoryStore final : public SharedStore {
                            const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit) override {
     Stream stream = history(key);
     if (!stream.lines.empty()) visit(1, stream.lines);
+  }
+  std::optional<BundleRow> find_bundle(TenantId tenant, RunId run) override {
+    std::optional<BundleRow> out;
+    for_each_bundle(tenant, [&](const BundleRow& row) {
+      if (row.stored.run == run) out = row;
+    });
+    return out;
+  }
+  void for_each_bundle(TenantId tenant, const std::function<void(const BundleRow&)>& visit) override {
+    for (const BundleRow& row : stored_bundles(tenant, history(StreamKey::of(tenant)).lines)) visit(row);
   }
   Stream history(StreamKey key) override {
     auto found = db_.lines.find(key);

@@ -41,8 +41,8 @@ TEST_F(PostgresOpen, a_database_of_the_first_version_goes_on) {
   Sql sql(database_);
   sql.rows(
       "DELETE FROM pawl.migrations WHERE version > 1; ALTER TABLE pawl.runs SET (fillfactor = 60); "
-      "DROP TABLE pawl.receipts, pawl.effects, pawl.followers; "
-      "DROP FUNCTION pawl.take_ready");
+      "DROP TABLE pawl.receipts, pawl.effects, pawl.followers, pawl.bundles; "
+      "DROP FUNCTION pawl.take_ready, pawl.note_bundles");
   auto store = database_.open();
   EXPECT_EQ(sql.number("SELECT count(*) FROM pawl.migrations"), postgres::schema_version);
   EXPECT_EQ(sql.one("SELECT 'fillfactor=45' = ANY(reloptions) FROM pg_class WHERE oid = 'pawl.runs'::regclass"), "t");

@@ -634,6 +634,45 @@ TEST_P(StoreSuite, tenants_come_back_as_they_were) {
   EXPECT_EQ(firsts, std::vector<std::uint64_t>{5});
 }
 
+TEST_P(StoreSuite, the_bundle_that_was_stored_last_of_a_run_is_found) {
+  auto stored_line = [](Instant at, const BundleStored& stored) {
+    std::string out;
+    append_event(out, TenantEvent{at, Actor{"engine"}, stored});
+    return out + "\n";
+  };
+  auto store_in = [&](TenantId tenant, std::uint64_t seq, std::vector<BundleStored> bundles) {
+    TenantFold fold =
+        tenant_fold(tenant_named(tenant, tenant == acme ? "acme" : "zeta", seq), seq - bundles.size() + 1);
+    fold.history.lines.clear();
+    for (const BundleStored& each : bundles) fold.history.lines += stored_line(run_time(seq), each);
+    return fold;
+  };
+  const BundleStored old{run_id(1), 4, Hash{{1}}, 10, "/old.zip"},
+      renewed{run_id(1), 6, Hash{{2}}, 11, "s3://b/new \"é"}, other{run_id(2), 3, Hash{{3}}, 12, "/other.zip"};
+  Frame frame;
+  frame.tenants = {store_in(acme, 2, {old, other}), store_in(zeta, 1, {old})};
+  commit(frame);
+  Frame next;
+  next.tenants = {store_in(acme, 3, {renewed})};
+  commit(next);
+  reopen();
+  auto expect_found = [&](TenantId tenant, const BundleStored& expected, Instant at) {
+    const auto found = store_->find_bundle(tenant, expected.run);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(std::tie(found->stored.run, found->stored.seq, found->stored.sha256, found->stored.bytes,
+                       found->stored.where, found->at),
+              std::tie(expected.run, expected.seq, expected.sha256, expected.bytes, expected.where, at));
+  };
+  expect_found(acme, renewed, run_time(3));
+  expect_found(acme, other, run_time(2));
+  expect_found(zeta, old, run_time(1));
+  EXPECT_FALSE(store_->find_bundle(zeta, run_id(2)));
+  std::vector<std::string> places;
+  store_->for_each_bundle(acme, [&](const BundleRow& row) { places.push_back(row.stored.where); });
+  std::ranges::sort(places);
+  EXPECT_EQ(places, (std::vector<std::string>{"/other.zip", "s3://b/new \"é"}));
+}
+
 TEST_P(StoreSuite, every_version_of_a_workflow_is_kept) {
   Frame frame;
   frame.workflows = {{acme, {"triage"}, 1, "d1", "source: 1"},

@@ -333,8 +333,8 @@ BEGIN
   IF cardinality(p_tenants) > 0 THEN
     FOR v_row IN SELECT * FROM unnest(p_tenants) WITH ORDINALITY LOOP
       IF v_row.follows_seq = 0 THEN
-        INSERT INTO pawl.tenants(tenant, seq, head, name, state)
-          VALUES (v_row.tenant, v_row.seq, v_row.head, v_row.name, v_row.state) ON CONFLICT DO NOTHING;
+        INSERT INTO pawl.tenants(tenant, seq, head, name, state) VALUES
+          (v_row.tenant, v_row.seq, v_row.head, v_row.name, v_row.state) ON CONFLICT DO NOTHING;
       ELSE
         UPDATE pawl.tenants SET seq = v_row.seq, head = v_row.head, state = v_row.state
           WHERE tenant = v_row.tenant AND seq = v_row.follows_seq AND head = v_row.follows;
@@ -346,6 +346,7 @@ BEGIN
       IF v_row.lines IS NOT NULL THEN
         INSERT INTO pawl.events(tenant, stream, first_seq, last_seq, position, lines)
           VALUES (v_row.tenant, v_row.tenant, v_row.first_seq, v_row.seq, v_position, v_row.lines);
+        PERFORM pawl.note_bundles(v_row.tenant, v_row.lines);
       END IF;
       PERFORM pawl.set_meter(v_row.tenant, '', v_row.max_concurrency, v_row.max_runs_per_min, v_counting);
     END LOOP;
@@ -361,7 +362,6 @@ BEGIN
       END IF;
     END LOOP;
   END IF;
-
   v_lost := ARRAY(SELECT 4 * place + CASE WHEN place = ANY(v_paced) THEN 3 WHEN place = ANY(v_capped) THEN 1 ELSE 0 END
                   FROM unnest(v_out) place)
     || ARRAY(SELECT 4 * place + 2 FROM unnest(v_tenants_out) place);

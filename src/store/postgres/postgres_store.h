@@ -96,6 +96,8 @@ class PostgresStore final : public SharedStore {
   std::vector<ReceiptRow> find_effects(TenantId tenant, const std::string& key) override;
   std::vector<ReceiptRow> list_receipts(TenantId tenant, const ReceiptFilter& filter) override;
   std::vector<ApprovalRow> list_approvals(TenantId tenant, const ApprovalFilter& filter) override;
+  std::optional<BundleRow> find_bundle(TenantId tenant, RunId run) override;
+  void for_each_bundle(TenantId tenant, const std::function<void(const BundleRow&)>& visit) override;
   Stream history(StreamKey key) override;
   void for_each_piece_back(StreamKey key,
                            const std::function<bool(std::uint64_t first_seq, std::string_view lines)>& visit) override;

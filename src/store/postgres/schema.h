@@ -218,7 +218,58 @@ static_assert(static_cast<int>(ReceiptStatus::intended) == 0 && static_cast<int>
 
 inline constexpr const char* migration_4 = "-- Functions only.\n";
 
-inline constexpr std::array migrations{migration_1, migration_2, migration_3, migration_4};
+inline constexpr const char* migration_5 = R"sql(
+-- The bundle that was stored last of each run: what the tenant's own stream says of it. `run` is its id as text.
+CREATE TABLE pawl.bundles(
+  tenant    uuid NOT NULL,
+  run       text NOT NULL,
+  stored_at bigint NOT NULL,
+  seq       bigint NOT NULL,
+  bytes     bigint NOT NULL,
+  sha256    text NOT NULL,
+  location  text NOT NULL,
+  PRIMARY KEY(tenant, run)
+);
+ALTER TABLE pawl.bundles ENABLE ROW LEVEL SECURITY;
+ALTER TABLE pawl.bundles FORCE ROW LEVEL SECURITY;
+CREATE POLICY one_tenant ON pawl.bundles USING ((SELECT current_setting('pawl.tenant', true)) = '*'
+  OR tenant::text = (SELECT current_setting('pawl.tenant', true)));
+
+-- Takes up what lines of a tenant's stream say of stored bundles, in their order.
+CREATE FUNCTION pawl.note_bundles(p_tenant uuid, p_lines bytea) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_line text;
+  v_event json;
+BEGIN
+  IF position('"type":"bundle.stored"'::bytea IN p_lines) = 0 THEN
+    RETURN;
+  END IF;
+  FOREACH v_line IN ARRAY string_to_array(convert_from(p_lines, 'UTF8'), E'\n') LOOP
+    CONTINUE WHEN position('"type":"bundle.stored"' IN v_line) = 0;
+    v_event := v_line::json;
+    CONTINUE WHEN v_event ->> 'type' <> 'bundle.stored';
+    INSERT INTO pawl.bundles(tenant, run, stored_at, seq, bytes, sha256, location)
+      VALUES (p_tenant, v_event ->> 'run', (v_event ->> 'at')::bigint, (v_event ->> 'seq')::bigint,
+              (v_event ->> 'bytes')::bigint, v_event ->> 'sha256', v_event ->> 'where')
+      ON CONFLICT (tenant, run) DO UPDATE SET stored_at = excluded.stored_at, seq = excluded.seq,
+        bytes = excluded.bytes, sha256 = excluded.sha256, location = excluded.location;
+  END LOOP;
+END
+$$;
+
+DO $$
+DECLARE
+  v_row record;
+BEGIN
+  PERFORM set_config('pawl.tenant', '*', true);
+  FOR v_row IN SELECT e.tenant, e.lines FROM pawl.events e WHERE e.stream = e.tenant ORDER BY e.tenant, e.first_seq LOOP
+    PERFORM pawl.note_bundles(v_row.tenant, v_row.lines);
+  END LOOP;
+END
+$$;
+)sql";
+
+inline constexpr std::array migrations{migration_1, migration_2, migration_3, migration_4, migration_5};
 inline constexpr int schema_version = static_cast<int>(migrations.size());
 
 }  // namespace pawl::postgres

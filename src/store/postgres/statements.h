@@ -145,6 +145,13 @@ inline constexpr const char* list_approvals =
     "SELECT id, run, step, status, tier, requested_at, expires_at FROM pawl.approvals "
     "WHERE tenant = $1 AND status = $2 AND (requested_at, id) < ($3, $4) ORDER BY requested_at DESC, id DESC LIMIT $5";
 
+// Stored bundles: of run $2, or of all that follow it.
+inline constexpr const char* find_bundle =
+    "SELECT run, stored_at, seq, bytes, sha256, location FROM pawl.bundles WHERE tenant = $1 AND run = $2";
+inline constexpr const char* bundles_after =
+    "SELECT run, stored_at, seq, bytes, sha256, location FROM pawl.bundles WHERE tenant = $1 AND run > $2 ORDER BY run "
+    "LIMIT $3";
+
 // Starts.
 inline constexpr const char* starts_since =
     "SELECT tenant, workflow, at, run FROM pawl.starts WHERE at >= $1 ORDER BY at, number";
@@ -170,7 +177,7 @@ inline constexpr const char* pieces_before =
 inline constexpr const char* analyze =
     "ANALYZE pawl.tenants, pawl.workflows, pawl.runs, pawl.events, pawl.ready, pawl.approvals, pawl.requests, "
     "pawl.receipts, "
-    "pawl.effects, pawl.starts, pawl.meters";
+    "pawl.effects, pawl.starts, pawl.meters, pawl.bundles";
 inline constexpr const char* run_streams =
     "SELECT tenant, id FROM pawl.runs WHERE (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3";
 inline constexpr const char* tenant_streams =

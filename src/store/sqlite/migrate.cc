@@ -6,6 +6,7 @@
 #include "store/sqlite/ready_steps.h"
 #include "store/sqlite/schema.h"
 #include "store/store.h"
+#include "store/tenant_state.h"
 
 namespace pawl::sqlite {
 namespace {
@@ -66,6 +67,31 @@ void note_phases(Connection& connection) {
     set.run(IdBytes(key.tenant.bits), IdBytes(key.stream), static_cast<int>(RunPhase::backing_off));
 }
 
+void put(Statement& statement, const BundleRow& row) {
+  statement.run(IdBytes(row.tenant.bits), IdBytes(row.stored.run.bits), row.at, row.stored.seq, row.stored.bytes,
+                Blob{row.stored.sha256.view()}, std::string_view(row.stored.where));
+}
+
+// From what tenants' streams say. Where one is broken, `pawl verify` says so.
+void note_bundles(Connection& connection) {
+  Statement all(connection, "SELECT tenant, history FROM tenants WHERE history IS NOT NULL");
+  Statement find(connection, find_history), put_row(connection, put_bundle);
+  for (auto tenants = all.query(); tenants.next();) {
+    std::vector<std::int64_t> pieces;  // newest first
+    for (std::optional<std::int64_t> number = tenants.i64(1); number;) {
+      auto rows = find.query(*number);
+      if (!rows.next()) break;
+      pieces.push_back(*number);
+      number = rows.is_null(0) ? std::nullopt : std::optional(rows.i64(0));
+    }
+    for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {
+      std::vector<BundleRow> stored;
+      if (auto rows = find.query(*piece); rows.next()) stored = stored_bundles(TenantId{tenants.id(0)}, rows.bytes(2));
+      for (const BundleRow& row : stored) put(put_row, row);
+    }
+  }
+}
+
 }  // namespace
 
 bool has_first_layout(Connection& connection) {
@@ -85,6 +111,10 @@ void migrate(Connection& connection, int version) {
   }
   if (version < 4) connection.execute(create_version_4);
   if (version < 5) connection.execute(create_version_5);
+  if (version < 6) {
+    connection.execute(create_version_6);
+    note_bundles(connection);
+  }
   transaction.commit();
 }
 

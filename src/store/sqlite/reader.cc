@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "store/sqlite/ready_steps.h"
@@ -41,6 +42,7 @@ Reader::Reader(Connection& connection, int version)
     : connection_(connection),
       has_requests_(version >= 2),
       has_receipts_(version >= 4),
+      has_bundles_(version >= 6),
       begin_(connection, "BEGIN"),
       end_(connection, "COMMIT"),
       last_frame_(connection, sqlite::last_frame),
@@ -58,6 +60,7 @@ Reader::Reader(Connection& connection, int version)
       list_receipts_(connection, sqlite::list_receipts),
       list_receipts_by_status_(connection, sqlite::list_receipts_by_status),
       list_receipts_in_doubt_(connection, sqlite::list_receipts_in_doubt),
+      bundles_from_(connection, sqlite::bundles_from),
       leased_runs_(connection, sqlite::leased_runs),
       due_runs_(connection, sqlite::due_runs),
       find_run_stream_(connection, sqlite::find_run_stream),
@@ -278,6 +281,23 @@ std::vector<ReceiptRow> Reader::list_receipts(TenantId tenant, const ReceiptFilt
     return read_receipts(tenant, list_receipts_in_doubt_.query(tenant_key, before, limit));
   return read_receipts(tenant,
                        list_receipts_by_status_.query(tenant_key, before, limit, static_cast<int>(*filter.status)));
+}
+
+std::vector<BundleRow> Reader::bundles_from(TenantId tenant, RunId run, std::size_t limit) {
+  std::vector<BundleRow> out;
+  if (!has_bundles_) {
+    std::map<RunId, BundleRow> newest;
+    for (BundleRow& row : stored_bundles(tenant, history(StreamKey::of(tenant)).lines))
+      newest[row.stored.run] = std::move(row);
+    for (auto at = newest.lower_bound(run); at != newest.end() && out.size() < limit; ++at)
+      out.push_back(std::move(at->second));
+    return out;
+  }
+  IdBytes tenant_key(tenant.bits), run_key(run.bits);
+  auto rows = bundles_from_.query(tenant_key, run_key, as_limit(limit));
+  while (rows.next())
+    out.push_back({tenant, {RunId{rows.id(0)}, rows.u64(2), rows.hash(4), rows.u64(3), rows.text(5)}, rows.instant(1)});
+  return out;
 }
 
 std::vector<DueRun> Reader::leased_runs() {

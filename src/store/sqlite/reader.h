@@ -39,6 +39,8 @@ class Reader {
   std::optional<ReceiptRow> find_receipt(TenantId tenant, ReceiptId receipt);
   std::vector<ReceiptRow> find_effects(TenantId tenant, const std::string& key);
   std::vector<ReceiptRow> list_receipts(TenantId tenant, const ReceiptFilter& filter);
+  // At most `limit`, of this run and later ones. Of an older database: of all runs, found in the history.
+  std::vector<BundleRow> bundles_from(TenantId tenant, RunId run, std::size_t limit);
   std::vector<DueRun> leased_runs();
   std::vector<DueRun> due_runs(Instant until, std::size_t limit, std::optional<DueRun> after);
   Store::Stream history(StreamKey key);
@@ -81,6 +83,7 @@ class Reader {
   Connection& connection_;
   const bool has_requests_;
   const bool has_receipts_;
+  const bool has_bundles_;
   bool view_open_ = false;
   std::uint64_t view_commits_ = 0;
 
@@ -88,7 +91,7 @@ class Reader {
   Statement last_frame_, next_frame_;
   Statement all_tenants_, load_runs_, find_request_, list_runs_, list_runs_by_status_, list_approvals_, find_approval_;
   Statement find_receipt_, find_effects_, list_receipts_, list_receipts_by_status_, list_receipts_in_doubt_;
-  Statement leased_runs_, due_runs_;
+  Statement bundles_from_, leased_runs_, due_runs_;
   Statement find_run_stream_, find_tenant_stream_, find_history_, run_streams_, tenant_streams_;
   Statement ready_after_, workflows_after_, find_workflow_, starts_after_;
 };

@@ -13,9 +13,10 @@
 namespace pawl::sqlite {
 
 inline constexpr int application_id = 0x7061776c;  // "pawl"
-inline constexpr int schema_version = 5;
+inline constexpr int schema_version = 6;
 // Looking needs no migration from here on: versions 2 and 4 only add tables that are empty until then, of version 3
-// there are statements without the column that it adds, and version 5 changes an index.
+// there are statements without the column that it adds, version 5 changes an index, and what version 6 adds is read
+// from the history where it is not there.
 inline constexpr int schema_version_readable = 1;
 
 // Statuses are stored as their numbers, and indexes name them.
@@ -159,6 +160,22 @@ CREATE INDEX receipts_by_key ON receipts(tenant, key) WHERE status IN (0, 1, 3) 
 PRAGMA user_version = 5;
 )sql";
 
+inline constexpr const char* create_version_6 = R"sql(
+-- The bundle that was stored last of each run: what the tenant's own stream says of it.
+CREATE TABLE bundles(
+  tenant    BLOB NOT NULL,
+  run       BLOB NOT NULL,
+  stored_at INTEGER NOT NULL,
+  seq       INTEGER NOT NULL,
+  bytes     INTEGER NOT NULL,
+  sha256    BLOB NOT NULL,
+  location  TEXT NOT NULL,
+  PRIMARY KEY(tenant, run)
+) WITHOUT ROWID;
+
+PRAGMA user_version = 6;
+)sql";
+
 // Frames.
 inline constexpr const char* insert_frame = "INSERT INTO frames(position, folded_before, parts) VALUES(?1, ?2, ?3)";
 inline constexpr const char* prune_frames = "DELETE FROM frames WHERE position < ?1";
@@ -295,6 +312,16 @@ inline constexpr const char* list_receipts_by_status =
 inline constexpr const char* list_receipts_in_doubt =
     "SELECT id, run, status, key FROM receipts INDEXED BY receipts_in_doubt WHERE tenant = ?1 AND id < ?2 AND status = "
     "3 ORDER BY id DESC LIMIT ?3";
+
+// Stored bundles.
+inline constexpr const char* put_bundle =
+    "INSERT INTO bundles(tenant, run, stored_at, seq, bytes, sha256, location) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7) "
+    "ON CONFLICT(tenant, run) DO UPDATE SET stored_at = excluded.stored_at, seq = excluded.seq, "
+    "bytes = excluded.bytes, sha256 = excluded.sha256, location = excluded.location";
+// From ?2 on: a run's own, or all.
+inline constexpr const char* bundles_from =
+    "SELECT run, stored_at, seq, bytes, sha256, location FROM bundles WHERE tenant = ?1 AND run >= ?2 "
+    "ORDER BY run LIMIT ?3";
 
 // Tenants and their workflows.
 inline constexpr const char* put_tenant =

@@ -373,6 +373,21 @@ std::vector<ApprovalRow> SqliteStore::list_approvals(TenantId tenant, const Appr
   return read([&](auto& reader) { return reader.list_approvals(tenant, filter); });
 }
 
+std::optional<BundleRow> SqliteStore::find_bundle(TenantId tenant, RunId run) {
+  auto rows = read([&](auto& reader) { return reader.bundles_from(tenant, run, 1); });
+  return !rows.empty() && rows[0].stored.run == run ? std::optional(std::move(rows[0])) : std::nullopt;
+}
+
+void SqliteStore::for_each_bundle(TenantId tenant, const std::function<void(const BundleRow&)>& visit) {
+  for (RunId place;;) {
+    auto rows = read([&](auto& reader) { return reader.bundles_from(tenant, place, sqlite_page_rows); });
+    for (const BundleRow& row : rows) visit(row);
+    if (rows.size() < sqlite_page_rows) return;
+    place = rows.back().stored.run;
+    ++place.bits.low;
+  }
+}
+
 Store::Stream SqliteStore::history(StreamKey key) {
   return read([&](auto& reader) { return reader.history(key); });
 }

@@ -52,6 +52,7 @@ Writer::Writer(Connection& connection, WriterLimits limits)
       insert_request_(connection, sqlite::insert_request),
       put_approval_(connection, sqlite::put_approval),
       put_receipt_(connection, sqlite::put_receipt),
+      put_bundle_(connection, sqlite::put_bundle),
       put_tenant_(connection, sqlite::put_tenant),
       put_workflow_(connection, sqlite::put_workflow),
       insert_start_(connection, sqlite::insert_start),
@@ -183,6 +184,7 @@ void Writer::fold(const TenantFold& fold) {
     if (fold.history.first_seq != stored_seq + 1) fail_as_changed(fold.tenant.id.str());
     insert_history_.run(newest, fold.history.first_seq, Blob{fold.history.lines});
     newest = connection_.last_number();
+    for (const BundleRow& row : stored_bundles(fold.tenant.id, fold.history.lines)) put(row);
   }
   std::string state = write_tenant(fold.tenant);
   put_tenant_.run(tenant, seq, newest, Blob{head.view()}, Blob{state});
@@ -220,6 +222,12 @@ void Writer::put(const ReceiptRow& row) {
     put_receipt_.run(tenant, id, run, status, Blob{*own});
   else
     put_receipt_.run(tenant, id, run, status, std::string_view(row.key));
+}
+
+void Writer::put(const BundleRow& row) {
+  const BundleStored& stored = row.stored;
+  put_bundle_.run(IdBytes(row.tenant.bits), IdBytes(stored.run.bits), row.at, stored.seq, stored.bytes,
+                  Blob{stored.sha256.view()}, std::string_view(stored.where));
 }
 
 void Writer::put_starts(const Frame& frame) {

@@ -50,6 +50,7 @@ class Writer {
   void fold(const TenantFold& fold);
   void put(const ApprovalRow& row);
   void put(const ReceiptRow& row);
+  void put(const BundleRow& row);
   void put_starts(const Frame& frame);
   void prune_frames(std::size_t count_max);
   void note_frame(std::size_t bytes);
@@ -81,7 +82,7 @@ class Writer {
   Statement insert_history_, append_history_, find_run_stream_, find_tenant_stream_;
   Statement insert_run_, update_run_;
   Statement insert_request_;
-  Statement put_approval_, put_receipt_, put_tenant_, put_workflow_;
+  Statement put_approval_, put_receipt_, put_bundle_, put_tenant_, put_workflow_;
   Statement insert_start_, prune_starts_;
 };
 
