@@ -14,10 +14,6 @@ namespace {
 
 using boost::json::array;
 using boost::json::object;
-using namespace std::chrono_literals;
-
-// How far a clock may have been set back between an event and the checkpoint that covers it.
-constexpr Duration clock_slack = 10min;
 
 struct Bad {
   std::string reason;
@@ -92,31 +88,8 @@ std::optional<CheckpointMade> checkpoint_in(std::string_view line) {
   return made ? std::optional(std::move(*made)) : std::nullopt;
 }
 
-// "at" is the first member of every event.
-Instant time_of(std::string_view line) {
-  constexpr std::string_view begin = R"({"at":)";
-  Instant out;
-  if (line.starts_with(begin)) std::from_chars(line.data() + begin.size(), line.data() + line.size(), out.ms);
-  return out;
-}
-
 SignedCheckpoint as_signed(TenantId tenant, const CheckpointMade& made) {
   return {tenant, made.checkpoint, Signature::parse(made.signature).value_or(Signature{})};
-}
-
-std::vector<Hash> leaves_of(const std::vector<std::string>& entries) {
-  std::vector<Hash> out;
-  out.reserve(entries.size());
-  for (const std::string& entry : entries) out.push_back(merkle_leaf(entry));
-  return out;
-}
-
-EntryProof prove(TenantId tenant, const LogEntry& entry, const CheckpointMade& made, const CheckpointMade* before) {
-  MerkleLog log;
-  if (before) log = {before->checkpoint.size, before->peaks};
-  auto leaves = leaves_of(made.entries);
-  auto which = std::ranges::find(made.entries, print_entry(entry)) - made.entries.begin();
-  return {as_signed(tenant, made), entry, prove_inclusion(log, leaves, static_cast<std::size_t>(which))};
 }
 
 // Visits a tenant's events, newest first, until told to stop.
@@ -223,22 +196,28 @@ std::expected<void, std::string> check_proof(const EntryProof& proof) {
   return {};
 }
 
-std::optional<EntryProof> find_proof(Store& store, TenantId tenant, const LogEntry& entry, Instant last_event) {
-  const std::string wanted = "\"" + print_entry(entry) + "\"";
-  std::optional<EntryProof> out;
-  std::optional<CheckpointMade> found;  // the next older one is what it follows
+void visit_checkpoints_back(Store& store, TenantId tenant, const std::function<bool(LoggedCheckpoint)>& visit) {
+  std::optional<CheckpointMade> newer;  // the next older one says what it goes on from
+  bool is_wanted = true;
   visit_back(store, tenant, [&](std::string_view line) {
-    if (line.find(checkpoint_mark) == line.npos) return true;
-    const bool has_entry = line.find(wanted) != line.npos;
-    const bool is_too_old = time_of(line) < last_event - clock_slack;
-    if (!found && !has_entry) return !is_too_old;
     auto made = checkpoint_in(line);
-    if (!made) return true;  // `pawl verify` says what is wrong with it
-    if (found) out = prove(tenant, entry, *found, &*made);
-    found = has_entry ? std::move(made) : std::nullopt;
-    return found || !is_too_old;
+    if (!made) return true;  // where one is damaged, `pawl verify` says so
+    if (newer) is_wanted = visit({std::move(*newer), {made->checkpoint.size, made->peaks}});
+    newer = std::move(made);
+    return is_wanted;
   });
-  if (found) out = prove(tenant, entry, *found, nullptr);
+  if (newer && is_wanted) visit({std::move(*newer), {}});
+}
+
+std::optional<LoggedCheckpoint> find_checkpoint(Store& store, TenantId tenant, const LogEntry& entry,
+                                                Instant last_event) {
+  const std::string wanted = print_entry(entry);
+  std::optional<LoggedCheckpoint> out;
+  visit_checkpoints_back(store, tenant, [&](LoggedCheckpoint each) {
+    const Instant made_at = each.made.checkpoint.made_at;
+    if (std::ranges::find(each.made.entries, wanted) != each.made.entries.end()) out = std::move(each);
+    return made_at >= last_event - clock_slack;
+  });
   return out;
 }
 

@@ -52,9 +52,19 @@ std::expected<EntryProof, std::string> read_proof_object(const Json& value);
 // Not the signature; the reason says why not.
 std::expected<void, std::string> check_proof(const EntryProof& proof);
 
-// The proof by the first checkpoint that has the entry; nothing when none has. Reads the tenant's stream backwards as
-// far as checkpoints go that are not older than the entry's last event.
-std::optional<EntryProof> find_proof(Store& store, TenantId tenant, const LogEntry& entry, Instant last_event);
+// A checkpoint, and the log that it goes on from.
+struct LoggedCheckpoint {
+  CheckpointMade made;
+  MerkleLog before;
+};
+// Those of a tenant, newest first, until told to stop. Reads the tenant's stream backwards.
+void visit_checkpoints_back(Store& store, TenantId tenant, const std::function<bool(LoggedCheckpoint)>& visit);
+// The first checkpoint that has the entry; nothing when none has. Looks at those that are not older than the entry's
+// last event.
+std::optional<LoggedCheckpoint> find_checkpoint(Store& store, TenantId tenant, const LogEntry& entry,
+                                                Instant last_event);
+// How far a clock may have been set back between an event and the checkpoint that covers it.
+inline constexpr Duration clock_slack = std::chrono::minutes(10);
 
 // That the older is the beginning of the newer. Reads the tenant's whole stream. Nothing when there are no such
 // checkpoints.

@@ -1,6 +1,7 @@
 #include "evidence/evidence_follower.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "core/notices.h"
 #include "crypto/sha256.h"
@@ -29,7 +30,8 @@ bool ends_run(std::string_view line) {
 }  // namespace
 
 void EvidenceFollower::see(const JournalEvent& event) {
-  ++events_;
+  // Of a tenant's own stream are its checkpoints and bundles: what this itself does makes no server busy.
+  if (!event.stream.is_tenant()) ++events_;
   Pending& pending = pending_[event.stream.tenant];
   if (event.stream.is_tenant()) {
     // A checkpoint of nothing but the last checkpoint would go on for ever.
@@ -63,7 +65,6 @@ EvidenceFollower::Clock::time_point EvidenceFollower::settles_at() const {
 void EvidenceFollower::took_over() {
   pending_.clear();
   governed_.clear();
-  recorded_.clear();
   missed_ = false;
   tell_backlog();
 }
@@ -95,9 +96,7 @@ bool EvidenceFollower::settle_some() {
   }
   tell_backlog();
   if (!is_done) return false;
-  if (!std::ranges::all_of(pending_, [](const auto& each) { return each.second.is_covered(); })) return false;
-  for (auto& [tenant, known] : recorded_) known.clear();
-  return true;
+  return std::ranges::all_of(pending_, [](const auto& each) { return each.second.is_covered(); });
 }
 
 // What is done is taken off at once: when something later fails and all is seen again, less is covered twice.
@@ -109,7 +108,10 @@ void EvidenceFollower::cover(TenantId tenant, Pending& pending, bool with_all) {
   const auto rows = notary_.cover(tenant, {wanted.begin(), wanted.end()}, with_all && pending.has_moved);
   for (const RunRow& row : rows) {
     if (!is_terminal(row.status) || !pending.ended.contains(row.id)) continue;
-    if (wants_bundle(row)) (governed_.erase(row.id) > 0 ? pending.due_first : pending.due).insert(row.id);
+    const bool is_first = governed_.contains(row.id);
+    if (!is_stored(tenant, row.id, row.seq) && wants_bundle(row))
+      (is_first ? pending.due_first : pending.due).insert({row.updated_at, row.id, row.seq});
+    governed_.erase(row.id);
   }
   if (with_all) {
     pending.runs.clear();
@@ -132,74 +134,57 @@ bool EvidenceFollower::wants_bundle(const RunRow& row) const {
 void EvidenceFollower::look_for_missed(TenantId tenant) {
   notary_.cover_all(tenant);
   if (options_.bundles == BundlesWanted::none) return;
-  std::map<RunId, std::uint64_t> stored;
-  store_.for_each_piece_back(StreamKey::of(tenant), [&](std::uint64_t, std::string_view lines) {
-    for (std::string_view rest = lines; !rest.empty();) {
-      const auto end = std::min(rest.find('\n'), rest.size() - 1);
-      const auto line = rest.substr(0, end);
-      rest.remove_prefix(end + 1);
-      if (!has_type(line, "bundle.stored")) continue;
-      auto event = parse_tenant_event(line);
-      if (const auto* bundle = event ? std::get_if<BundleStored>(&event->payload) : nullptr)
-        stored[bundle->run] = std::max(stored[bundle->run], bundle->seq);
-    }
-    return true;
-  });
   constexpr std::size_t rows_a_look = 512;
   for (RunId place{};;) {
     const auto rows = store_.load_from(tenant, place, rows_a_look);
-    for (const RunRow& row : rows) {
-      const auto found = stored.find(row.id);
-      const bool is_stored = found != stored.end() && found->second >= row.seq;
-      if (is_terminal(row.status) && !is_stored && wants_bundle(row)) pending_[tenant].due.insert(row.id);
-    }
+    for (const RunRow& row : rows)
+      if (is_terminal(row.status) && !is_stored(tenant, row.id, row.seq) && wants_bundle(row))
+        pending_[tenant].due.insert({row.updated_at, row.id, row.seq});
     if (rows.size() < rows_a_look) return;
     place = rows.back().id;
     ++place.bits.low;
   }
 }
 
-bool EvidenceFollower::store_bundles(std::set<RunId> Pending::*which, Clock::time_point until) {
-  for (auto& [tenant, pending] : pending_) {
-    std::set<RunId>& due = pending.*which;
-    while (!due.empty()) {
-      if (Clock::now() >= until) return false;
-      std::vector<BundleStored> stored;
-      auto next = due.begin();
-      for (std::size_t count = 0; next != due.end() && count < bundles_a_record && Clock::now() < until; ++count)
-        store_bundle(tenant, *next++, stored);
-      record(tenant, stored);
-      due.erase(due.begin(), next);
-    }
+bool EvidenceFollower::is_stored(TenantId tenant, RunId run, std::uint64_t seq) {
+  const auto known = store_.find_bundle(tenant, run);
+  return known && known->stored.seq >= seq;
+}
+
+bool EvidenceFollower::store_bundles(DueBundles Pending::*which, Clock::time_point until) {
+  const auto has_due = [&](const auto& each) { return !(each.second.*which).empty(); };
+  while (std::ranges::any_of(pending_, has_due)) {
+    if (Clock::now() >= until) return false;
+    auto next = std::find_if(pending_.upper_bound(last_served_), pending_.end(), has_due);
+    if (next == pending_.end()) next = std::ranges::find_if(pending_, has_due);
+    last_served_ = next->first;
+    store_some(next->first, next->second.*which, until);
   }
   return true;
 }
 
-void EvidenceFollower::store_bundle(TenantId tenant, RunId run, std::vector<BundleStored>& stored) {
-  const Bundle bundle = notary_.bundle(tenant, run);
-  BundleStored out{run, bundle.seq, sha256(bundle.bytes), bundle.bytes.size(), {}};
-  if (!recorded_.contains(tenant)) learn_stored(tenant);
-  if (recorded_[tenant].contains(out.sha256.hex())) return;
-  out.where = artifacts_.put(tenant.str() + "/" + run.str() + ".zip", bundle.bytes);
-  stored.push_back(std::move(out));
-}
-
-void EvidenceFollower::record(TenantId tenant, const std::vector<BundleStored>& stored) {
-  if (stored.empty()) return;
-  notary_.record(tenant, stored);
-  for (const BundleStored& each : stored) recorded_[tenant].insert(each.sha256.hex());
-}
-
-// Of what is seen again after a crash. Looks back a little only: at worst it is recorded twice.
-void EvidenceFollower::learn_stored(TenantId tenant) {
-  int left = 200;
-  std::set<std::string>& known = recorded_[tenant];
-  store_.for_each_piece_back(StreamKey::of(tenant), [&](std::uint64_t, std::string_view lines) {
-    constexpr std::string_view mark = "\"sha256\":\"";
-    for (auto at = lines.find(mark); at != lines.npos; at = lines.find(mark, at + 1))
-      known.emplace(lines.substr(at + mark.size(), 64));
-    return --left > 0;
-  });
+// What is stored when one fails is recorded all the same, so that no bundle is made for nothing.
+void EvidenceFollower::store_some(TenantId tenant, DueBundles& due, Clock::time_point until) {
+  std::map<RunId, BundleStored> stored;
+  std::exception_ptr failure;
+  auto next = due.begin();
+  try {
+    for (; next != due.end() && stored.size() < bundles_a_record && Clock::now() < until; ++next) {
+      const RunId run = next->run;
+      // A run that something was found out about twice is due twice.
+      if (stored.contains(run) || is_stored(tenant, run, next->seq)) continue;
+      const Bundle bundle = notary_.bundle(tenant, run);
+      const std::string where = artifacts_.put(tenant.str() + "/" + run.str() + ".zip", bundle.bytes);
+      stored[run] = {run, bundle.seq, sha256(bundle.bytes), bundle.bytes.size(), where};
+    }
+  } catch (const std::exception&) {
+    failure = std::current_exception();
+  }
+  std::vector<BundleStored> made;
+  for (auto& [run, each] : stored) made.push_back(std::move(each));
+  notary_.record(tenant, made);
+  due.erase(due.begin(), next);
+  if (failure) std::rethrow_exception(failure);
 }
 
 bool EvidenceFollower::is_busy() {

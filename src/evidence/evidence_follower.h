@@ -2,11 +2,13 @@
 // bundle of every run that has ended into the artifact store.
 //
 // A checkpoint of all that moved is made at most once an interval, unless so much has moved that it is full. Runs that
-// have ended are covered within a second, and their bundles are stored then: those of governed runs first. While the
-// server is busy, the bundles of other runs get a small share of the time and wait for quieter moments; they are made
-// from the stored history, so nothing is lost by that. The place in the journal moves on only when checkpoints and
-// bundles are durable, so a crash loses none; one that is seen again is stored again, with the same bytes, and recorded
-// once. When frames are gone that it had not seen, it looks through the tables for ended runs without a bundle.
+// have ended are covered within a second, and their bundles are stored then: those of governed runs first, then those
+// of the runs that ended last, so that a backlog does not hold up what happens now. While the server is busy, the
+// bundles of other than governed runs get a small share of the time and wait for quieter moments; they are made from
+// the stored history, so nothing is lost by that. The place in the journal moves on only when checkpoints and bundles
+// are durable, so a crash loses none. What is seen again is looked up in the tables first: a run that is covered and
+// stored as it is costs one look. When frames are gone that it had not seen, it looks through the tables for ended runs
+// without a bundle.
 #pragma once
 
 #include <chrono>
@@ -58,13 +60,22 @@ class EvidenceFollower final : public Follower {
   void missed(Position first, Position last) override;
 
  private:
+  // A run that is covered: its bundle can be made.
+  struct DueBundle {
+    Instant ended_at;  // or when something was last found out about one of its effects
+    RunId run;
+    std::uint64_t seq = 0;
+
+    friend auto operator<=>(const DueBundle&, const DueBundle&) = default;
+  };
+  using DueBundles = std::set<DueBundle, std::greater<>>;  // those that ended last come first
   struct Pending {
-    std::set<RunId> runs;       // that moved
-    std::set<RunId> ended;      // of which a bundle may be due, once a checkpoint covers them
-    std::set<RunId> touched;    // whose receipts changed: a bundle is due if they had ended before
-    std::set<RunId> due_first;  // covered, and governed: their bundles can be made
-    std::set<RunId> due;        // covered, others
-    bool has_moved = false;     // the tenant's own stream, and not by a checkpoint
+    std::set<RunId> runs;     // that moved
+    std::set<RunId> ended;    // of which a bundle may be due, once a checkpoint covers them
+    std::set<RunId> touched;  // whose receipts changed: a bundle is due if they had ended before
+    DueBundles due_first;     // governed
+    DueBundles due;           // others
+    bool has_moved = false;   // the tenant's own stream, and not by a checkpoint
 
     bool is_covered() const { return runs.empty() && ended.empty() && touched.empty() && !has_moved; }
     bool has_due() const { return !due_first.empty() || !due.empty(); }
@@ -72,11 +83,10 @@ class EvidenceFollower final : public Follower {
 
   void cover(TenantId tenant, Pending& pending, bool with_all);
   void look_for_missed(TenantId tenant);
-  // Until `until`; true when none is left.
-  bool store_bundles(std::set<RunId> Pending::*which, Clock::time_point until);
-  void store_bundle(TenantId tenant, RunId run, std::vector<BundleStored>& stored);
-  void record(TenantId tenant, const std::vector<BundleStored>& stored);
-  void learn_stored(TenantId tenant);
+  // Until `until`, of all tenants in turn; true when none is left.
+  bool store_bundles(DueBundles Pending::*which, Clock::time_point until);
+  void store_some(TenantId tenant, DueBundles& due, Clock::time_point until);
+  bool is_stored(TenantId tenant, RunId run, std::uint64_t seq);
   bool wants_bundle(const RunRow& row) const;
   bool is_busy();
   void tell_backlog() const;
@@ -87,8 +97,7 @@ class EvidenceFollower final : public Follower {
   Options options_;
   std::map<TenantId, Pending> pending_;
   std::set<RunId> governed_;  // of those that have not ended, or not been covered since
-  // What was stored since its place in the journal last moved, and a little before: it may be seen again.
-  std::map<TenantId, std::set<std::string>> recorded_;
+  TenantId last_served_;      // whose bundles were made last: the next slice begins with another tenant
   bool missed_ = false;
   Clock::time_point covers_all_at_{}, gathers_until_ = Clock::time_point::max(), goes_on_at_{};
   std::uint64_t events_ = 0;  // since measured_at_

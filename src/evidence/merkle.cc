@@ -35,35 +35,6 @@ void add_subproof(std::span<const Hash> leaves, std::uint64_t older, bool is_kno
   }
 }
 
-// A log whose first entries are known by their peaks only, and the rest by their leaves.
-class HalfKnownLog {
- public:
-  HalfKnownLog(const MerkleLog& before, std::span<const Hash> batch) : before_(before), batch_(batch) {}
-
-  // Of the entries from `begin` up to `end`, which are a node of the tree.
-  Hash node(std::uint64_t begin, std::uint64_t end) const {
-    if (begin >= before_.size) return root_of(batch_.subspan(begin - before_.size, end - begin));
-    if (end <= before_.size) return peak(begin, end);
-    const std::uint64_t split = begin + split_of(end - begin);
-    return merkle_node(node(begin, split), node(split, end));
-  }
-
- private:
-  Hash peak(std::uint64_t begin, std::uint64_t end) const {
-    std::uint64_t at = 0;
-    for (const Hash& peak : before_.peaks) {
-      const std::uint64_t span = std::bit_floor(before_.size - at);
-      if (at == begin && span == end - begin) return peak;
-      at += span;
-    }
-    invariant(false, "a proof needs a node that the log does not keep");
-    return {};
-  }
-
-  const MerkleLog& before_;
-  std::span<const Hash> batch_;
-};
-
 }  // namespace
 
 Hash merkle_leaf(std::string_view entry) { return sha256(leaf_prefix, entry); }
@@ -94,18 +65,39 @@ Hash MerkleLog::root() const {
   return root;
 }
 
-InclusionProof prove_inclusion(const MerkleLog& before, std::span<const Hash> batch, std::size_t which) {
-  invariant(which < batch.size(), "the entry to prove is in the batch");
-  HalfKnownLog log(before, batch);
-  InclusionProof proof{before.size + which, before.size + batch.size(), {}};
+// Of the entries from `begin` up to `end`, which are a node of the tree.
+Hash ProvableBatch::node(std::uint64_t begin, std::uint64_t end) {
+  if (end <= before_.size) return peak(begin, end);
+  if (end - begin == 1) return batch_[begin - before_.size];
+  const auto known = nodes_.find({begin, end});
+  if (known != nodes_.end()) return known->second;
+  const std::uint64_t split = begin + split_of(end - begin);
+  return nodes_[{begin, end}] = merkle_node(node(begin, split), node(split, end));
+}
+
+// The first entries are known by the peaks above them only.
+Hash ProvableBatch::peak(std::uint64_t begin, std::uint64_t end) const {
+  std::uint64_t at = 0;
+  for (const Hash& peak : before_.peaks) {
+    const std::uint64_t span = std::bit_floor(before_.size - at);
+    if (at == begin && span == end - begin) return peak;
+    at += span;
+  }
+  invariant(false, "a proof needs a node that the log does not keep");
+  return {};
+}
+
+InclusionProof ProvableBatch::prove(std::size_t which) {
+  invariant(which < batch_.size(), "the entry to prove is in the batch");
+  InclusionProof proof{before_.size + which, before_.size + batch_.size(), {}};
   std::uint64_t begin = 0, end = proof.size;
   while (end - begin > 1) {
     const std::uint64_t split = begin + split_of(end - begin);
     if (proof.index < split) {
-      proof.path.insert(proof.path.begin(), log.node(split, end));
+      proof.path.insert(proof.path.begin(), node(split, end));
       end = split;
     } else {
-      proof.path.insert(proof.path.begin(), log.node(begin, split));
+      proof.path.insert(proof.path.begin(), node(begin, split));
       begin = split;
     }
   }

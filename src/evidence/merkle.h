@@ -9,9 +9,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/chain.h"
@@ -39,8 +41,22 @@ struct InclusionProof {
   std::vector<Hash> path;   // from the leaf up
 };
 
-// That the entry `batch[which]` is in the log that `before` and then `batch` make.
-InclusionProof prove_inclusion(const MerkleLog& before, std::span<const Hash> batch, std::size_t which);
+// The log that `before` and then `batch` make. Each node is computed once, so many proofs cost O(log n) each.
+class ProvableBatch {
+ public:
+  ProvableBatch(MerkleLog before, std::vector<Hash> batch) : before_(std::move(before)), batch_(std::move(batch)) {}
+
+  // That the entry `batch[which]` is in it.
+  InclusionProof prove(std::size_t which);
+
+ private:
+  Hash node(std::uint64_t begin, std::uint64_t end);
+  Hash peak(std::uint64_t begin, std::uint64_t end) const;
+
+  MerkleLog before_;
+  std::vector<Hash> batch_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Hash> nodes_;  // by the entries below them
+};
 // The root that the proof leads to; nothing when it has not the length that it must have.
 std::optional<Hash> root_by(const InclusionProof& proof, const Hash& leaf);
 

@@ -17,7 +17,8 @@ constexpr int tries_max = 10;
 constexpr std::size_t rows_a_look = 32;
 const Actor notary{"engine"};
 
-std::string entry_of(const RunRow& row) { return print_entry({row.id.str(), row.seq, row.head}); }
+LogEntry log_entry_of(const RunRow& row) { return {row.id.str(), row.seq, row.head}; }
+std::string entry_of(const RunRow& row) { return print_entry(log_entry_of(row)); }
 
 Instant last_time(std::string_view lines) {
   if (lines.empty()) return {};
@@ -91,7 +92,12 @@ void Notary::append(TenantId tenant, const std::vector<std::string>& entries, bo
     const auto first = entries.begin() + static_cast<std::ptrdiff_t>(done);
     std::vector<std::string> batch(first, first + static_cast<std::ptrdiff_t>(count));
     if (with_tenant) batch.push_back(print_entry({tenant.str(), now.tenant.seq, now.head}));
-    if (!try_record(tenant, make_checkpoint(now.tenant, std::move(batch), keys.secret, parts_.clock.now()))) continue;
+    CheckpointMade made = make_checkpoint(now.tenant, std::move(batch), keys.secret, parts_.clock.now());
+    if (!try_record(tenant, made)) continue;
+    {
+      std::lock_guard proofs_lock(proofs_mutex_);
+      proofs_.add(tenant, {std::move(made), {now.tenant.checkpoint.size, std::move(now.tenant.checkpoint.peaks)}});
+    }
     done += count;
     with_tenant = false;
     tries = -1;
@@ -122,12 +128,45 @@ std::vector<RunRow> Notary::cover(TenantId tenant, std::vector<RunId> runs, bool
   flush(tenant, std::nullopt);
   auto rows = rows_of(tenant, std::move(runs));
   std::vector<std::string> entries;
-  if (tenant_head(tenant).tenant.checkpoint.number == 0)
+  if (const std::uint64_t last = tenant_head(tenant).tenant.checkpoint.number; last == 0) {
     entries = uncovered(tenant);
-  else
-    for (const RunRow& row : rows) entries.push_back(entry_of(row));
+  } else if (!rows.empty()) {
+    const Instant oldest = std::ranges::min(rows, {}, &RunRow::updated_at).updated_at;
+    learn_checkpoints(tenant, last, oldest - clock_slack);
+    std::lock_guard lock(proofs_mutex_);
+    for (const RunRow& row : rows)
+      if (!proofs_.has(tenant, log_entry_of(row))) entries.push_back(entry_of(row));
+  }
   append(tenant, entries, with_tenant);
   return rows;
+}
+
+void Notary::learn_checkpoints(TenantId tenant, std::uint64_t last, Instant since) {
+  std::lock_guard lock(proofs_mutex_);
+  const std::uint64_t known = proofs_.newest(tenant);
+  if (known >= last) return;
+  std::vector<LoggedCheckpoint> found;  // newest first
+  std::size_t entries = 0;
+  visit_checkpoints_back(parts_.store, tenant, [&](LoggedCheckpoint each) {
+    const bool is_last = each.made.checkpoint.made_at < since || each.made.checkpoint.number <= known + 1;
+    entries += each.made.entries.size();
+    found.push_back(std::move(each));
+    return !is_last && entries < ProofCache::entries_max_default;
+  });
+  while (!found.empty()) {
+    proofs_.add(tenant, std::move(found.back()));
+    found.pop_back();
+  }
+}
+
+std::optional<EntryProof> Notary::find_proof(TenantId tenant, const LogEntry& entry, Instant last_event) {
+  std::lock_guard lock(proofs_mutex_);
+  if (auto known = proofs_.prove(tenant, entry)) return known;
+  auto found = find_checkpoint(parts_.store, tenant, entry, last_event);
+  if (!found) return std::nullopt;
+  // Others that it covers are likely to be asked for next.
+  proofs_.add(tenant, std::move(*found));
+  return proofs_.prove(tenant, entry);
 }
 
 // Streams are compared with the last entry that each has in the log.
@@ -169,13 +208,13 @@ Bundle Notary::bundle(TenantId tenant, RunId run) {
   if (stream.last_seq == 0) throw EvidenceFailure("there is no such run");
   const Instant last_event = last_time(stream.lines);
   LogEntry entry{run.str(), stream.last_seq, stream.head};
-  auto proof = find_proof(parts_.store, tenant, entry, last_event);
+  auto proof = find_proof(tenant, entry, last_event);
   if (!proof) {
     if (tenant_head(tenant).tenant.checkpoint.number == 0)
       cover_all(tenant);
     else
       append(tenant, {print_entry(entry)}, false);
-    proof = find_proof(parts_.store, tenant, entry, last_event);
+    proof = find_proof(tenant, entry, last_event);
   }
   if (!proof) throw EvidenceFailure("the run went on while its bundle was made; ask again");
   auto event = parse_run_event(std::string_view(stream.lines).substr(0, stream.lines.find('\n')));

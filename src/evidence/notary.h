@@ -14,6 +14,7 @@
 #include "engine/clock.h"
 #include "engine/runtime.h"
 #include "evidence/bundle.h"
+#include "evidence/proof_cache.h"
 
 namespace pawl {
 
@@ -35,8 +36,9 @@ class Notary {
 
   SigningKeys keys() const { return open_signing_keys(parts_.key_file, parts_.clock.now()); }
 
-  // Checkpoints that cover these runs as they are now; those that are not there are left out. `with_tenant`: and the
-  // tenant's own stream. A tenant without any checkpoint gets one of all its streams. Gives the rows that were covered.
+  // Checkpoints that cover these runs as they are now; those that are not there are left out, and those that a recent
+  // checkpoint covers as they are get no other. `with_tenant`: and the tenant's own stream. A tenant without any
+  // checkpoint gets one of all its streams. Gives the rows, all of them covered.
   std::vector<RunRow> cover(TenantId tenant, std::vector<RunId> runs, bool with_tenant);
   // Of all streams that no checkpoint covers as they are now; false when there were none.
   bool cover_all(TenantId tenant);
@@ -58,9 +60,14 @@ class Notary {
   void introduce_keys(TenantId tenant, const SigningKeys& keys);
   std::vector<std::string> uncovered(TenantId tenant);
   std::vector<RunRow> rows_of(TenantId tenant, std::vector<RunId> runs);
+  // Reads checkpoints that this server has not made, or made before it was started: up to `last`, from `since` on.
+  void learn_checkpoints(TenantId tenant, std::uint64_t last, Instant since);
+  std::optional<EntryProof> find_proof(TenantId tenant, const LogEntry& entry, Instant last_event);
 
   Parts parts_;
   std::mutex appending_;  // one checkpoint after the other: two at once would only refuse each other
+  std::mutex proofs_mutex_;
+  ProofCache proofs_;
 };
 
 }  // namespace pawl

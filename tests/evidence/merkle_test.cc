@@ -38,8 +38,9 @@ TEST(Merkle, every_entry_of_a_batch_is_proved_from_the_peaks_alone) {
       MerkleLog log;
       for (std::size_t i = 0; i < before; ++i) log.append(all[i]);
       std::span<const Hash> batch = std::span(all).subspan(before);
+      ProvableBatch provable(log, {batch.begin(), batch.end()});
       for (std::size_t which = 0; which < count; ++which) {
-        InclusionProof proof = prove_inclusion(log, batch, which);
+        InclusionProof proof = provable.prove(which);
         EXPECT_EQ(root_by(proof, batch[which]), root_of(all)) << before << "+" << count << " " << which;
         EXPECT_NE(root_by(proof, merkle_leaf("another")), root_of(all));
         if (proof.path.empty()) continue;
