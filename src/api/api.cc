@@ -6,6 +6,7 @@
 
 #include "api/lease_id.h"
 #include "api/openapi.h"
+#include "evidence/bundle.h"
 
 namespace pawl::api {
 namespace {
@@ -525,6 +526,20 @@ void keep_open(const CallPtr& call) {
                                               [waiting = std::weak_ptr(call)] {
                                                 if (auto found = waiting.lock()) found->answer(unauthorized());
                                               });
+}
+
+boost::json::object shown_run(Call& call, const Run& run) {
+  auto out = run_object(run, call.vocabulary());
+  if (!is_terminal(run.status)) {
+    out["bundle"] = nullptr;
+  } else if (!call.api.is_store_away()) {
+    try {
+      out["bundle"] = stored_bundle_object(call.api.store().find_bundle(run.tenant, run.id));
+    } catch (const StoreFailure&) {
+      // Left out: what the run itself is, is known without the tables.
+    }
+  }
+  return out;
 }
 
 void with_fresh_tables(CallPtr call, std::optional<RunId> run, std::move_only_function<void(Call&)> work) {

@@ -332,6 +332,8 @@ void keep_open(const CallPtr& call);
 // The run in the caller's vocabulary, with the names of its requesters.
 boost::json::object shown_run(const Call& call, const Run& run);
 // Answers with the run, as it is once the command is durable.
+// With the place of its stored bundle, which is read from the store once it has ended.
+boost::json::object shown_run(Call& call, const Run& run);
 void answer_with_run(CallPtr call, TenantId tenant, RunId run, int status);
 // A page of the stream's events. Of a run only or of a task only: either is no stream of the other kind.
 enum class StreamKind { run, task };

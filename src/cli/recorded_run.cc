@@ -8,6 +8,7 @@
 #include "cli/text.h"
 #include "core/decide.h"
 #include "core/run_object.h"
+#include "evidence/bundle.h"
 
 namespace pawl {
 namespace {
@@ -46,6 +47,7 @@ RecordedRun read_run(Store& store, const std::string& text) {
   if (!row)
     throw Stop(exit_ended_badly, fmt::format("{} v{} is not in the folder", created.workflow.text, created.version));
   out.workflow = compile_source({row->name.text, row->version, row->digest, row->source});
+  out.bundle = stored_bundle_object(store.find_bundle(found.tenant, found.id));
   return out;
 }
 
@@ -72,10 +74,11 @@ RecordedRun read_run(const Remote& remote, const std::string& text) {
   out.tenant = TenantId::parse(remote.get("/tenant").at("id").as_string()).value_or(TenantId{});
   out.id = remote.find_run(text);
   out.stream = remote.stream(out.id);
-  Json shown = remote.get("/runs/" + out.id.str());
-  if (Json* requesters = shown.as_object().if_contains("requesters")) out.requesters = requesters->as_array();
+  const Json shown = remote.get("/runs/" + out.id.str());
+  if (const Json* requesters = shown.as_object().if_contains("requesters")) out.requesters = requesters->as_array();
   RunCreated created = creation_or_stop(out);
   out.workflow = compile_source(read_workflow(remote, created.workflow.text, created.version));
+  if (const Json* bundle = shown.as_object().if_contains("bundle")) out.bundle = *bundle;
   return out;
 }
 

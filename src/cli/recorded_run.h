@@ -17,6 +17,7 @@ struct RecordedRun {
   WholeStream stream;
   std::shared_ptr<const Workflow> workflow;
   boost::json::array requesters = {};  // as requester_objects() gives them
+  Json bundle = nullptr;               // where its evidence is stored (stored_bundle_object)
 
   // Before its first event.
   Run unborn() const;

@@ -18,10 +18,12 @@ void keep_actors(Json& requesters) {
   for (Json& each : requesters.as_array()) each = boost::json::object{{"actor", each.at("actor")}};
 }
 
-// Without what is not of the run's events: when a lease ends, which heartbeats move, and names of people and keys.
+// Without what is not of the run's events: when a lease ends, which heartbeats move, where its bundle is, and names of
+// people and keys.
 std::string comparable(Json run) {
   keep_actors(run.at("requesters"));
   for (Json& approval : run.at("approvals").as_array()) keep_actors(approval.at("requesters"));
+  run.as_object().erase("bundle");
   for (Json& step : run.at("steps").as_array()) step.as_object().erase("lease_expires_at");
   return canonical(run);
 }

@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/describe.h"
 #include "cli/recorded_run.h"
+#include "cli/table.h"
 #include "cli/terminal.h"
 #include "core/decide.h"
 #include "core/event_object.h"
@@ -83,6 +84,12 @@ class Page {
     for (const Receipt& receipt : run.receipts) sandbox(run, receipt);
     if (run.diagnostic) put_all(describe_diagnostic(*run.diagnostic, columns_));
     if (run.status == RunStatus::success) put_all(describe_json(result_of(run), output_lines_max, columns_, look_));
+  }
+
+  void bundle(const Json& stored) {
+    put(Line());
+    fact("evidence", fmt::format("{}, stored {}", text_of(stored, "location"), text_of(stored, "stored_at")));
+    fact("sha256", text_of(stored, "sha256"));
   }
 
   void events(const std::vector<Told>& events) {
@@ -197,6 +204,7 @@ ExitCode show_run(const ShowOptions& options) {
   if (options.json) {
     auto object = run_object(replayed.run, options.vocabulary);
     object["head"] = replayed.events.back().line->hash.hex();
+    if (!options.at) object["bundle"] = source.bundle;
     fmt::print("{}\n", boost::json::serialize(object));
     return exit_success;
   }
@@ -204,6 +212,7 @@ ExitCode show_run(const ShowOptions& options) {
   Instant now = options.at ? replayed.events.back().event.at : SystemClock().now();
   Page page(options, terminal_traits(options.no_colour), source.requesters);
   page.run(replayed.run, now, last);
+  if (!options.at && !source.bundle.is_null()) page.bundle(source.bundle);
   if (options.events) page.events(replayed.events);
   return exit_success;
 }

@@ -76,6 +76,12 @@ std::string print(const Json& value) { return canonical(value) + "\n"; }
 
 }  // namespace
 
+Json stored_bundle_object(const std::optional<BundleRow>& row) {
+  if (!row) return nullptr;
+  return object{
+      {"sha256", row->stored.sha256.hex()}, {"location", row->stored.where}, {"stored_at", print_time(row->at)}};
+}
+
 std::string signed_manifest(std::string_view manifest) { return "pawl evidence manifest v1\n" + std::string(manifest); }
 
 bool is_governed(std::string_view lines) {

@@ -47,6 +47,9 @@ Bundle make_bundle(const BundleSource& source);
 // Whether a stream with these events has anything that was to be decided by a policy or by people. Looks at the text.
 bool is_governed(std::string_view lines);
 
+// Where the bundle of a run is, as a run shows it: {sha256, location, stored_at}; null when none is stored.
+Json stored_bundle_object(const std::optional<BundleRow>& row);
+
 // What the signature in signature.json is over.
 std::string signed_manifest(std::string_view manifest);
 
