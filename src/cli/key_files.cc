@@ -101,6 +101,22 @@ std::optional<std::string> signing_key_problem(const std::vector<Tenant>& tenant
   return std::nullopt;
 }
 
+std::optional<std::string> journal_problem(const std::vector<Tenant>& tenants, const EffectiveSettings& settings) {
+  const KeyFiles own = key_files_in(settings.folder);
+  const bool has_keys =
+      !content_of(own.secret).empty() && (!content_of(own.signing_key).empty() || !content_of(own.admin_key).empty());
+  if (!tenants.empty() || !has_keys) return std::nullopt;
+  if (settings.values.store.empty())
+    return fmt::format(
+        "{} has the keys of an installation, and its journal is missing: restore pawl.db, or name the database with "
+        "--store; for a new installation use an empty folder",
+        settings.folder.string());
+  return fmt::format(
+      "{} has the keys of an installation, and {} is empty: name the database that has its journal, or restore the "
+      "backup (pawl restore --store); for a new installation use an empty folder",
+      settings.folder.string(), without_password(settings.values.store));
+}
+
 std::optional<std::string> key_files_problem(const std::vector<Tenant>& tenants, const KeyFiles& files) try {
   auto secret = secret_problem(tenants, files);
   auto signing_key = signing_key_problem(tenants, files.signing_key);

@@ -29,6 +29,9 @@ KeyFiles key_files_in(const std::filesystem::path& folder);
 std::optional<std::string> secret_problem(const std::vector<Tenant>& tenants, const KeyFiles& files);
 std::optional<std::string> signing_key_problem(const std::vector<Tenant>& tenants,
                                                const std::filesystem::path& signing_key);
+// Keys of an installation whose journal is not there: its database is another one, or is lost. The first start makes
+// the signing key and the admin's key only when the first tenant is in the journal.
+std::optional<std::string> journal_problem(const std::vector<Tenant>& tenants, const EffectiveSettings& settings);
 std::optional<std::string> key_files_problem(const std::vector<Tenant>& tenants, const KeyFiles& files);
 
 // The installation's secret; a new one when there is none.

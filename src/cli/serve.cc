@@ -34,6 +34,7 @@
 #include "engine/server.h"
 #include "engine/task_follower.h"
 #include "evidence/evidence_follower.h"
+#include "evidence/signing_keys.h"
 #include "http/server.h"
 #include "notify/slack.h"
 #include "notify/webhooks.h"
@@ -131,6 +132,9 @@ std::unique_ptr<Store> open_store(const EffectiveSettings& settings, Log& log, H
   close_to_others(settings.folder, log);
   const std::string& url = settings.values.store;
   if (url.empty()) {
+    // Before a new journal is made beside the keys of another one.
+    if (!fs::exists(journal_in(settings.folder)))
+      if (auto problem = journal_problem({}, settings)) throw Stop(exit_not_found, *problem);
     auto store = open_to_write(settings.folder);
     remove_address(settings.folder);  // of a server that was killed
     check_at_start(*store, settings.folder.string(),
@@ -254,13 +258,14 @@ class Service {
     feed_.on_cut([this](std::string_view why, const api::FeedFilter& filter) {
       log_.info("a follower of the feed was cut off", {{"why", why}, {"tenant", name_of(filter.tenant)}});
     });
-    check_signing_key();
+    check_signing_key(settings);
     // Before anything is committed, so that nothing is missed.
     for (Following* each : followings_) each->start();
     runtime_.start();
     carriers_.start();
     for (const Tenant& tenant : store_->tenants()) learn(tenant);
     tenant_ = default_tenant();
+    make_signing_key();
     make_admin_key(settings.folder);
     end_leftovers();
     api_.emplace(api::Api::Parts{runtime_, *store_, keys_, directory_, feed_, metrics_, clock_, log_, notary_,
@@ -464,7 +469,9 @@ class Service {
   // Before anything is made that would take the place of what is missing.
   std::string own_secret(const EffectiveSettings& settings) {
     const KeyFiles files = key_files_of(settings);
-    if (auto problem = key_files_problem(store_->tenants(), files)) {
+    const std::vector<Tenant> tenants = store_->tenants();
+    if (auto problem = journal_problem(tenants, settings)) throw Stop(exit_not_found, *problem);
+    if (auto problem = key_files_problem(tenants, files)) {
       if (!settings.values.accept_lost_keys)
         throw Stop(exit_not_found,
                    fmt::format("{}. To start all the same, set accept_lost_keys: what the lost file was for stays lost",
@@ -492,7 +499,16 @@ class Service {
     };
     return out;
   }
-  void check_signing_key() {
+  static void check_signing_key(const EffectiveSettings& settings) {
+    try {
+      const fs::path file = key_files_of(settings).signing_key;
+      if (fs::exists(file)) read_signing_keys(file);
+    } catch (const KeyFileFailure& failure) {
+      throw Stop(exit_store_failure, failure.what());
+    }
+  }
+  // Not before the first tenant is in the journal: keys without a journal are those of one that is lost.
+  void make_signing_key() {
     try {
       notary_.keys();
     } catch (const KeyFileFailure& failure) {
@@ -564,6 +580,7 @@ class Service {
     std::string text = read_whole_file(path);
     while (!text.empty() && text.back() == '\n') text.pop_back();
     if (!text.empty() && keys_.authenticate(text, clock_.now())) return;
+    if (!text.empty()) keep_admin_key(path);
     api::NewKey made = keys_.make(clock_.now());
     KeyCreated created{made.id, "admin", Role::admin, made.secret_hash, end_of_time, made.secret_id};
     auto done = runtime_.ask<TenantId>([&](Engine& engine, Reply<TenantId> reply) {
@@ -571,6 +588,17 @@ class Service {
     });
     if (!done) throw Stop(exit_internal, done.error().message);
     write_private_file(path, made.text + "\n");
+  }
+
+  // One of another installation, revoked, or made with a secret that is lost.
+  void keep_admin_key(const fs::path& path) {
+    fs::path kept = path;
+    for (int number = 1; fs::exists(kept); ++number) kept = fmt::format("{}.old-{}", path.string(), number);
+    fs::rename(path, kept);
+    log_.warning(
+        "admin.key was not a key of this installation that is valid; it was kept under another name, and a "
+        "new one was made",
+        {{"kept", kept.string()}});
   }
 
   // Programs that a server on this folder had started, and that its sudden death left behind; logs that nobody wants.
