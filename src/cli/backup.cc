@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <boost/json/array.hpp>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -26,8 +27,9 @@ namespace pawl {
 namespace {
 
 namespace fs = std::filesystem;
-using boost::json::array;
-using boost::json::object;
+
+// Of a folder that cannot be made there.
+std::string reason_of(int error) { return error == ENOENT ? "no such folder" : std::strerror(error); }
 
 // Beside the archive, for its owner only; goes with this.
 class StagingFolder {
@@ -35,7 +37,7 @@ class StagingFolder {
   explicit StagingFolder(const fs::path& beside) {
     std::string name = beside.string() + ".part-XXXXXX";
     if (!::mkdtemp(name.data()))
-      throw Stop(exit_store_failure, fmt::format("no folder can be made beside {}", beside.string()));
+      throw Stop(exit_store_failure, fmt::format("cannot write {}: {}", beside.string(), reason_of(errno)));
     path_ = name;
   }
   ~StagingFolder() {
@@ -76,43 +78,11 @@ void copy_journal(const EffectiveSettings& settings, const fs::path& folder) {
   move.end_copy();
 }
 
-struct Journal {
-  std::vector<Tenant> tenants;
-  array described;
-  std::uint64_t runs = 0, events = 0;
-  Position position = 0;
-  std::map<RunId, Hash> bundles;  // what was stored last of each run
-};
-
-void read_bundles(std::string_view lines, std::map<RunId, Hash>& bundles) {
-  for (; !lines.empty(); lines.remove_prefix(std::min(lines.find('\n'), lines.size() - 1) + 1)) {
-    std::string_view line = lines.substr(0, lines.find('\n'));
-    if (line.find(R"("type":"bundle.stored")") == line.npos) continue;
-    auto event = parse_tenant_event(line);
-    if (const auto* stored = event ? std::get_if<BundleStored>(&event->payload) : nullptr)
-      bundles[stored->run] = stored->sha256;
-  }
-}
-
-Journal describe(Store& store) {
-  Journal out;
-  out.tenants = store.tenants();
-  out.position = store.last_position();
-  for (const Tenant& tenant : out.tenants) {
-    auto stream = store.history(StreamKey::of(tenant.id));
-    out.events += stream.last_seq;
-    read_bundles(stream.lines, out.bundles);
-    out.described.push_back(
-        object{{"id", tenant.id.str()}, {"name", tenant.name}, {"seq", stream.last_seq}, {"head", stream.head.hex()}});
-    for (RunId place{};;) {
-      auto rows = store.load_from(tenant.id, place, 500);
-      for (const RunRow& row : rows) out.events += row.seq;
-      out.runs += rows.size();
-      if (rows.size() < 500) break;
-      place = rows.back().id;
-      ++place.bits.low;
-    }
-  }
+// What was stored last of each run.
+std::map<RunId, Hash> stored_bundles_of(Store& store, const std::vector<Tenant>& tenants) {
+  std::map<RunId, Hash> out;
+  for (const Tenant& tenant : tenants)
+    store.for_each_bundle(tenant.id, [&](const BundleRow& row) { out[row.stored.run] = row.stored.sha256; });
   return out;
 }
 
@@ -156,7 +126,8 @@ ExitCode backup(const BackupOptions& options) try {
   if (fs::exists(file)) throw Stop(exit_usage, fmt::format("{} is there already", file.string()));
   StagingFolder staging(file);
   copy_journal(settings, staging.path());
-  const Journal journal = describe(*open_to_read(staging.path()));
+  const auto copy = open_to_read(staging.path());
+  const BackupContents journal = contents_of(*copy);
   // After the journal: a key that was rotated meanwhile is one more in the file, and none less.
   const KeyFiles keys = key_files_of(settings);
   if (auto problem = key_files_problem(journal.tenants, keys))
@@ -167,7 +138,8 @@ ExitCode backup(const BackupOptions& options) try {
   add_if_there(archive, signing_key_file, keys.signing_key);
   add_if_there(archive, admin_key_file, keys.admin_key);
   add_if_there(archive, "pawl.yaml", settings.folder / "pawl.yaml");
-  const std::size_t bundles = add_bundles(archive, settings.folder / "evidence", journal.bundles);
+  const std::size_t bundles =
+      add_bundles(archive, settings.folder / "evidence", stored_bundles_of(*copy, journal.tenants));
   archive.finish({{"format", backup_format},
                   {"version", backup_version},
                   {"made_at", print_time(now)},

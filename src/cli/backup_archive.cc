@@ -290,4 +290,47 @@ object extract_archive(std::istream& in, const OpenMember& open) {
   }
 }
 
+BackupContents contents_of(Store& store) {
+  BackupContents out;
+  out.position = store.last_position();
+  std::map<StreamKey, std::uint64_t> ends;  // of streams that move in frames which are not in the tables
+  store.for_each_frame([&](Position, std::string_view parts) {
+    for_each_part(parts, [&](const StreamPart& part) {
+      const auto lines = static_cast<std::uint64_t>(std::ranges::count(part.lines, '\n'));
+      std::uint64_t& end = ends[part.key];
+      end = std::max(end, part.first_seq + lines - 1);
+    });
+  });
+  auto end_of = [&](StreamKey key, std::uint64_t in_tables) {
+    const auto found = ends.find(key);
+    const std::uint64_t end = found == ends.end() ? in_tables : std::max(in_tables, found->second);
+    if (found != ends.end()) ends.erase(found);
+    return end;
+  };
+  for (const Tenant& tenant : out.tenants = store.tenants()) {
+    // A tenant's own stream is in the tables as soon as it is in a frame.
+    auto stream = store.history(StreamKey::of(tenant.id));
+    out.events += end_of(StreamKey::of(tenant.id), stream.last_seq);
+    out.described.push_back(boost::json::object{{"id", tenant.id.str()},
+                                                {"name", tenant.name},
+                                                {"seq", static_cast<std::int64_t>(stream.last_seq)},
+                                                {"head", stream.head.hex()}});
+    constexpr std::size_t rows_a_look = 500;
+    for (RunId place{};;) {
+      auto rows = store.load_from(tenant.id, place, rows_a_look);
+      for (const RunRow& row : rows) out.events += end_of(StreamKey::of(tenant.id, row.id), row.seq);
+      out.runs += rows.size();
+      if (rows.size() < rows_a_look) break;
+      place = rows.back().id;
+      ++place.bits.low;
+    }
+  }
+  // Runs that no table knows yet.
+  for (const auto& [key, end] : ends) {
+    out.events += end;
+    ++out.runs;
+  }
+  return out;
+}
+
 }  // namespace pawl

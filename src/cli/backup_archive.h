@@ -12,8 +12,10 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "process/descriptor.h"
+#include "store/store.h"
 
 namespace pawl {
 
@@ -65,5 +67,15 @@ Sink file_sink(const std::filesystem::path& place);
 // turned out to be what it says. Throws ArchiveFailure.
 using OpenMember = std::function<Sink(const std::string& name)>;
 boost::json::object extract_archive(std::istream& in, const OpenMember& open);
+
+// What a journal holds, as the manifest says it. Events that are in the journal's frames and not yet in the tables
+// count as well.
+struct BackupContents {
+  std::vector<Tenant> tenants;
+  boost::json::array described;  // one object for each tenant, with the head of its own stream
+  std::uint64_t runs = 0, events = 0;
+  Position position = 0;
+};
+BackupContents contents_of(Store& store);
 
 }  // namespace pawl

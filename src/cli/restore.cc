@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 
 #include "cli/backup_archive.h"
@@ -33,7 +35,8 @@ fs::path make_staging(const fs::path& folder) {
   if (folder.has_parent_path()) fs::create_directories(folder.parent_path());
   std::string name = folder.string() + ".restoring-XXXXXX";
   if (!::mkdtemp(name.data()))
-    throw Stop(exit_store_failure, fmt::format("no folder can be made beside {}", folder.string()));
+    throw Stop(exit_store_failure,
+               fmt::format("cannot make a folder beside {}: {}", folder.string(), std::strerror(errno)));
   return name;
 }
 
@@ -50,6 +53,24 @@ object extract(const std::string& file, const fs::path& staging) {
   if (!version || !version->is_int64() || version->get_int64() != backup_version)
     throw ArchiveFailure(fmt::format("it was made by a newer pawl ({}): use that one", text_in(manifest, "made_by")));
   return manifest;
+}
+
+// What is in it is what the manifest says. Counts are not compared: those of a backup that an older pawl made beside a
+// busy server may be too low.
+void compare(const BackupContents& found, const object& manifest) {
+  const Json* tenants = manifest.if_contains("tenants");
+  if (!tenants || canonical(*tenants) != canonical(found.described))
+    throw ArchiveFailure("its journal does not end where its manifest says: it is another journal, or a part of it");
+}
+
+// A finding about the files of the archive, as they are called in it.
+std::string without_place(std::string text, const fs::path& staging) {
+  const std::string place = staging.string() + "/";
+  for (auto at = text.find(place); at != text.npos; at = text.find(place, at)) text.erase(at, place.size());
+  const std::string folder = staging.string();
+  for (auto at = text.find(folder); at != text.npos; at = text.find(folder, at))
+    text.replace(at, folder.size(), "the backup");
+  return text;
 }
 
 // Into the database; the folder keeps the keys.
@@ -82,13 +103,16 @@ ExitCode restore(const RestoreOptions& options) {
   require_empty(folder);
   const fs::path staging = make_staging(folder);
   try {
-    object manifest = extract(options.file, staging);
-    std::vector<Tenant> tenants = open_to_write(staging)->tenants();
-    if (auto problem = key_files_problem(tenants, key_files_in(staging)))
+    const object manifest = extract(options.file, staging);
+    if (!fs::exists(journal_in(staging))) throw ArchiveFailure("it is not whole: pawl.db is missing");
+    const BackupContents found = contents_of(*open_to_write(staging));
+    if (found.tenants.empty()) throw ArchiveFailure("it is not whole: its journal is empty");
+    compare(found, manifest);
+    if (auto problem = key_files_problem(found.tenants, key_files_in(staging)))
       throw Stop(exit_not_found, "the backup is not whole: " + *problem);
     fmt::print("{} of {}, made by {}: {}, {}\n", options.file, text_in(manifest, "made_at"),
-               text_in(manifest, "made_by"), print_count(tenants.size(), "tenant"),
-               print_count(manifest.at("runs").to_number<std::uint64_t>(), "run"));
+               text_in(manifest, "made_by"), print_count(found.tenants.size(), "tenant"),
+               print_count(found.runs, "run"));
     if (!options.store.empty()) fill_database(options.store, staging);
     require_empty(folder);
     fs::remove(folder);
@@ -96,7 +120,13 @@ ExitCode restore(const RestoreOptions& options) {
     sqlite::sync_folder(folder.has_parent_path() ? folder.parent_path() : fs::path("."));
   } catch (const ArchiveFailure& failure) {
     fs::remove_all(staging);
-    throw Stop(exit_usage, fmt::format("{}: {}", options.file, failure.what()));
+    throw Stop(exit_usage, fmt::format("{}: {}", options.file, without_place(failure.what(), staging)));
+  } catch (const Stop& stop) {
+    fs::remove_all(staging);
+    throw Stop(stop.code(), fmt::format("{}: {}", options.file, without_place(stop.what(), staging)));
+  } catch (const StoreFailure& failure) {
+    fs::remove_all(staging);
+    throw Stop(exit_store_failure, fmt::format("{}: {}", options.file, without_place(failure.what(), staging)));
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(staging, ignored);

@@ -120,7 +120,8 @@ class Backup(BackupCase):
         restored = self.folder / "restored"
         self.expect(self.pawl("restore", self.archive, "--data", restored, data=False), 0)
         self.data, self.store, self.in_folder = restored, None, True
-        self.assertEqual(self.verified()["runs"], manifest["runs"])
+        verified = self.verified()
+        self.assertEqual((verified["runs"], verified["events"]), (manifest["runs"], manifest["events"]))
         # Whatever the store was, the archive can be served from a folder.
         self.assertEqual(stat.S_IMODE(restored.stat().st_mode), 0o700)
         self.check_restored()
@@ -175,11 +176,86 @@ class Backup(BackupCase):
                                                   2).stderr)
         self.assertEqual((place / "mine").read_text(), "keep")
 
+    def test_an_archive_made_by_hand_is_refused_by_what_is_wrong_with_it(self):
+        self.stop(self.fill())
+        self.backup()
+        with tarfile.open(self.archive) as tar:
+            whole = [(member.name, tar.extractfile(member).read()) for member in tar]
+        place = self.folder / "new"
+
+        def refused(reason, code, change, files=None):
+            members = dict(whole)
+            members.update(files or {})
+            manifest = json.loads(members.pop("manifest.json"))
+            members = {name: data for name, data in members.items() if data is not None}
+            manifest["files"] = [{"name": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+                                 for name, data in members.items()]
+            change(manifest)
+            members["manifest.json"] = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+            with tarfile.open(self.archive, "w", format=tarfile.USTAR_FORMAT) as tar:
+                for name, data in members.items():
+                    info = tarfile.TarInfo(name)
+                    info.size = len(data)
+                    tar.addfile(info, io.BytesIO(data))
+            done = self.pawl("restore", self.archive, "--data", place, data=False)
+            self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+            self.assertIn(reason, done.stderr)
+            self.assertNotIn(".restoring-", done.stderr)
+            self.assertEqual([path.name for path in self.folder.iterdir() if path.name.startswith("new")], [])
+
+        def as_it_is(_):
+            pass
+
+        refused("pawl.db is missing", 2, as_it_is, {"pawl.db": None})
+        refused("secret is missing", 4, as_it_is, {"secret": None})
+        other_end = "does not end where its manifest says"
+        for member, value in (("head", "0" * 64), ("seq", 1), ("name", "other")):
+            refused(other_end, 2, lambda manifest: manifest["tenants"][0].update({member: value}))
+        refused(other_end, 2, lambda manifest: manifest.pop("tenants"))
+        refused(other_end, 2, lambda manifest: manifest.update(tenants="all"))
+        database = dict(whole)["pawl.db"]
+        refused("pawl.db", 74, as_it_is, {"pawl.db": b"x" * len(database)})
+
+        # What an older pawl counted wrong is no reason to refuse its backup.
+        self.archive.unlink()
+        self.backup()
+        self.expect(self.pawl("restore", self.archive, "--data", place, data=False), 0)
+
+    def test_a_folder_that_is_not_there_is_named(self):
+        self.stop(self.fill())
+        self.archive = self.folder / "nowhere" / "backup.tar"
+        self.assertIn(f"cannot write {self.archive}: no such folder", self.backup(code=74).stderr)
+
     def test_a_file_that_is_there_is_not_replaced(self):
         self.stop(self.fill())
         self.archive.write_text("mine")
         self.assertIn("is there already", self.backup(code=2).stderr)
         self.assertEqual(self.archive.read_text(), "mine")
+
+
+class Audit(BackupCase):
+    in_folder = True
+
+    def setUp(self):
+        super().setUp()
+        self.store = None
+
+    def test_the_log_of_several_tenants_is_one_table_that_fits(self):
+        self.stop(self.fill())
+        lines = self.expect(self.pawl("audit", "--limit", "500"), 0).stdout.splitlines()
+        self.assertEqual(lines[0].split(), ["tenant", "seq", "at", "by", "type", "about"])
+        self.assertLessEqual(max(map(len, lines)), 80)
+        entries = [json.loads(line) for line in
+                   self.expect(self.pawl("audit", "--limit", "500", "--json"), 0).stdout.splitlines()]
+        self.assertEqual(len(entries), len(lines) - 1)
+        self.assertEqual({entry["tenant"] for entry in entries}, {"default", "acme"})
+        times = [entry["event"]["at"] for entry in entries]
+        self.assertEqual(times, sorted(times, reverse=True))
+        quiet = self.pawl("audit", "--limit", "500", "--json", "--type", "!bundle.stored", "--type", "!checkpoint.made")
+        self.assertEqual([json.loads(line) for line in self.expect(quiet, 0).stdout.splitlines()],
+                         [each for each in entries if each["type"] not in ("bundle.stored", "checkpoint.made")])
+        nothing = self.expect(self.pawl("audit", "--object", "nobody"), 0)
+        self.assertEqual(nothing.stdout.strip(), "no entries match")
 
 
 class KeysAndData(BackupCase):
@@ -219,6 +295,50 @@ class KeysAndData(BackupCase):
                 self.refused(str(path), what, "pawl restore")
                 path.write_bytes(own)
         self.check_restored()
+
+    def keys(self):
+        return {name: (self.data / name).read_bytes() for name in ("secret", "signing-key.json", "admin.key")}
+
+    def test_keys_without_their_journal_are_refused_and_nothing_is_made_beside_them(self):
+        self.stop(self.fill())
+        before = self.keys()
+
+        def refused(reason, *flags):
+            done = self.pawl("serve", "--listen", "127.0.0.1:0", *flags)
+            self.assertEqual(done.returncode, 4, done.stderr)
+            self.assertIn("has the keys of an installation, and " + reason, done.stderr)
+            self.assertEqual(self.keys(), before)
+
+        journal = self.data / "pawl.db"
+        if self.store:
+            refused("its journal is missing", "--store", "")
+            refused("is empty", "--store", new_database())
+            self.assertFalse(journal.exists())
+        else:
+            kept = journal.read_bytes()
+            for path in self.data.glob("pawl.db*"):
+                path.unlink()
+            refused("its journal is missing")
+            refused("its journal is missing", "--accept-lost-keys")
+            self.assertEqual(list(self.data.glob("pawl.db*")), [])
+            journal.write_bytes(kept)
+        self.check_restored()
+
+    def test_a_first_start_that_was_cut_short_is_completed(self):
+        self.data.mkdir(mode=0o700, exist_ok=True)
+        (self.data / "secret").write_bytes(b"s" * 32)
+        (self.data / "secret").chmod(0o600)
+        self.stop(self.serve())
+        self.assertTrue((self.data / "signing-key.json").exists())
+
+    def test_an_admin_key_of_another_installation_is_kept_under_another_name(self):
+        self.stop(self.fill())
+        foreign = self.other("admin.key")
+        (self.data / "admin.key").write_bytes(foreign)
+        server = self.serve()
+        self.assertEqual(self.request("GET", f"/runs/{self.waiting}")["status"], "created", "with a new admin key")
+        self.assertEqual((self.data / "admin.key.old-1").read_bytes(), foreign)
+        self.stop(server)
 
     def test_a_lost_secret_can_be_given_up_on_purpose(self):
         self.stop(self.fill())
