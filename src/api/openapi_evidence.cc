@@ -101,10 +101,12 @@ std::vector<RouteDoc> evidence_route_docs() {
        .tag = "evidence",
        .says = "The tenant's own stream: keys, people, policies, workflows, limits, webhooks, refused requests on runs "
                "that have ended, checkpoints and stored bundles. The events of a run are in `GET /runs/{id}/events`.",
-       .query = {{"actor", "text", "Only what this one did, as `by` has it."},
-                 {"type", "text", "Only this type, or with `.*` at its end all that begin so."},
+       .query = {{"actor", "text", "Only what this one did: as `by` has it, or the id of a key."},
+                 {"type", "text",
+                  "Only this type, or with `.*` at its end all that begin so; with `!` before it all others. Several "
+                  "have commas between them."},
                  {"object", "text",
-                  "Only what names this run, workflow, workspace, key, person, webhook or connector."},
+                  "Only what names this run, workflow, workspace, key, person, account, group, webhook or connector."},
                  {"since", "Time", "Only what happened then or later."},
                  {"until", "Time", "Only what happened before."},
                  {"limit", "1..500", "50 unless told."},

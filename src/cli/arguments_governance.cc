@@ -47,12 +47,20 @@ DeclaredCommand declare_audit(CLI::App& app) {
   command->footer(
       "The tenant's own stream: keys, people, policies, workflows, limits, refused requests on runs that have ended,\n"
       "checkpoints and stored bundles. With --json each line has the event and the hashes that chain it.\n"
-      "Examples:\n  pawl audit --type 'key.*'\n  pawl audit --object run_01kaw3v9m8f2hr4x6q0t7c5ezy\n"
-      "  pawl audit --actor key:key_01kaw3v9m8f2hr4x6q0t7c5ezy --since 2026-11-16T00:00:00Z --json");
-  command->add_option("--actor", options->actor, "only what this one did")->type_name("ACTOR");
-  command->add_option("--type", options->type, "only this type of event; `key.*` is all that begin so")
-      ->type_name("TYPE");
-  command->add_option("--object", options->object, "only what names this run, workflow, key, person or webhook")
+      "Examples:\n  pawl audit --type 'key.*'\n  pawl audit --type '!bundle.stored' --type '!checkpoint.made'\n"
+      "  pawl audit --object run_01kaw3v9m8f2hr4x6q0t7c5ezy\n"
+      "  pawl audit --actor key_01kaw3v9m8f2hr4x6q0t7c5ezy --since 2026-11-16T00:00:00Z --json");
+  command->add_option("--actor", options->actor, "only what this one did: the id of a key, or `by` as --json has it")
+      ->type_name("ACTOR");
+  command
+      ->add_option("--type", options->types,
+                   "only this type of event; `key.*` is all that begin so, `!key.*` all others (repeatable)")
+      ->type_name("TYPE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command
+      ->add_option("--object", options->object,
+                   "only what names this run, workflow, key, person, account, group or webhook")
       ->type_name("TEXT");
   command->add_option("--since", options->since, "only what happened then or later")->type_name("TIME");
   command->add_option("--until", options->until, "only what happened before")->type_name("TIME");

@@ -1,13 +1,18 @@
 // pawl audit: who changed what in a tenant, newest first, from a server or a folder.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <functional>
+#include <map>
 
 #include "cli/commands.h"
 #include "cli/remote.h"
 #include "cli/session.h"
 #include "cli/table.h"
+#include "cli/terminal.h"
+#include "cli/text.h"
 #include "evidence/audit_log.h"
 
 namespace pawl {
@@ -37,10 +42,17 @@ array collect(std::size_t limit, NextPage next_page) {
   }
 }
 
+std::string types_of(const AuditOptions& options) {
+  std::string out;
+  for (const std::string& type : options.types) out += (out.empty() ? "" : ",") + type;
+  return out;
+}
+
 array audit_of(const Remote& remote, const AuditOptions& options) {
   std::string query;
+  const std::string types = types_of(options);
   for (const auto& [key, value] :
-       {std::pair("actor", &options.actor), std::pair("type", &options.type), std::pair("object", &options.object),
+       {std::pair("actor", &options.actor), std::pair("type", &types), std::pair("object", &options.object),
         std::pair("since", &options.since), std::pair("until", &options.until)})
     if (!value->empty()) query += fmt::format("&{}={}", key, percent_encode(*value));
   return collect(options.limit, [&](std::optional<std::uint64_t> before, std::size_t limit) {
@@ -50,18 +62,67 @@ array audit_of(const Remote& remote, const AuditOptions& options) {
 }
 
 array audit_of(Store& store, const AuditOptions& options) {
-  AuditFilter filter{.actor = options.actor, .type = options.type, .object = options.object};
+  AuditFilter filter{.actor = options.actor, .type = types_of(options), .object = options.object};
   if (!options.since.empty()) filter.since = read_moment("--since", options.since);
   if (!options.until.empty()) filter.until = read_moment("--until", options.until);
-  array out;
-  for (const Tenant& tenant : store.tenants())
-    for (Json& item : collect(options.limit - out.size(), [&](std::optional<std::uint64_t> before, std::size_t limit) {
+  const std::vector<Tenant> tenants = store.tenants();
+  std::vector<Json> found;
+  for (const Tenant& tenant : tenants)
+    for (Json& item : collect(options.limit, [&](std::optional<std::uint64_t> before, std::size_t limit) {
            filter.before = before;
            filter.limit = limit;
            return audit_page_object(read_audit_log(store, tenant.id, filter));
-         }))
-      out.push_back(std::move(item));
+         })) {
+      if (tenants.size() > 1) item.as_object()["tenant"] = tenant.name;
+      found.push_back(std::move(item));
+    }
+  // Newest first, whoever's it is; the order within a tenant stays.
+  std::ranges::stable_sort(found, std::ranges::greater{},
+                           [](const Json& item) { return item.at("event").at("at").to_number<std::int64_t>(); });
+  if (found.size() > options.limit) found.resize(options.limit);
+  array out;
+  for (Json& item : found) out.push_back(std::move(item));
   return out;
+}
+
+constexpr std::size_t table_columns = 80;
+
+// Ids end in what tells them apart: "key:01kaw3v9m8f2hr4x6q0t7c5ezy" is "key:7c5ezy".
+std::string with_short_ids(std::string text) {
+  constexpr std::size_t id_chars = 26, shown_chars = 6;
+  auto is_of_id = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z'); };
+  for (std::size_t begin = 0; begin < text.size(); ++begin) {
+    std::size_t end = begin;
+    while (end < text.size() && is_of_id(text[end])) ++end;
+    if (end - begin == id_chars) text.erase(begin, id_chars - shown_chars);
+    while (begin < text.size() && is_of_id(text[begin])) ++begin;
+  }
+  return text;
+}
+
+// For people: short, and what the event is about in one column. `--json` has it all.
+std::vector<std::string> make_readable(array& items) {
+  std::vector<std::string> columns{"seq", "at", "by", "type"};
+  const Look look = terminal_traits(true).look;
+  std::map<std::string, std::size_t> widths;
+  for (Json& item : items) {
+    object& row = item.as_object();
+    if (row.contains("tenant") && columns[0] != "tenant") columns.insert(columns.begin(), "tenant");
+    std::string at(row.at("at").as_string());
+    at = at.substr(0, at.find_first_of(".Z"));
+    std::ranges::replace(at, 'T', ' ');
+    row["at"] = at;
+    row["by"] = shorten(with_short_ids(std::string(row.at("by").as_string())), 16, look);
+    for (const std::string& column : columns)
+      widths[column] = std::max({widths[column], column.size(), columns_of(text_of(item, column))});
+  }
+  std::size_t taken = 0;
+  for (const std::string& column : columns) taken += widths[column] + 2;
+  const std::size_t left = std::max<std::size_t>(table_columns - std::min(taken, table_columns), 8);
+  for (Json& item : items)
+    item.as_object()["about"] = shorten(with_short_ids(audit_subject(item.at("event"))), left, look);
+  columns.emplace_back("about");
+  return columns;
 }
 
 }  // namespace
@@ -77,10 +138,9 @@ ExitCode show_audit(const AuditOptions& options) {
     open_to_read(folder);
     items = audit_of(*open_folded(folder, toolbox), options);
   }
-  // For people: what the event is about, in one column.
-  if (!options.json)
-    for (Json& item : items) item.as_object()["about"] = audit_subject(item.at("event"));
-  print_table(object{{"items", std::move(items)}}, options.json, {"seq", "at", "by", "type", "about"}, "nothing fits");
+  std::vector<std::string> columns;
+  if (!options.json) columns = make_readable(items);
+  print_table(object{{"items", std::move(items)}}, options.json, columns, "no entries match");
   return exit_success;
 }
 

@@ -222,7 +222,7 @@ struct AuditOptions {
   std::string data;
   std::string server;
   std::string actor;
-  std::string type;
+  std::vector<std::string> types;
   std::string object;
   std::string since;
   std::string until;

@@ -32,19 +32,67 @@ std::string text_at(const object& event, std::string_view key) {
   return text ? std::string(std::string_view(*text)) : canonical(*value);
 }
 
-bool fits_type(std::string_view type, std::string_view wanted) {
-  if (wanted.empty() || wanted == "*") return true;
+bool fits_pattern(std::string_view type, std::string_view wanted) {
+  if (wanted == "*") return true;
   if (wanted.ends_with(".*")) return type.starts_with(wanted.substr(0, wanted.size() - 1));
   return type == wanted;
 }
 
+bool fits_type(std::string_view type, std::string_view wanted) {
+  bool any_asked = false, any_fits = false;
+  while (!wanted.empty()) {
+    const auto end = wanted.find(',');
+    std::string_view one = wanted.substr(0, end);
+    wanted.remove_prefix(end == wanted.npos ? wanted.size() : end + 1);
+    const bool is_excluded = one.starts_with('!');
+    if (is_excluded) one.remove_prefix(1);
+    if (one.empty()) continue;
+    const bool fits = fits_pattern(type, one);
+    if (is_excluded && fits) return false;
+    if (is_excluded) continue;
+    any_asked = true;
+    any_fits = any_fits || fits;
+  }
+  return any_fits || !any_asked;
+}
+
+// `by` has "key:01kaw...", and the id of that key is "key_01kaw...".
+std::string actor_of(std::string_view text) {
+  constexpr std::string_view kind = "key:", prefix = "key_";
+  const std::string_view id = text.starts_with(kind) ? text.substr(kind.size()) : text;
+  return id.starts_with(prefix) ? std::string(kind) + std::string(id.substr(prefix.size())) : std::string(text);
+}
+
+// Names stand in lists and in objects too: the accounts, groups and keys of a person. Who did it is another filter.
+bool names(const Json& value, std::string_view wanted) {
+  if (const auto* text = value.if_string()) return *text == wanted;
+  if (const auto* list = value.if_array())
+    return std::ranges::any_of(*list, [&](const Json& each) { return names(each, wanted); });
+  if (const auto* members = value.if_object())
+    return std::ranges::any_of(*members, [&](const auto& each) {
+      return each.key() != "by" && each.key() != "type" && (each.key() == wanted || names(each.value(), wanted));
+    });
+  return false;
+}
+
+// Of an event that does not name what it is about: a policy has a version and no name.
+std::string kind_of(const object& event) {
+  const std::string type = text_at(event, "type");
+  return type.substr(0, type.find('.'));
+}
+
+bool is_about(const object& event, std::string_view wanted) {
+  if (names(Json(event), wanted)) return true;
+  const std::string kind = kind_of(event);
+  if (kind == wanted || audit_subject(Json(event)) == wanted) return true;
+  return std::ranges::any_of(object_members, [&](std::string_view member) { return text_at(event, member) == wanted; });
+}
+
 bool fits(const object& event, Instant at, const AuditFilter& filter) {
   if ((filter.since && at < *filter.since) || (filter.until && at >= *filter.until)) return false;
-  if (!filter.actor.empty() && text_at(event, "by") != filter.actor) return false;
+  if (!filter.actor.empty() && actor_of(text_at(event, "by")) != actor_of(filter.actor)) return false;
   if (!fits_type(text_at(event, "type"), filter.type)) return false;
-  return filter.object.empty() || std::ranges::any_of(object_members, [&](std::string_view member) {
-           return text_at(event, member) == filter.object;
-         });
+  return filter.object.empty() || is_about(event, filter.object);
 }
 
 Instant time_in(const object& event) {
@@ -163,6 +211,7 @@ std::string audit_subject(const Json& event) {
   if (!members) return out;
   for (const std::string_view key : object_members)
     if (const std::string text = text_at(*members, key); !text.empty()) out += (out.empty() ? "" : " ") + text;
+  if (out.empty() && kind_of(*members) == "policy") out = "policy";
   if (const std::string version = text_at(*members, "version"); !version.empty())
     out += (out.empty() ? "v" : " v") + version;
   return out;

@@ -17,9 +17,11 @@
 namespace pawl {
 
 struct AuditFilter {
-  std::string actor;   // who did it, as `by` has it; empty: anybody
-  std::string type;    // "key.created", or "key.*"; empty: any
-  std::string object;  // the run, workflow, key, person, webhook ... that the event names; empty: any
+  std::string actor;  // who did it, as `by` has it, or the id of a key; empty: anybody
+  // "key.created", or "key.*"; "!key.*" is all others. Several with commas between them: one of those without "!", and
+  // none of those with it. Empty: any.
+  std::string type;
+  std::string object;  // the run, workflow, key, person, account, group ... that the event names; empty: any
   std::optional<Instant> since;
   std::optional<Instant> until;         // before this moment
   std::optional<std::uint64_t> before;  // cursor: events before this one

@@ -4,6 +4,7 @@ import json
 import unittest
 
 from api_case import GATED, INSTANT, ApiCase
+from waiting import until  # noqa: E402: api_case knows the way to it
 
 
 def canonical(value):
@@ -52,10 +53,40 @@ class Audit(ApiCase):
         mine = self.audit(object=key["id"])[0]
         self.assertIn(mine, self.audit(actor=mine["by"]))
         self.assertEqual(self.audit(actor="key:nobody"), [])
+        bare = mine["by"].removeprefix("key:")
+        for actor in (f"key_{bare}", f"key:key_{bare}"):
+            self.assertEqual(self.audit(actor=actor), self.audit(actor=mine["by"]), actor)
         self.assertIn(mine, self.audit(since=mine["at"]))
         self.assertNotIn(mine, self.audit(until=mine["at"]))
         self.refused(self.admin.get("/audit", since="yesterday"), 400, "INVALID_REQUEST")
         self.refused(self.admin.get("/audit", color="red"), 400, "INVALID_REQUEST")
+
+    def test_types_can_be_left_out_and_several_be_asked_for(self):
+        self.publish(INSTANT)
+        self.ok(self.admin.post("/keys", {"role": "viewer", "name": "wall"}), 201)
+        all_types = {each["type"] for each in self.audit(limit=500)}
+        self.assertLess({"key.created", "workflow.published"}, all_types)
+        self.assertEqual({each["type"] for each in self.audit(type="!key.created,!checkpoint.*", limit=500)},
+                         {each for each in all_types if each != "key.created" and not each.startswith("checkpoint.")})
+        self.assertEqual({each["type"] for each in self.audit(type="key.created,workflow.*", limit=500)},
+                         {each for each in all_types if each == "key.created" or each.startswith("workflow.")})
+        self.assertEqual(self.audit(type="key.*,!key.created", limit=500), [])
+
+    def test_an_object_is_found_in_lists_too(self):
+        key = self.ok(self.admin.post("/keys", {"role": "approver", "name": "eve's"}), 201).json
+        self.ok(self.admin.put("/people/eve", {"keys": [key["id"]], "groups": ["release-managers"]}))
+        for thing in ("eve", key["id"], "release-managers"):
+            found = [each["event"] for each in self.audit(type="person.set", object=thing)]
+            self.assertEqual([event["name"] for event in found], ["eve"], thing)
+        self.assertEqual(self.audit(type="person.set", object="release"), [])
+
+    def test_a_run_shows_where_its_bundle_is(self):
+        run = self.start(INSTANT)["id"]
+        self.assertIn("bundle", self.ok(self.admin.get(f"/runs/{run}")).json)
+        bundle = until(lambda: self.ok(self.admin.get(f"/runs/{run}")).json["bundle"], bool, "its bundle is stored")
+        (stored,) = self.audit(type="bundle.stored", object=run)
+        self.assertEqual(bundle, {"sha256": stored["event"]["sha256"], "location": stored["event"]["where"],
+                                  "stored_at": stored["at"]})
 
     def test_a_refused_request_on_an_ended_run_is_found_by_the_run(self):
         run = self.start(INSTANT)
