@@ -9,6 +9,7 @@ import hashlib
 import json
 import pathlib
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,8 @@ REDACTABLE = {"run.created": {"input"}, "step.completed": {"output"}, "run.obser
               "receipt.intended": PROPOSAL, "receipt.repeated": PROPOSAL, "action.denied": PROPOSAL,
               "action.found": PROPOSAL, "receipt.succeeded": OUTCOME, "receipt.failed": OUTCOME,
               "receipt.doubted": OUTCOME, "receipt.reversed": OUTCOME}
+
+DEPTH_MAX = 64
 
 # The DER of an Ed25519 public key, before its 32 bytes.
 PUBLIC_KEY_PREFIX = bytes.fromhex("302a300506032b6570032100")
@@ -46,8 +49,44 @@ def refuse_twice(pairs):
     return dict(pairs)
 
 
+def read_number(text):
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError("a number is beyond the doubles")
+    return number
+
+
+def read_whole(text):
+    read_number(text)
+    return int(text)
+
+
+def refuse_constant(text):
+    raise ValueError(f"{text} is not JSON")
+
+
+def refuse_strange(value, depth=0):
+    """What the format does not have: lone surrogates, and nesting deeper than 64."""
+    if isinstance(value, str):
+        value.encode()  # a lone surrogate is refused with a ValueError
+    if isinstance(value, (list, dict)):
+        if depth == DEPTH_MAX:
+            raise ValueError(f"it is nested deeper than {DEPTH_MAX}")
+        for each in value:
+            refuse_strange(each, depth + 1)
+    if isinstance(value, dict):
+        for each in value.values():
+            refuse_strange(each, depth + 1)
+
+
 def parse(text):
-    return json.loads(text, object_pairs_hook=refuse_twice)
+    try:
+        value = json.loads(text, object_pairs_hook=refuse_twice, parse_float=read_number, parse_int=read_whole,
+                           parse_constant=refuse_constant)
+    except RecursionError:
+        raise ValueError(f"it is nested deeper than {DEPTH_MAX}") from None
+    refuse_strange(value)
+    return value
 
 
 def print_double(number):
@@ -248,9 +287,27 @@ class Verifier:
             self.expect([entry.filename for entry in entries] == PARTS, "archive: it does not have a bundle's parts")
             self.expect(all(entry.compress_type == zipfile.ZIP_STORED for entry in entries),
                         "archive: a part is compressed")
+            self.expect(all(self.is_header_twice(file, entry) for entry in entries),
+                        "archive: the two headers of a part do not agree")
             expected = 22 + sum(76 + 2 * len(entry.filename.encode()) + entry.file_size for entry in entries)
             self.expect(size == expected, "archive: it holds bytes that belong to no part")
             return {entry.filename: archive.read(entry) for entry in entries}
+
+    def is_header_twice(self, file, entry):
+        """Whether what stands before a part is what the directory at the end says of it."""
+        with open(file, "rb") as archive:
+            archive.seek(entry.header_offset)
+            header = archive.read(30)
+            name = archive.read(len(entry.orig_filename.encode()))
+        (mark, needed, flags, method, when, day, sum_of, packed, size, name_bytes,
+         extra_bytes) = struct.unpack("<4s5H3L2H", header)
+        year, month, date, hour, minute, second = entry.date_time
+        return (mark == b"PK\x03\x04" and (needed, flags, method) ==
+                (entry.extract_version, entry.flag_bits, entry.compress_type) and
+                (when, day) == (hour << 11 | minute << 5 | second // 2, year - 1980 << 9 | month << 5 | date) and
+                (sum_of, packed, size) == (entry.CRC, entry.compress_size, entry.file_size) and
+                name == entry.orig_filename.encode() and (name_bytes, extra_bytes) == (len(name), 0) and
+                entry.extra == b"" and entry.comment == b"")
 
     def check_events(self, manifest, lines):
         head = sha256("pawl stream v1\n", manifest["tenant"], "\n", manifest["run"])
@@ -311,11 +368,14 @@ def main():
     given = arguments.parse_args()
     verifier = Verifier({key if key.startswith("ed25519:") else key_id(key) for key in given.key})
     try:
-        if zipfile.is_zipfile(given.file):
+        start = pathlib.Path(given.file).read_bytes()[:2]
+        if zipfile.is_zipfile(given.file) or start == b"PK":
             verifier.check_bundle(given.file)
+        elif start[:1] == b"{" and "newer" in (proof := parse(pathlib.Path(given.file).read_text())):
+            verifier.check_proof(proof)
         else:
-            verifier.check_proof(parse(pathlib.Path(given.file).read_text()))
-    except (KeyError, TypeError, ValueError, AttributeError, zipfile.BadZipFile) as error:
+            verifier.problems.append("this is neither a bundle nor a proof")
+    except (KeyError, TypeError, ValueError, AttributeError, struct.error, zipfile.BadZipFile) as error:
         verifier.problems.append(f"it cannot be read: {error!r}")
     for problem in verifier.problems:
         print(problem)

@@ -40,6 +40,15 @@ class Vectors(unittest.TestCase):
             given, wanted = pair.split("\n")
             self.assertEqual(verify_evidence.canonical(verify_evidence.parse(given)), wanted)
 
+    def test_what_the_page_refuses_is_refused(self):
+        page = (SOURCE / "docs" / "evidence.md").read_text()
+        texts = page.split("```refused-json\n")[1].split("```")[0].strip().split("\n")
+        self.assertGreater(len(texts), 7)
+        for text in texts:
+            with self.assertRaises(ValueError, msg=text):
+                verify_evidence.canonical(verify_evidence.parse(text))
+        verify_evidence.parse("[" * 64 + "1" + "]" * 64)
+
     def test_the_verifier_uses_nothing_but_the_standard_library(self):
         imports = {name.name.split(".")[0] for node in ast.walk(ast.parse(VERIFIER.read_text()))
                    if isinstance(node, (ast.Import, ast.ImportFrom)) for name in node.names}
@@ -104,6 +113,32 @@ class ThirdParty(PawlCase):
         bad = self.folder / "bad.zip"
         bad.write_bytes(b"x" + bundle.read_bytes())
         self.assertTrue(self.verify(bad, key))
+
+    def test_every_bit_of_the_zip_itself_counts(self):
+        bundle = self.bundle("metadata")
+        key, whole = self.key(), bundle.read_bytes()
+        with zipfile.ZipFile(bundle) as archive:
+            first = archive.infolist()[0]
+            directory = archive.start_dir
+        bad = self.folder / "bad.zip"
+        # Fields of the first part's header, and of its entry in the directory, by their places.
+        for place in (4, 6, 8, 10, 12, 14, 18, 22, 26, 28, 30):
+            at = first.header_offset + place
+            bad.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:])
+            self.assertTrue(self.verify(bad, key), f"header, {place}")
+        for place in (6, 8, 10, 12, 14, 16, 20, 24, 28, 30, 32, 42, 46):
+            at = directory + place
+            bad.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:])
+            self.assertTrue(self.verify(bad, key), f"directory, {place}")
+
+    def test_a_file_that_is_neither_a_bundle_nor_a_proof_is_called_so(self):
+        self.bundle("metadata")
+        other = self.folder / "other"
+        for text in (b"hello", b"\x00\x01", b'{"a":1}', b"[1]"):
+            other.write_bytes(text)
+            self.assertEqual(self.verify(other, self.key()), ["this is neither a bundle nor a proof"])
+            ours = self.pawl("verify", other, "--key", self.key(), data=False)
+            self.assertIn("this is neither a bundle nor a proof", ours.stdout + ours.stderr)
 
     def test_each_check_finds_what_it_is_for(self):
         """Changes that keep the manifest's sums right: what is left is the signature, and the check itself."""
