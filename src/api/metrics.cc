@@ -155,11 +155,13 @@ std::string Metrics::text(const Figures& figures) {
   add(Gauge, "pawl_oldest_lease_seconds", "Age of the lease that has been held for longest", age(stats.oldest_lease));
   add(Gauge, "pawl_oldest_queued_seconds", "How long the step has waited for a worker that waits longest",
       age(stats.oldest_queued));
-  add(Gauge, "pawl_approvals_waiting", "Approvals that nobody has decided yet", count(figures.waiting.approvals));
-  add(Gauge, "pawl_oldest_approval_seconds", "How long the approval has waited that waits longest",
-      age(figures.waiting.oldest_approval));
-  add(Gauge, "pawl_receipts_in_doubt", "Effects of which nobody knows whether they happened",
-      count(figures.waiting.receipts_in_doubt));
+  if (const auto& waiting = figures.waiting) {
+    add(Gauge, "pawl_approvals_waiting", "Approvals that nobody has decided yet", count(waiting->approvals));
+    add(Gauge, "pawl_oldest_approval_seconds", "How long the approval has waited that waits longest",
+        age(waiting->oldest_approval));
+    add(Gauge, "pawl_receipts_in_doubt", "Effects of which nobody knows whether they happened",
+        count(waiting->receipts_in_doubt));
+  }
   add(Gauge, "pawl_polls_waiting", "Remote workers that wait for a step", count(stats.polls_waiting));
   add(Gauge, "pawl_feeds_open", "Clients that follow the feed", count(figures.feeds));
   add(Counter, "pawl_log_lines_dropped_total", "Log lines that were dropped because nobody took them",

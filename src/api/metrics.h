@@ -42,7 +42,7 @@ class Metrics {
   // What others count, as of now.
   struct Figures {
     EngineStats engine;
-    WaitingFigures waiting;
+    std::optional<WaitingFigures> waiting;  // without, while the database is away
     Instant now;
     std::size_t feeds = 0;
     std::uint64_t log_lines_dropped = 0;
