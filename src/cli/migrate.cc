@@ -8,6 +8,7 @@
 #include "cli/key_files.h"
 #include "cli/session.h"
 #include "cli/store_move.h"
+#include "cli/text.h"
 #include "evidence/signing_keys.h"
 #include "store/postgres/postgres_store.h"
 #include "store/sqlite/folder_lock.h"
@@ -60,9 +61,12 @@ ExitCode migrate(const MigrateOptions& options) try {
   to.analyze();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const StoreMove::Counts& counts = move.counts();
-  fmt::print("moved {} tenants, {} workflows and {} runs with {} events in {:.1f} s", counts.tenants, counts.workflows,
-             counts.runs, counts.events, seconds);
-  if (counts.already_there > 0) fmt::print(" ({} runs were there already)", counts.already_there);
+  fmt::print("moved {}, {} and {} with {} in {:.1f} s", print_count(counts.tenants, "tenant"),
+             print_count(counts.workflows, "workflow"), print_count(counts.runs, "run"),
+             print_count(counts.events, "event"), seconds);
+  if (counts.already_there > 0)
+    fmt::print(" ({} {} there already)", print_count(counts.already_there, "run"),
+               counts.already_there == 1 ? "was" : "were");
   fmt::print(
       "\n{} has the keys: start a server with --data {} --store {}\n"
       "every other server needs a copy of {}, {} and {} in its own data folder\n"

@@ -203,7 +203,7 @@ void Following::work() {
       failed = false;
     } catch (const std::exception& error) {
       if (!failed && options_.report)
-        options_.report("the follower " + name_ + " cannot go on just now, and tries again: " + error.what());
+        options_.report(name_ + " (a follower of the journal) failed and will be tried again: " + error.what());
       failed = true;
     }
   }
