@@ -511,10 +511,6 @@ RunId run_of(const Call& call, std::size_t index) {
   return *id;
 }
 
-boost::json::object shown_run(const Call& call, const Run& run) {
-  return run_object(run, call.vocabulary(), call.api.tenants().find(run.tenant).get());
-}
-
 void in_background(CallPtr call, std::move_only_function<void(Call&)> work) {
   Background& pool = call->api.pool_of(call->route);
   in_background(pool, std::move(call), std::move(work));
@@ -529,7 +525,7 @@ void keep_open(const CallPtr& call) {
 }
 
 boost::json::object shown_run(Call& call, const Run& run) {
-  auto out = run_object(run, call.vocabulary());
+  auto out = run_object(run, call.vocabulary(), call.api.tenants().find(run.tenant).get());
   if (!is_terminal(run.status)) {
     out["bundle"] = nullptr;
   } else if (!call.api.is_store_away()) {

@@ -329,11 +329,10 @@ void answer_log_of_run(CallPtr call, LogRequest request);
 // Counts it as one that waits, and answers it with 401 as soon as its key is good no more.
 void keep_open(const CallPtr& call);
 
-// The run in the caller's vocabulary, with the names of its requesters.
-boost::json::object shown_run(const Call& call, const Run& run);
-// Answers with the run, as it is once the command is durable.
-// With the place of its stored bundle, which is read from the store once it has ended.
+// The run in the caller's vocabulary, with the names of its requesters and the place of its stored bundle, which is
+// read from the store once the run has ended.
 boost::json::object shown_run(Call& call, const Run& run);
+// Answers with the run, as it is once the command is durable.
 void answer_with_run(CallPtr call, TenantId tenant, RunId run, int status);
 // A page of the stream's events. Of a run only or of a task only: either is no stream of the other kind.
 enum class StreamKind { run, task };

@@ -207,8 +207,8 @@ class Approvals(ApiCase):
         self.assertEqual(self.ok(bob.post(f"/runs/{run}/approve")).json["status"], "success")
 
     def test_who_asked_for_a_run_decides_neither_on_it_nor_on_its_retries(self):
-        op, op2 = self.as_person("op", "operator"), self.as_person("op2", "operator")
-        ada, bob = self.as_person("ada"), self.as_person("bob")
+        op, op2, ada = (self.as_person(name, "operator") for name in ("op", "op2", "ada"))
+        bob = self.as_person("bob")
         run = self.waiting(TWO_PEOPLE, op)["id"]
         self.refused(op.post(f"/runs/{run}/approve"), 403, "SELF_APPROVAL")
         for who in (op2, op2, ada):

@@ -47,6 +47,7 @@ ROUTES = {
     ("GET", "/policy/history"): ALL,
     ("POST", "/policy/test"): OPERATE,
     ("GET", "/approvals"): ALL,
+    ("GET", "/approvals/{id}"): ALL,
     ("GET", "/audit"): ADMIN,
     ("GET", "/workers"): ALL,
     ("POST", "/approvals/{id}/approve"): DECIDE,

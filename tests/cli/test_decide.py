@@ -182,7 +182,7 @@ class Deciding(ServerCase):
         shown = without_escapes(terminal.seen).replace("\r", "")
         self.assertIn(f"pawl approve {run} --approval {self.open_of(run)[0]}\n", shown)
         terms = shown[shown.index("waits for approval"):shown.index("Launch?")]
-        self.assertRegex(" ".join(terms.split()), r"tier high, two people other than the one who asked, expires in \w+")
+        self.assertRegex(" ".join(terms.split()), r"tier high, two people other than the requesters, expires in \w+")
         for line in shown.splitlines():
             if "pawl approve" not in line:  # to be copied
                 self.assertLessEqual(len(line), 80, line)

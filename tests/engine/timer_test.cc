@@ -159,7 +159,8 @@ TEST(LostServers, that_are_known_to_be_gone_are_replaced_at_once) {
 
   // It was only away, and knows nothing of that.
   Answer<RunAnswer> late;
-  cluster.at(0).task([&](Engine& engine) { engine.report(completion(old), late.reply()); });
+  StepReport report = completion(old);
+  cluster.at(0).task([&](Engine& engine) { engine.report(report, late.reply()); });
   cluster.at(0).turn();
   EXPECT_TRUE(late.refused_as(RefusalCode::lease_lost));
   EXPECT_EQ(cluster.row(lost).status, RunStatus::running);
