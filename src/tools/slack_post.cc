@@ -30,7 +30,7 @@ struct Post {
   Duration timeout{};
 };
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_decimal_digit(char c) { return c >= '0' && c <= '9'; }
 
 // One spelling each: an id, or a name as Slack shows it. A name and an id of the same channel remain two targets.
 bool is_channel(std::string_view text) {
@@ -38,15 +38,17 @@ bool is_channel(std::string_view text) {
   const bool is_name = text[0] == '#';
   if (!is_name && text[0] != 'C' && text[0] != 'D' && text[0] != 'G') return false;
   return std::ranges::all_of(text.substr(1), [&](char c) {
-    return is_digit(c) || (is_name ? (c >= 'a' && c <= 'z') || c == '-' || c == '_' || c == '.' : c >= 'A' && c <= 'Z');
+    return is_decimal_digit(c) ||
+           (is_name ? (c >= 'a' && c <= 'z') || c == '-' || c == '_' || c == '.' : c >= 'A' && c <= 'Z');
   });
 }
 
 // "1503435956.000247"
 bool is_timestamp(std::string_view text) {
   const auto dot = text.find('.');
-  return dot != text.npos && dot > 0 && dot + 1 < text.size() && std::ranges::all_of(text.substr(0, dot), is_digit) &&
-         std::ranges::all_of(text.substr(dot + 1), is_digit);
+  return dot != text.npos && dot > 0 && dot + 1 < text.size() &&
+         std::ranges::all_of(text.substr(0, dot), is_decimal_digit) &&
+         std::ranges::all_of(text.substr(dot + 1), is_decimal_digit);
 }
 
 std::string target_of(const Post& post) {

@@ -14,6 +14,10 @@ class PostgresWalls : public PostgresCase {
     for (std::uint64_t n : {1, 2}) {
       TenantId tenant = tenant_id(n);
       frame.tenants.push_back(tenant_fold(tenant_named(tenant, tenant.str(), 1), 1));
+      std::string& lines = frame.tenants.back().history.lines;
+      lines.clear();
+      append_event(lines, TenantEvent{run_time(1), Actor{"engine"}, BundleStored{run_id(n), 1, {}, 1, "/b.zip"}});
+      lines += '\n';
       frame.workflows.push_back({tenant, {"triage"}, 1, "d", "s"});
       RunFold run = new_run(tenant, n);
       run.ready = {ready_step(run, 0)};
