@@ -49,6 +49,64 @@ void add_outcomes(const EngineStats& stats, std::vector<MetricFamily>& families)
   for (auto* each : {&runs, &begun, &ended}) families.push_back(std::move(*each));
 }
 
+// Adds families of one value each.
+class Adder {
+ public:
+  Adder(std::vector<MetricFamily>& families, Instant now) : families_(families), now_(now) {}
+
+  void number(MetricType type, const char* name, const char* help, double number) {
+    auto out = family(name, help, type);
+    out.metric.push_back(value(type, number));
+    families_.push_back(std::move(out));
+  }
+  void gauge(const char* name, const char* help, std::uint64_t count) {
+    number(MetricType::Gauge, name, help, static_cast<double>(count));
+  }
+  void counter(const char* name, const char* help, std::uint64_t count) {
+    number(MetricType::Counter, name, help, static_cast<double>(count));
+  }
+  void age(const char* name, const char* help, Instant since) {
+    number(MetricType::Gauge, name, help, since == end_of_time ? 0 : static_cast<double>((now_ - since).count()) / 1e3);
+  }
+
+ private:
+  std::vector<MetricFamily>& families_;
+  Instant now_;
+};
+
+void add_engine(const EngineStats& stats, Adder& add, std::vector<MetricFamily>& families) {
+  using enum MetricType;
+  add.gauge("pawl_steps_queued", "Steps that wait for a worker", stats.steps_queued);
+  add.gauge("pawl_runs_in_memory", "Runs in the working set", stats.runs_resident);
+  add.gauge("pawl_working_set_bytes", "Memory of the runs in the working set; `working_set` bounds it",
+            stats.working_set_bytes);
+  add.gauge("pawl_leases_open", "Steps that a worker holds", stats.leases_open);
+  add.age("pawl_oldest_lease_seconds", "Age of the lease that has been held for longest", stats.oldest_lease);
+  add.age("pawl_oldest_queued_seconds", "How long the step has waited for a worker that waits longest",
+          stats.oldest_queued);
+  add.gauge("pawl_polls_waiting", "Remote workers that wait for a step", stats.polls_waiting);
+  add.counter("pawl_events_total", "Events appended to the journal", stats.events);
+  add.counter("pawl_runs_created_total", "Runs created", stats.runs_created);
+  add.counter("pawl_runs_finished_total", "Runs that ended", stats.runs_finished);
+  add.counter("pawl_runs_loaded_total", "Runs that came back into memory", stats.runs_loaded);
+  add.counter("pawl_leases_granted_total", "Leases given to workers", stats.leases_granted);
+  auto count = [](std::uint64_t number) { return static_cast<double>(number); };
+  auto steps = family("pawl_steps_total", "Attempts that ended, by result", Counter);
+  steps.metric = {value(Counter, count(stats.steps_succeeded), {{"result", "succeeded"}}),
+                  value(Counter, count(stats.steps_failed_retryable), {{"result", "failed_retryable"}}),
+                  value(Counter, count(stats.steps_failed_terminal), {{"result", "failed_terminal"}}),
+                  value(Counter, count(stats.steps_released), {{"result", "released"}})};
+  families.push_back(std::move(steps));
+  auto held = family("pawl_held_back_total", "How often a cap made a tenant's steps wait, or refused a write", Counter);
+  for (const auto& [tenant, by] : stats.held_back)
+    for (const auto& [cap, times] :
+         {std::pair("max_concurrency", by.max_concurrency), std::pair("max_runs_per_min", by.max_runs_per_min),
+          std::pair("max_writes_per_run", by.max_writes_per_run)})
+      held.metric.push_back(value(Counter, count(times), {{"tenant", tenant.str()}, {"cap", cap}}));
+  families.push_back(std::move(held));
+  add_outcomes(stats, families);
+}
+
 }  // namespace
 
 Metrics::Metrics()
@@ -136,55 +194,19 @@ void Metrics::answered(int status) {
 }
 
 std::string Metrics::text(const Figures& figures) {
-  const EngineStats& stats = figures.engine;
-  const Instant now = figures.now;
   auto families = registry_.Collect();
-  auto add = [&](MetricType type, const char* name, const char* help, double number) {
-    auto out = family(name, help, type);
-    out.metric.push_back(value(type, number));
-    families.push_back(std::move(out));
-  };
-  auto count = [](std::uint64_t number) { return static_cast<double>(number); };
-  using enum MetricType;
-  add(Gauge, "pawl_steps_queued", "Steps that wait for a worker", count(stats.steps_queued));
-  add(Gauge, "pawl_runs_in_memory", "Runs in the working set", count(stats.runs_resident));
-  add(Gauge, "pawl_working_set_bytes", "Memory of the runs in the working set; `working_set` bounds it",
-      count(stats.working_set_bytes));
-  add(Gauge, "pawl_leases_open", "Steps that a worker holds", count(stats.leases_open));
-  auto age = [&](Instant since) { return since == end_of_time ? 0 : static_cast<double>((now - since).count()) / 1e3; };
-  add(Gauge, "pawl_oldest_lease_seconds", "Age of the lease that has been held for longest", age(stats.oldest_lease));
-  add(Gauge, "pawl_oldest_queued_seconds", "How long the step has waited for a worker that waits longest",
-      age(stats.oldest_queued));
+  Adder add(families, figures.now);
+  if (figures.engine) add_engine(*figures.engine, add, families);
   if (const auto& waiting = figures.waiting) {
-    add(Gauge, "pawl_approvals_waiting", "Approvals that nobody has decided yet", count(waiting->approvals));
-    add(Gauge, "pawl_oldest_approval_seconds", "How long the approval has waited that waits longest",
-        age(waiting->oldest_approval));
-    add(Gauge, "pawl_receipts_in_doubt", "Effects of which nobody knows whether they happened",
-        count(waiting->receipts_in_doubt));
+    add.gauge("pawl_approvals_waiting", "Approvals that nobody has decided yet", waiting->approvals);
+    add.age("pawl_oldest_approval_seconds", "How long the approval has waited that waits longest",
+            waiting->oldest_approval);
+    add.gauge("pawl_receipts_in_doubt", "Effects of which nobody knows whether they happened",
+              waiting->receipts_in_doubt);
   }
-  add(Gauge, "pawl_polls_waiting", "Remote workers that wait for a step", count(stats.polls_waiting));
-  add(Gauge, "pawl_feeds_open", "Clients that follow the feed", count(figures.feeds));
-  add(Counter, "pawl_log_lines_dropped_total", "Log lines that were dropped because nobody took them",
-      count(figures.log_lines_dropped));
-  add(Counter, "pawl_events_total", "Events appended to the journal", count(stats.events));
-  add(Counter, "pawl_runs_created_total", "Runs created", count(stats.runs_created));
-  add(Counter, "pawl_runs_finished_total", "Runs that ended", count(stats.runs_finished));
-  add(Counter, "pawl_runs_loaded_total", "Runs that came back into memory", count(stats.runs_loaded));
-  add(Counter, "pawl_leases_granted_total", "Leases given to workers", count(stats.leases_granted));
-  auto steps = family("pawl_steps_total", "Attempts that ended, by result", Counter);
-  steps.metric = {value(Counter, count(stats.steps_succeeded), {{"result", "succeeded"}}),
-                  value(Counter, count(stats.steps_failed_retryable), {{"result", "failed_retryable"}}),
-                  value(Counter, count(stats.steps_failed_terminal), {{"result", "failed_terminal"}}),
-                  value(Counter, count(stats.steps_released), {{"result", "released"}})};
-  families.push_back(std::move(steps));
-  auto held = family("pawl_held_back_total", "How often a cap made a tenant's steps wait, or refused a write", Counter);
-  for (const auto& [tenant, by] : stats.held_back)
-    for (const auto& [cap, times] :
-         {std::pair("max_concurrency", by.max_concurrency), std::pair("max_runs_per_min", by.max_runs_per_min),
-          std::pair("max_writes_per_run", by.max_writes_per_run)})
-      held.metric.push_back(value(Counter, count(times), {{"tenant", tenant.str()}, {"cap", cap}}));
-  families.push_back(std::move(held));
-  add_outcomes(stats, families);
+  add.gauge("pawl_feeds_open", "Clients that follow the feed", figures.feeds);
+  add.counter("pawl_log_lines_dropped_total", "Log lines that were dropped because nobody took them",
+              figures.log_lines_dropped);
   return prometheus::TextSerializer().Serialize(families);
 }
 

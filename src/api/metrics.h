@@ -41,8 +41,9 @@ class Metrics {
 
   // What others count, as of now.
   struct Figures {
-    EngineStats engine;
-    std::optional<WaitingFigures> waiting;  // without, while the database is away
+    // Without both while the database is away, which the engine may be waiting for.
+    std::optional<EngineStats> engine = {};
+    std::optional<WaitingFigures> waiting = {};
     Instant now;
     std::size_t feeds = 0;
     std::uint64_t log_lines_dropped = 0;

@@ -22,31 +22,33 @@ void readyz(CallPtr call) {
   });
 }
 
-// What the tables know; nothing while the database is away, which is when the other figures are wanted most.
-std::optional<WaitingFigures> find_waiting(Api& api) {
-  if (api.is_store_away()) return std::nullopt;
-  try {
-    return api.store().count_waiting();
-  } catch (const StoreFailure&) {
-    if (api.is_store_away()) return std::nullopt;
-    throw;
-  }
+void answer_with(Call& call, std::optional<EngineStats> engine, std::optional<WaitingFigures> waiting) {
+  Api& api = call.api;
+  call.respond({.status = 200,
+                .content_type = "text/plain; version=0.0.4; charset=utf-8",
+                .body = api.metrics().text({.engine = std::move(engine),
+                                            .waiting = waiting,
+                                            .now = api.clock().now(),
+                                            .feeds = api.feed().subscribers(),
+                                            .log_lines_dropped = api.log().dropped()}),
+                .headers = {},
+                .stream = {}});
 }
 
+// While the database is away, what this process itself counts: figures are wanted most when something is wrong.
 void metrics(CallPtr call) {
   call->query.only({});
   require_default_tenant(*call);
+  if (call->api.is_store_away()) return answer_with(*call, std::nullopt, std::nullopt);
   call->api.runtime().post([call](Engine& engine) {
     in_background(call, [stats = engine.stats()](Call& c) {
-      c.respond({.status = 200,
-                 .content_type = "text/plain; version=0.0.4; charset=utf-8",
-                 .body = c.api.metrics().text({.engine = stats,
-                                               .waiting = find_waiting(c.api),
-                                               .now = c.api.clock().now(),
-                                               .feeds = c.api.feed().subscribers(),
-                                               .log_lines_dropped = c.api.log().dropped()}),
-                 .headers = {},
-                 .stream = {}});
+      std::optional<WaitingFigures> waiting;
+      try {
+        waiting = c.api.store().count_waiting();
+      } catch (const StoreFailure&) {
+        if (!c.api.is_store_away()) throw;
+      }
+      answer_with(c, stats, waiting);
     });
   });
 }

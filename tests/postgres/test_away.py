@@ -38,6 +38,9 @@ class Away(ServersCase):
             self.assertLess(took, ANSWERED_S + SLACK_S, path)
         for _ in range(3):
             self.assertEqual(self.refused(server, "GET", "/readyz")[0].code, 503)
+        figures = self.metrics(server)
+        self.assertIn("pawl_http_requests_total", figures, "what needs no database is told while it is away")
+        self.assertNotIn("pawl_approvals_waiting", figures)
         self.cluster.start()
         self.wait_for("it is ready", lambda: self.is_ready(server))
         run = self.ask(server, "POST", "/runs", {"workflow": "local"})["id"]
@@ -45,6 +48,11 @@ class Away(ServersCase):
         log = server.log.read_text()
         self.assertNotIn('"level":"error"', log)
         self.assertEqual([line for line in log.splitlines() if "/readyz" in line and '"status":503' in line], [])
+
+    def metrics(self, server):
+        request = urllib.request.Request(server.url + "/metrics", headers={"Authorization": "Bearer " + self.key()})
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            return answer.read().decode()
 
     def is_ready(self, server):
         try:
