@@ -375,7 +375,8 @@ def main():
             verifier.check_proof(proof)
         else:
             verifier.problems.append("this is neither a bundle nor a proof")
-    except (KeyError, TypeError, ValueError, AttributeError, struct.error, zipfile.BadZipFile) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, EOFError, struct.error,
+            zipfile.BadZipFile) as error:
         verifier.problems.append(f"it cannot be read: {error!r}")
     for problem in verifier.problems:
         print(problem)

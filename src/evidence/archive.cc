@@ -79,6 +79,26 @@ std::expected<ArchivePart, std::string> read_part(zip_t* zip, zip_uint64_t index
   return out;
 }
 
+// A zip describes each part twice, before it and in the directory at the end: version, flags, method, time, sum, sizes.
+// Parts follow each other without a gap, so the places are known.
+bool headers_agree(std::string_view bytes, const std::vector<ArchivePart>& parts) {
+  constexpr std::size_t described_bytes = 26, described_at = 4, described_at_in_directory = 6, place_at = 42;
+  std::size_t at = 0, entry_at = bytes.size() - directory_end_bytes;
+  for (const ArchivePart& part : parts) entry_at -= directory_entry_bytes + part.name.size();
+  for (const ArchivePart& part : parts) {
+    const std::string_view header = bytes.substr(at), entry = bytes.substr(entry_at);
+    std::size_t place = 0;
+    for (std::size_t i = 4; i-- > 0;) place = place << 8 | static_cast<unsigned char>(entry[place_at + i]);
+    if (place != at || !entry.substr(directory_entry_bytes).starts_with(part.name) ||
+        !header.substr(local_header_bytes).starts_with(part.name) ||
+        header.substr(described_at, described_bytes) != entry.substr(described_at_in_directory, described_bytes))
+      return false;
+    at += local_header_bytes + part.name.size() + part.bytes.size();
+    entry_at += directory_entry_bytes + part.name.size();
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string write_archive(const std::vector<ArchivePart>& parts) {
@@ -134,6 +154,7 @@ std::expected<std::vector<ArchivePart>, std::string> read_archive(std::string_vi
   if (expected != bytes.size())
     return std::unexpected(fmt::format("the archive holds {} bytes that belong to none of its parts",
                                        bytes.size() > expected ? bytes.size() - expected : 0));
+  if (!headers_agree(bytes, parts)) return std::unexpected("the two headers of a part do not agree");
   return parts;
 }
 
