@@ -21,8 +21,11 @@ auto approval_key(const ApprovalRow& row) {
   return std::tuple(row.id, row.step, row.status, row.tier, row.requested_at, row.expires_at);
 }
 
-bool is_same(const BundleStored& a, const BundleStored& b) {
-  return std::tie(a.seq, a.sha256, a.bytes, a.where) == std::tie(b.seq, b.sha256, b.bytes, b.where);
+bool is_same(const BundleRow& a, const BundleRow& b) {
+  auto members = [](const BundleRow& row) {
+    return std::tie(row.at, row.stored.seq, row.stored.sha256, row.stored.bytes, row.stored.where);
+  };
+  return members(a) == members(b);
 }
 
 }  // namespace
@@ -142,7 +145,8 @@ void Verification::check_tenant(const Tenant& tenant) try {
       if (sha256(published->source).hex() != published->digest)
         report(tenant.id.str(), line.seq, "a workflow's digest is not that of its source");
     }
-    if (const auto* stored = std::get_if<BundleStored>(&event->payload)) bundles_[{tenant.id, stored->run}] = *stored;
+    if (const auto* stored = std::get_if<BundleStored>(&event->payload))
+      bundles_[{tenant.id, stored->run}] = {tenant.id, *stored, event->at};
     if (const auto* published = std::get_if<PolicyPublished>(&event->payload))
       if (sha256(published->source).hex() != published->digest)
         report(tenant.id.str(), line.seq, "a policy's digest is not that of its source");
@@ -390,17 +394,18 @@ void Verification::check_bundle_rows(TenantId tenant) {
   store_.for_each_bundle(tenant, [&](const BundleRow& row) {
     const auto found = bundles_.find({tenant, row.stored.run});
     rows.insert(row.stored.run);
-    if (found == bundles_.end() || !is_same(found->second, row.stored))
+    if (found == bundles_.end() || !is_same(found->second, row))
       report(row.stored.run.str(), row.stored.seq, "the row of its stored bundle is not what the journal says of it");
   });
-  for (const auto& [key, stored] : bundles_)
+  for (const auto& [key, row] : bundles_)
     if (key.first == tenant && !rows.contains(key.second))
-      report(key.second.str(), stored.seq, "a bundle of it was stored, and there is no row of it");
+      report(key.second.str(), row.stored.seq, "a bundle of it was stored, and there is no row of it");
 }
 
 // A bundle that is gone can be made again from the journal; one that is not what was stored deceives.
 void Verification::check_bundles() {
-  for (const auto& [key, stored] : bundles_) {
+  for (const auto& [key, row] : bundles_) {
+    const BundleStored& stored = row.stored;
     std::ifstream in(stored.where, std::ios::binary);
     if (stored.where.find("://") != stored.where.npos || !in) continue;
     ++counts_.bundles;

@@ -94,8 +94,8 @@ class Verification {
   std::map<RunId, std::vector<ReceiptRow>> receipts_;
   std::map<RunId, std::vector<ReadyStep>> ready_;
   std::multiset<std::tuple<TenantId, WorkflowName, Instant>> starts_;
-  std::uint64_t request_keys_ = 0;                              // that runs were created under
-  std::map<std::pair<TenantId, RunId>, BundleStored> bundles_;  // the newest of each run
+  std::uint64_t request_keys_ = 0;                           // that runs were created under
+  std::map<std::pair<TenantId, RunId>, BundleRow> bundles_;  // the newest of each run
 };
 
 }  // namespace pawl
