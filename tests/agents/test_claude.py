@@ -56,9 +56,12 @@ class ClaudeCase(AgentCase):
         self.assertEqual(found["state"], state, found["diagnostic"])
         return found
 
-    def resume_with_time(self, task):
+    def give_time(self, task):
         """As much as it needs: the time that was too short for what the model held up need not be enough now."""
         self.ask("PATCH", f"/tasks/{task}", {"timeout": None})
+
+    def resume_with_time(self, task):
+        self.give_time(task)
         self.ask("POST", f"/tasks/{task}/resume", {})
 
     def output_of(self, task):
@@ -304,6 +307,7 @@ class Sessions(ClaudeCase):
     def test_an_answer_after_the_runs_time_goes_to_the_session_of_a_workflows_agent(self):
         task = self.late(call("mcp__pawl__ask_human", question="Which way?"), "waiting")
         self.becomes(task, "BLOCKED")
+        self.give_time(task)
         self.ask("POST", f"/tasks/{task}/answer", {"answer": "go left"})
         done = self.becomes(task, "READY")
         self.assertEqual((len(done["runs"]), done["result"]["text"]), (2, "go left"))
@@ -313,7 +317,7 @@ class Sessions(ClaudeCase):
         task = self.late(call("mcp__pawl__propose_action", connector="mail", operation="send", target="a@b.c",
                               risk="high"), "waiting")
         self.becomes(task, "TIMED_OUT")
-        self.ask("POST", f"/tasks/{task}/resume", {})
+        self.resume_with_time(task)
         done = self.becomes(task, "READY")
         self.assertIn("timed out", done["result"]["text"])
         self.assertIn("heron", json.dumps(self.model.requests[-1]))
