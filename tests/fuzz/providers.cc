@@ -101,7 +101,7 @@ void read_list(const std::string& body) {
 
 FUZZ_TARGET(providers) {
   ForeignRun invocation(Provider::restate), execution(Provider::stepfunctions);
-  History history;
+  providers::History history;
   for (std::size_t begin = 0; begin < input.size();) {
     const std::size_t end = std::min(input.find('\n', begin), input.size());
     const std::string line(input.substr(begin, end - begin));
