@@ -170,7 +170,7 @@ steps: [{id: judge, tool: noop, with: {fail_times: 1, cost_usd: "0.02"}}]
             terminal.expect(r"approve\?")
             shown = re.sub(r"[\s▌]", "", without_escapes(terminal.seen))
             self.assertIn(words, shown)
-            self.assertRegex(shown, r"twopeopleotherthantheonewhoasked,expiresin[0-9dhms.]+")
+            self.assertRegex(shown, r"twopeopleotherthantherequesters,expiresin[0-9dhms.]+")
             terminal.type("q")
             self.assertEqual(terminal.finish(), 5)
 
