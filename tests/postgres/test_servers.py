@@ -414,7 +414,8 @@ class Moving(ServersCase):
         done = subprocess.run(command, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         # Its last commit may have arrived after it was gone.
-        self.assertGreaterEqual(int(re.search(r"(\d+) runs were there already", done.stdout)[1]), before)
+        there = re.search(r"([\d,]+) runs were there already", done.stdout)[1]
+        self.assertGreaterEqual(int(there.replace(",", "")), before)
         self.assertEqual(moved(), 10_000)
         counted = self.cluster.sql("SELECT reltuples FROM pg_class WHERE oid = 'pawl.runs'::regclass", self.name)
         self.assertGreater(float(counted), 0, "the database knows how much there is, and plans accordingly")
