@@ -425,14 +425,14 @@ bool is_beneath(const Request& request, const std::string& task) {
 // whether it is there or not.
 void read_task_beneath(Engine& engine, CallPtr call, const Route& route, TaskId at, TaskId own) {
   if (at == own) return pawl::api::in_background(call, [call, &route](Call&) { route.handle(call); });
-  engine.inspect_task(call->who.tenant, at,
-                      [call, &route, own](const std::expected<std::shared_ptr<const Run>, Refusal>& found) {
-                        const auto parent = found && (*found)->task ? (*found)->task->spec.parent : std::nullopt;
-                        if (!parent) return call->answer(not_of_lease());
-                        call->api.runtime().post([call, &route, parent = *parent, own](Engine& again) {
-                          read_task_beneath(again, call, route, parent, own);
-                        });
-                      });
+  engine.request(InspectTask{call->who.tenant, at},
+                 [call, &route, own](const std::expected<std::shared_ptr<const Run>, Refusal>& found) {
+                   const auto parent = found && (*found)->task ? (*found)->task->spec.parent : std::nullopt;
+                   if (!parent) return call->answer(not_of_lease());
+                   call->api.runtime().post([call, &route, parent = *parent, own](Engine& again) {
+                     read_task_beneath(again, call, route, parent, own);
+                   });
+                 });
 }
 
 // What a lease's key asks for is asked for by a lease that is still held.
@@ -540,48 +540,40 @@ boost::json::object shown_run(Call& call, const Run& run) {
 
 void with_fresh_tables(CallPtr call, std::optional<RunId> run, std::move_only_function<void(Call&)> work) {
   call->api.runtime().post([call, run, work = std::move(work)](Engine& engine) mutable {
-    engine.flush(call->who.tenant, run, [call, work = std::move(work)](std::expected<RunAnswer, Refusal> done) mutable {
-      if (!done) return call->answer(problem_of(done.error()));
-      in_background(call, std::move(work));
-    });
+    engine.request(FlushRows{call->who.tenant, run},
+                   [call, work = std::move(work)](std::expected<RunAnswer, Refusal> done) mutable {
+                     if (!done) return call->answer(problem_of(done.error()));
+                     in_background(call, std::move(work));
+                   });
   });
 }
 
 namespace {
 
 // The run's text is written on a background thread: the one that answers here commits for everyone.
-Reply<std::shared_ptr<const Run>> reply_with_run(CallPtr call, int status) {
-  return [call, status](std::expected<std::shared_ptr<const Run>, Refusal> run) {
-    if (!run) return call->answer(problem_of(run.error()));
-    if ((*run)->task) return call->answer(not_found());  // a task is no run, whatever its stream looks like
-    call->api.answers().post(call->who.tenant,
-                             [call, status, run = std::move(*run)] { call->answer(status, shown_run(*call, *run)); });
-  };
+void show(CallPtr call, int status, std::shared_ptr<const Run> run) {
+  if (run->task) return call->answer(not_found());  // a task is no run, whatever its stream looks like
+  call->api.answers().post(call->who.tenant,
+                           [call, status, run = std::move(run)] { call->answer(status, shown_run(*call, *run)); });
 }
 
 }  // namespace
 
 void answer_with_run(CallPtr call, TenantId tenant, RunId run, int status) {
   call->vocabulary();  // wrong words are refused before anything is done
-  call->api.runtime().post(
-      [call, tenant, run, status](Engine& engine) { engine.inspect(tenant, run, reply_with_run(call, status)); });
+  call->api.runtime().request(InspectRun{tenant, run},
+                              [call, status](std::expected<std::shared_ptr<const Run>, Refusal> found) {
+                                if (!found) return call->answer(problem_of(found.error()));
+                                show(call, status, std::move(*found));
+                              });
 }
 
 void command_run(CallPtr call, RunId run, RunCommand command) {
   call->vocabulary();
-  call->api.runtime().post([call, run, command = std::move(command)](Engine& engine) {
-    auto refused = std::make_shared<bool>(false);
-    engine.command(call->who.tenant, run, command, [call, refused](std::expected<RunAnswer, Refusal> answer) {
-      if (answer) return;
-      *refused = true;
-      call->answer(problem_of(answer.error()));
-    });
-    // As decided in this very turn; the two answers come one after the other.
-    engine.inspect(
-        call->who.tenant, run,
-        [refused, reply = reply_with_run(call, 200)](std::expected<std::shared_ptr<const Run>, Refusal> r) mutable {
-          if (!*refused) reply(std::move(r));
-        });
+  RunRequest request{.tenant = call->who.tenant, .run = run, .command = std::move(command), .wants_state = true};
+  call->api.runtime().request(std::move(request), [call](std::expected<RunAnswer, Refusal> answer) {
+    if (!answer) return call->answer(problem_of(answer.error()));
+    show(call, 200, std::move(answer->state));
   });
 }
 

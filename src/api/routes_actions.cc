@@ -136,14 +136,13 @@ void record_outcome(CallPtr call) {
     if (auto fits = check_action(action); !fits) refuse_input("/undo", fits.error());
     outcome.undo = std::make_shared<const Action>(std::move(action));
   }
-  call->api.runtime().post([call, lease, proof, outcome = std::move(outcome)](Engine& engine) {
-    auto status = outcome.succeeded ? ReceiptStatus::succeeded : ReceiptStatus::failed;
-    engine.record_outcome(call->who.tenant, lease.run, lease.step, proof, outcome,
-                          [call, status, id = outcome.receipt](std::expected<RunAnswer, Refusal> done) {
-                            if (!done) return call->answer(problem_of(done.error()));
-                            call->answer(200, object{{"receipt_id", id.str()}, {"status", to_string(status)}});
-                          });
-  });
+  const auto status = outcome.succeeded ? ReceiptStatus::succeeded : ReceiptStatus::failed;
+  RunRequest request{call->who.tenant, lease.run, outcome_command(lease.step, proof, outcome)};
+  call->api.runtime().request(std::move(request),
+                              [call, status, id = *receipt](std::expected<RunAnswer, Refusal> done) {
+                                if (!done) return call->answer(problem_of(done.error()));
+                                call->answer(200, object{{"receipt_id", id.str()}, {"status", to_string(status)}});
+                              });
 }
 
 // The lease is over: the step is leased again once there is an answer, which its input then holds.
@@ -155,12 +154,10 @@ void ask(CallPtr call) {
   const LeaseProof proof = proof_in(*call, input);
   if (!input.has("question")) input.refuse("question", "is missing");
   JsonText question = input.json("question", {}, question_bytes_max, "QUESTION_TOO_LARGE");
-  call->api.runtime().post([call, lease, proof, question = std::move(question)](Engine& engine) {
-    auto reply = [call, lease](std::expected<RunAnswer, Refusal> done) {
-      if (!done) return call->answer(problem_of(done.error()));
-      call->answer(200, object{{"lease_id", lease_id(lease.run, lease.step)}, {"ok", true}});
-    };
-    engine.ask(call->who.tenant, lease.run, lease.step, proof, question, std::move(reply));
+  RunRequest request{call->who.tenant, lease.run, AskQuestion{lease.step, proof, std::move(question)}};
+  call->api.runtime().request(std::move(request), [call, lease](std::expected<RunAnswer, Refusal> done) {
+    if (!done) return call->answer(problem_of(done.error()));
+    call->answer(200, object{{"lease_id", lease_id(lease.run, lease.step)}, {"ok", true}});
   });
 }
 

@@ -43,14 +43,8 @@ void change_ceiling(CallPtr call) {
   TenantId tenant = named_tenant(*call);
   Input input = Input::parse(call->request);
   input.only(limit_keys);
-  auto weight = input.number("weight", 1, weight_max);
-  auto change = [weight, limits = limits_change(input, false)](CeilingSet& ceiling) {
-    if (weight) ceiling.weight = static_cast<int>(*weight);
-    limits(ceiling.limits);
-  };
-  call->api.runtime().post([call, tenant, change](Engine& engine) {
-    engine.change_ceiling(tenant, change, call->who.actor(), reply_with_tenant(call, 200));
-  });
+  call->api.runtime().request(TenantRequest{tenant, ChangeCeiling{read_limits_patch(input, false)}, call->who.actor()},
+                              reply_with_tenant(call, 200));
 }
 
 void suspend_tenant(CallPtr call) {
@@ -60,7 +54,7 @@ void suspend_tenant(CallPtr call) {
   input.only({"reason"});
   TenantSuspended suspended{input.text_or("reason", std::string(no_reason), reason_chars_max)};
   call->api.runtime().post_urgent([call, tenant, suspended](Engine& engine) {
-    engine.suspend_tenant(tenant, suspended, call->who.actor(), reply_with_tenant(call, 200));
+    engine.request(TenantRequest{tenant, suspended, call->who.actor()}, reply_with_tenant(call, 200));
   });
 }
 
@@ -68,9 +62,7 @@ void resume_tenant(CallPtr call) {
   call->query.only({});
   TenantId tenant = named_tenant(*call);
   Input::parse(call->request).only({});
-  call->api.runtime().post([call, tenant](Engine& engine) {
-    engine.resume_tenant(tenant, call->who.actor(), reply_with_tenant(call, 200));
-  });
+  call->api.runtime().request(TenantRequest{tenant, TenantResumed{}, call->who.actor()}, reply_with_tenant(call, 200));
 }
 
 // ---- Freezes
@@ -164,7 +156,7 @@ void freeze_effects(CallPtr call) {
   EffectsFrozen frozen{scope, connector, input.text_or("reason", std::string(no_reason), reason_chars_max)};
   call->api.runtime().post_urgent([call, tenant, frozen](Engine& engine) {
     auto warning = freeze_warning(engine.tools(), frozen.connector);
-    engine.freeze_effects(tenant, frozen, call->who.actor(), reply_with_freezes(call, std::move(warning)));
+    engine.request(TenantRequest{tenant, frozen, call->who.actor()}, reply_with_freezes(call, std::move(warning)));
   });
 }
 
@@ -174,7 +166,7 @@ void unfreeze_effects(CallPtr call) {
   input.only({"tenant", "connector"});
   auto [tenant, scope, connector] = target_of(*call, input);
   call->api.runtime().post([call, tenant, lifted = EffectsUnfrozen{scope, connector}](Engine& engine) {
-    engine.unfreeze_effects(tenant, lifted, call->who.actor(), reply_with_freezes(call));
+    engine.request(TenantRequest{tenant, lifted, call->who.actor()}, reply_with_freezes(call));
   });
 }
 

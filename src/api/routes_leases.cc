@@ -41,7 +41,7 @@ void take_leases(CallPtr call) {
   call->query.only({});
   Input input = Input::parse(call->request);
   input.only({"worker", "tools", "max", "wait"});
-  Engine::Poll poll;
+  Poll poll;
   poll.tenant = call->who.tenant;
   poll.key = call->who.key;
   // The name cannot pass for one of this process's own: those begin with local/.
@@ -159,7 +159,7 @@ void report(CallPtr call, ReportItems items) {
       }
       StepReport report{call->who.tenant, item.lease->run, item.lease->step, proof_of(*call, item),
                         std::move(item.outcome)};
-      engine.report(report, [&item, items](std::expected<RunAnswer, Refusal> answer) {
+      engine.request(ReportStep{report}, [&item, items](std::expected<RunAnswer, Refusal> answer) {
         if (!answer) item.code = to_string(answer.error().code);
       });
     }
@@ -236,14 +236,14 @@ void heartbeat(CallPtr call) {
         answer->decided();
         continue;
       }
-      engine.heartbeat(call->who.tenant, item.lease->run, item.lease->step, proof_of(*call, item),
-                       [answer, at](std::expected<Instant, Refusal> until) {
-                         if (until)
-                           answer->item(at).expires_at = *until;
-                         else
-                           answer->item(at).code = to_string(until.error().code);
-                         answer->decided();
-                       });
+      engine.request(Heartbeat{call->who.tenant, item.lease->run, item.lease->step, proof_of(*call, item)},
+                     [answer, at](std::expected<Instant, Refusal> until) {
+                       if (until)
+                         answer->item(at).expires_at = *until;
+                       else
+                         answer->item(at).code = to_string(until.error().code);
+                       answer->decided();
+                     });
     }
   });
 }

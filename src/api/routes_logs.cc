@@ -54,17 +54,18 @@ void list_logs(CallPtr call) {
   call->query.only({});
   RunId id = run_of(*call);
   call->api.runtime().post([call, id](Engine& engine) {
-    engine.inspect(call->who.tenant, id, [call, id](std::expected<std::shared_ptr<const Run>, Refusal> run) {
-      if (!run) return call->answer(problem_of(run.error()));
-      in_background(call, [id](Call& c) {
-        array steps;
-        for (const StepId& step : c.api.logs().steps(id)) {
-          auto part = c.api.logs().read(id, step, {.bytes_max = 0});
-          if (part) steps.push_back(object{{"step_id", step.str()}, {"attempt", part->attempt}});
-        }
-        c.answer(200, object{{"items", std::move(steps)}, {"next_cursor", nullptr}});
-      });
-    });
+    engine.request(InspectRun{call->who.tenant, id},
+                   [call, id](std::expected<std::shared_ptr<const Run>, Refusal> run) {
+                     if (!run) return call->answer(problem_of(run.error()));
+                     in_background(call, [id](Call& c) {
+                       array steps;
+                       for (const StepId& step : c.api.logs().steps(id)) {
+                         auto part = c.api.logs().read(id, step, {.bytes_max = 0});
+                         if (part) steps.push_back(object{{"step_id", step.str()}, {"attempt", part->attempt}});
+                       }
+                       c.answer(200, object{{"items", std::move(steps)}, {"next_cursor", nullptr}});
+                     });
+                   });
   });
 }
 
@@ -105,10 +106,10 @@ void answer_log(CallPtr call, LogRequest request) {
 void answer_log_of_run(CallPtr call, LogRequest request) {
   call->api.runtime().post([call, request = std::move(request)](Engine& engine) {
     // Whose run it is comes first: what concerns others is as if it had never been.
-    engine.inspect(call->who.tenant, request.run,
+    engine.request(InspectRun{call->who.tenant, request.run},
                    [call, request](std::expected<std::shared_ptr<const Run>, Refusal> run) {
                      if (!run) return call->answer(problem_of(run.error()));
-                     if (!(*run)->workflow->find(request.step)) return call->answer(not_found());
+                     if (!(*run)->find_step(request.step)) return call->answer(not_found());
                      answer_log(call, request);
                    });
   });

@@ -52,17 +52,17 @@ void set_person(CallPtr call) {
   for (std::string& text : texts_in(input, "accounts")) person.accounts.insert(std::move(text));
   for (std::string& text : texts_in(input, "groups")) person.groups.insert(std::move(text));
   call->api.runtime().post([call, person](Engine& engine) {
-    engine.set_person(call->who.tenant, person, call->who.actor(),
-                      [call, name = person.name](std::expected<TenantId, Refusal> done) {
-                        if (!done) return call->answer(problem_of(done.error()));
-                        // Behind this answer, the directory knows what was just committed.
-                        call->api.answers().post(call->who.tenant, [call, name] {
-                          auto tenant = call->api.tenants().find(call->who.tenant);
-                          auto found = tenant->people.find(name);
-                          if (found == tenant->people.end()) return call->answer(not_found());
-                          call->answer(200, person_object(name, found->second));
-                        });
-                      });
+    engine.request(TenantRequest{call->who.tenant, person, call->who.actor()},
+                   [call, name = person.name](std::expected<TenantId, Refusal> done) {
+                     if (!done) return call->answer(problem_of(done.error()));
+                     // Behind this answer, the directory knows what was just committed.
+                     call->api.answers().post(call->who.tenant, [call, name] {
+                       auto tenant = call->api.tenants().find(call->who.tenant);
+                       auto found = tenant->people.find(name);
+                       if (found == tenant->people.end()) return call->answer(not_found());
+                       call->answer(200, person_object(name, found->second));
+                     });
+                   });
   });
 }
 
@@ -73,11 +73,11 @@ void remove_person(CallPtr call) {
   if (found == tenant->people.end()) throw not_found();
   object gone = person_object(found->first, found->second);
   call->api.runtime().post([call, gone](Engine& engine) {
-    engine.remove_person(call->who.tenant, PersonRemoved{call->path[0]}, call->who.actor(),
-                         [call, gone](std::expected<TenantId, Refusal> done) {
-                           if (!done) return call->answer(problem_of(done.error()));
-                           call->answer(200, gone);
-                         });
+    engine.request(TenantRequest{call->who.tenant, PersonRemoved{call->path[0]}, call->who.actor()},
+                   [call, gone](std::expected<TenantId, Refusal> done) {
+                     if (!done) return call->answer(problem_of(done.error()));
+                     call->answer(200, gone);
+                   });
   });
 }
 

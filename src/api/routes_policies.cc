@@ -24,8 +24,9 @@ void publish_policy(CallPtr call) {
     auto source = PolicySource::read(c.request.body, "policy");
     if (!source) throw invalid_policy(source.error());
     c.api.runtime().post([call, source = std::move(*source)](Engine& engine) mutable {
-      engine.publish_policy(
-          call->who.tenant, std::move(source), call->who.actor(), [call](std::expected<PolicyRef, Refusal> done) {
+      engine.request(
+          PublishPolicy{call->who.tenant, std::move(source), call->who.actor()},
+          [call](std::expected<PolicyRef, Refusal> done) {
             if (!done) return call->answer(problem_of(done.error()));
             call->answer(done->is_new ? 201 : 200, object{{"version", done->version}, {"digest", done->digest}});
           });

@@ -64,8 +64,7 @@ Reply<std::shared_ptr<const Run>> reply_with_receipt(CallPtr call, ReceiptId id)
 void get_receipt(CallPtr call) {
   call->query.only({});
   with_run_of_receipt(call, [call](RunId run, ReceiptId id) {
-    call->api.runtime().post(
-        [call, run, id](Engine& engine) { engine.inspect(call->who.tenant, run, reply_with_receipt(call, id)); });
+    call->api.runtime().request(InspectRun{call->who.tenant, run}, reply_with_receipt(call, id));
   });
 }
 
@@ -76,19 +75,14 @@ void settle_receipt(CallPtr call) {
   auto happened = input.flag("happened");
   if (!happened) input.refuse("happened", "is missing: true or false");
   with_run_of_receipt(call, [call, happened](RunId run, ReceiptId id) {
-    call->api.runtime().post([call, run, id, happened](Engine& engine) {
-      auto refused = std::make_shared<bool>(false);
-      engine.command(call->who.tenant, run, SettleReceipt{id, *happened, call->who.actor()},
-                     [call, refused](std::expected<RunAnswer, Refusal> done) {
-                       if (done) return;
-                       *refused = true;
-                       call->answer(problem_of(done.error()));
-                     });
-      engine.inspect(call->who.tenant, run,
-                     [refused, reply = reply_with_receipt(call, id)](
-                         std::expected<std::shared_ptr<const Run>, Refusal> r) mutable {
-                       if (!*refused) reply(std::move(r));
-                     });
+    RunRequest request{.tenant = call->who.tenant,
+                       .run = run,
+                       .command = SettleReceipt{id, *happened, call->who.actor()},
+                       .wants_state = true};
+    call->api.runtime().request(std::move(request), [call, reply = reply_with_receipt(call, id)](
+                                                        std::expected<RunAnswer, Refusal> done) mutable {
+      if (!done) return call->answer(problem_of(done.error()));
+      reply(std::move(done->state));
     });
   });
 }

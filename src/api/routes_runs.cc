@@ -69,19 +69,14 @@ Problem creation_problem(const Refusal& refusal) {
 }
 
 // 201 with the new run, or 200 with the one that an earlier request made; with `wait`, once it has ended.
-void answer_with_made_run(Engine& engine, CallPtr call, RunId id, std::shared_ptr<const bool> is_new,
-                          std::optional<EndWait> wait = {}) {
-  using Found = std::expected<std::shared_ptr<const Run>, Refusal>;
-  auto answer = [is_new](Call& c, const Run& made) {
-    Headers headers{{"Location", "/runs/" + made.id.str()}};
-    if (!*is_new) headers.push_back({"Idempotency-Replayed", "true"});
-    c.answer(*is_new ? 201 : 200, shown_run(c, made), std::move(headers));
+void answer_with_made_run(CallPtr call, RunAnswer made, std::optional<EndWait> wait = {}) {
+  auto answer = [is_new = made.is_new](Call& c, const Run& run) {
+    Headers headers{{"Location", "/runs/" + run.id.str()}};
+    if (!is_new) headers.push_back({"Idempotency-Replayed", "true"});
+    c.answer(is_new ? 201 : 200, shown_run(c, run), std::move(headers));
   };
-  engine.inspect(call->who.tenant, id, [call, answer, wait = std::move(wait)](Found made) mutable {
-    if (!made) return call->answer(problem_of(made.error()));
-    if (wait) return wait_for_end(call, (*made)->id, std::move(*wait), answer);
-    call->api.answers().post(call->who.tenant, [call, answer, made = std::move(*made)] { answer(*call, *made); });
-  });
+  if (wait) return wait_for_end(call, made.run, std::move(*wait), answer);
+  call->api.answers().post(call->who.tenant, [call, answer, run = std::move(made.state)] { answer(*call, *run); });
 }
 
 void create_run(CallPtr call) {
@@ -89,20 +84,15 @@ void create_run(CallPtr call) {
   call->vocabulary();
   Input input = Input::parse(call->request);
   NewRun run = read_new_run(input, call->who, false);
+  run.wants_state = true;
   if (auto key = idempotency_key(call->request))
     run.idempotency = idempotency_of(call->who, std::move(*key), input.canonical_text());
   auto wait = read_end_wait(call);
-  call->api.runtime().post([call, run = std::move(run), wait = std::move(wait)](Engine& engine) mutable {
-    auto is_new = std::make_shared<bool>(false);
-    auto id = engine.create_run(std::move(run), [call, is_new](std::expected<RunAnswer, Refusal> answer) {
-      if (answer)
-        *is_new = answer->is_new;
-      else
-        call->answer(creation_problem(answer.error()));
-    });
-    if (!id) return;
-    answer_with_made_run(engine, call, *id, is_new, std::move(wait));
-  });
+  call->api.runtime().request(std::move(run),
+                              [call, wait = std::move(wait)](std::expected<RunAnswer, Refusal> made) mutable {
+                                if (!made) return call->answer(creation_problem(made.error()));
+                                answer_with_made_run(call, std::move(*made), std::move(wait));
+                              });
 }
 
 // One result an item, in their order; a bad item harms no other.
@@ -134,7 +124,7 @@ void create_batch(CallPtr call) {
   call->api.runtime().post([call, items, vocabulary](Engine& engine) {
     for (Item& item : *items) {
       if (!item.run) continue;
-      engine.create_run(std::move(*item.run), [&item, items, vocabulary](std::expected<RunAnswer, Refusal> answer) {
+      engine.request(std::move(*item.run), [&item, items, vocabulary](std::expected<RunAnswer, Refusal> answer) {
         if (answer) {
           item.result = {{"status", answer->is_new ? 201 : 200},
                          {"id", answer->run.str()},
@@ -170,10 +160,10 @@ void get_run(CallPtr call) {
   std::uint64_t at = call->query.number("at", 1, UINT64_MAX / 2);
   call->api.runtime().post([call, id, at](Engine& engine) {
     auto present = std::make_shared<std::shared_ptr<const Run>>();
-    engine.inspect(call->who.tenant, id, [present](std::expected<std::shared_ptr<const Run>, Refusal> run) {
+    engine.request(InspectRun{call->who.tenant, id}, [present](std::expected<std::shared_ptr<const Run>, Refusal> run) {
       if (run) *present = std::move(*run);
     });
-    engine.flush(call->who.tenant, id, [call, id, at, present](std::expected<RunAnswer, Refusal> done) {
+    engine.request(FlushRows{call->who.tenant, id}, [call, id, at, present](std::expected<RunAnswer, Refusal> done) {
       if (!done) return call->answer(problem_of(done.error()));
       in_background(call, [id, at, present](Call& c) {
         if ((*present)->task) throw not_found();
@@ -384,16 +374,10 @@ void retry_run(CallPtr call) {
   std::shared_ptr<const Idempotency> idempotency;
   if (auto key = idempotency_key(call->request))
     idempotency = idempotency_of(call->who, std::move(*key), "retry " + id.str());
-  call->api.runtime().post([call, id, idempotency](Engine& engine) {
-    auto is_new = std::make_shared<bool>(false);
-    auto reply = [call, is_new](std::expected<RunAnswer, Refusal> answer) {
-      if (answer)
-        *is_new = answer->is_new;
-      else
-        call->answer(problem_of(answer.error()));
-    };
-    engine.retry(call->who.tenant, id, call->who.actor(), reply, idempotency,
-                 [call, is_new](Engine& then, RunId made) { answer_with_made_run(then, call, made, is_new); });
+  RetryRun request{call->who.tenant, id, call->who.actor(), std::move(idempotency), true};
+  call->api.runtime().request(std::move(request), [call](std::expected<RunAnswer, Refusal> made) {
+    if (!made) return call->answer(problem_of(made.error()));
+    answer_with_made_run(call, std::move(*made));
   });
 }
 
@@ -406,13 +390,7 @@ void answer_question(CallPtr call) {
   if (!input.has("answer")) input.refuse("answer", "is missing");
   RunId id = run_of(*call);
   JsonText answer = input.json("answer", {}, run_input_bytes_max, "INPUT_TOO_LARGE");
-  call->api.runtime().post([call, id, step, text = std::move(answer)](Engine& engine) {
-    engine.answer(call->who.tenant, id, step, text, call->who.actor(),
-                  [call, id](std::expected<RunAnswer, Refusal> done) {
-                    if (!done) return call->answer(problem_of(done.error()));
-                    answer_with_run(call, call->who.tenant, id, 200);
-                  });
-  });
+  command_run(call, id, AnswerQuestion{step, std::move(answer), call->who.actor()});
 }
 
 std::shared_ptr<const Diagnostic> read_diagnostic(const Input& input, Instant now) {
@@ -438,13 +416,15 @@ void report_status(CallPtr call) {
   auto status = input.word<RunStatus>("status");
   if (!status) input.refuse("status", "is missing");
   RunId id = run_of(*call);
-  Engine::StatusReport report{*status, call->who.actor(), read_diagnostic(input, call->api.clock().now()),
-                              input.text_or("reason", "", 2000)};
-  call->api.runtime().post([call, id, report = std::move(report)](Engine& engine) {
-    engine.report_status(call->who.tenant, id, report, [call, id](std::expected<RunAnswer, Refusal> done) {
-      if (!done) return call->answer(problem_of(done.error()));
-      answer_with_run(call, call->who.tenant, id, 200);
-    });
+  ReportStatus report{call->who.tenant,
+                      id,
+                      *status,
+                      call->who.actor(),
+                      read_diagnostic(input, call->api.clock().now()),
+                      input.text_or("reason", "", 2000)};
+  call->api.runtime().request(std::move(report), [call, id](std::expected<RunAnswer, Refusal> done) {
+    if (!done) return call->answer(problem_of(done.error()));
+    answer_with_run(call, call->who.tenant, id, 200);
   });
 }
 

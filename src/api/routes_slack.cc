@@ -46,8 +46,8 @@ void set_slack(CallPtr call) {
                  .api_base = input.text_or("api_base", std::string(slack_api_base), 2048)};
   if (auto problem = slack_problem(slack)) refuse_input("", *problem);
   call->api.runtime().post([call, slack](Engine& engine) {
-    engine.set_slack(call->who.tenant, slack, call->who.actor(),
-                     [call](std::expected<TenantId, Refusal> done) { answer_with_slack(call, std::move(done)); });
+    engine.request(TenantRequest{call->who.tenant, slack, call->who.actor()},
+                   [call](std::expected<TenantId, Refusal> done) { answer_with_slack(call, std::move(done)); });
   });
 }
 
@@ -63,10 +63,11 @@ void remove_slack(CallPtr call) {
   auto tenant = call->api.tenants().find(call->who.tenant);
   if (!tenant->slack) throw not_found();
   call->api.runtime().post([call, before = slack_object(*tenant->slack)](Engine& engine) {
-    engine.remove_slack(call->who.tenant, call->who.actor(), [call, before](std::expected<TenantId, Refusal> done) {
-      if (!done) return call->answer(problem_of(done.error()));
-      call->answer(200, before);
-    });
+    engine.request(TenantRequest{call->who.tenant, SlackRemoved{}, call->who.actor()},
+                   [call, before](std::expected<TenantId, Refusal> done) {
+                     if (!done) return call->answer(problem_of(done.error()));
+                     call->answer(200, before);
+                   });
   });
 }
 
@@ -207,10 +208,11 @@ void decide(CallPtr call, const Click& click, bool approve, std::string reason,
     auto refusal = std::make_shared<std::optional<Refusal>>();
     ResolveApproval command{
         .approval = click.button.approval, .approve = approve, .by = click.by, .reason = std::move(reason)};
-    engine.command(click.tenant->id, click.button.run, command, [refusal](std::expected<RunAnswer, Refusal> answer) {
-      if (!answer) *refusal = answer.error();
-    });
-    engine.inspect(click.tenant->id, click.button.run,
+    engine.request(RunRequest{click.tenant->id, click.button.run, command},
+                   [refusal](std::expected<RunAnswer, Refusal> answer) {
+                     if (!answer) *refusal = answer.error();
+                   });
+    engine.request(InspectRun{click.tenant->id, click.button.run},
                    [=, done = std::move(done)](std::expected<RunPointer, Refusal> run) mutable {
                      if (!run) return done({false, "There is no such run any more."});
                      done(outcome_for(**run, click, person, approve, *refusal));

@@ -143,29 +143,28 @@ Problem creation_problem(const Refusal& refusal, const TaskSpec& spec) {
 // With the task as it is once all of it is durable.
 void answer_with_task(CallPtr call, TaskId id, int status, Headers headers = {}) {
   call->api.runtime().post([call, id, status, headers = std::move(headers)](Engine& engine) mutable {
-    engine.inspect_task(call->who.tenant, id,
-                        [call, status, headers = std::move(headers)](std::expected<RunPointer, Refusal> run) mutable {
-                          if (!run) return call->answer(problem_of(run.error()));
-                          call->api.answers().post(call->who.tenant,
-                                                   [call, status, headers = std::move(headers), run = *run]() mutable {
-                                                     call->answer(status, task_object(*run), std::move(headers));
-                                                   });
-                        });
+    engine.request(InspectTask{call->who.tenant, id}, [call, status, headers = std::move(headers)](
+                                                          std::expected<RunPointer, Refusal> run) mutable {
+      if (!run) return call->answer(problem_of(run.error()));
+      call->api.answers().post(call->who.tenant, [call, status, headers = std::move(headers), run = *run]() mutable {
+        call->answer(status, task_object(*run), std::move(headers));
+      });
+    });
   });
 }
 
 // One that a repeated request finds may run already.
 void run_new_task(Engine& engine, CallPtr call, TaskId id, bool is_new, Headers headers) {
-  engine.command_task(call->who.tenant, id, RunTask{call->who.actor()},
-                      [call, id, is_new, headers](std::expected<RunAnswer, Refusal>) {
-                        answer_with_task(call, id, is_new ? 201 : 200, headers);
-                      });
+  engine.request(TaskRequest{call->who.tenant, id, RunTask{call->who.actor()}},
+                 [call, id, is_new, headers](std::expected<RunAnswer, Refusal>) {
+                   answer_with_task(call, id, is_new ? 201 : 200, headers);
+                 });
 }
 
 void make_task(Engine& engine, CallPtr call, NewTask task, bool runs) {
   auto made = std::make_shared<std::optional<RunAnswer>>();
   TaskSpec spec = task.spec;
-  engine.create_task(std::move(task), [call, made, spec](std::expected<RunAnswer, Refusal> answer) {
+  engine.request(std::move(task), [call, made, spec](std::expected<RunAnswer, Refusal> answer) {
     if (answer)
       *made = *answer;
     else
@@ -229,13 +228,13 @@ void create_task(CallPtr call) {
   call->api.runtime().post([call, runs, task = std::move(task)](Engine& engine) mutable {
     TaskAgent agent = task.spec.agent;
     if (engine.can_make_tasks(task.tenant, agent)) return make_task(engine, call, std::move(task), runs);
-    engine.prepare_tasks(task.tenant, agent,
-                         [call, runs, task = std::move(task)](std::expected<WorkflowRef, Refusal> done) mutable {
-                           if (!done) return call->answer(problem_of(done.error()));
-                           call->api.runtime().post([call, runs, task = std::move(task)](Engine& again) mutable {
-                             make_task(again, call, std::move(task), runs);
-                           });
-                         });
+    engine.request(PrepareTasks{task.tenant, agent},
+                   [call, runs, task = std::move(task)](std::expected<WorkflowRef, Refusal> done) mutable {
+                     if (!done) return call->answer(problem_of(done.error()));
+                     call->api.runtime().post([call, runs, task = std::move(task)](Engine& again) mutable {
+                       make_task(again, call, std::move(task), runs);
+                     });
+                   });
   });
 }
 
@@ -354,7 +353,7 @@ void list_tasks(CallPtr call) {
   auto id = TaskId::parse(*parent);
   if (!id) refuse_input("parent", "It must be a task's id, like " + TaskId{}.str() + ".");
   call->api.runtime().post([call, wanted, id = *id](Engine& engine) {
-    engine.inspect_task(call->who.tenant, id, [call, wanted](std::expected<RunPointer, Refusal> run) {
+    engine.request(InspectTask{call->who.tenant, id}, [call, wanted](std::expected<RunPointer, Refusal> run) {
       if (!run) return call->answer(problem_of(run.error()));
       with_fresh_tables(call, std::nullopt,
                         [wanted, ids = (*run)->task->subtasks](Call& c) { list_subtasks(c, wanted, ids); });
@@ -365,7 +364,7 @@ void list_tasks(CallPtr call) {
 void get_task_events(CallPtr call) {
   TaskId id = task_of(*call);
   call->api.runtime().post([call, id](Engine& engine) {
-    engine.inspect_task(call->who.tenant, id, [call, id](std::expected<RunPointer, Refusal> run) {
+    engine.request(InspectTask{call->who.tenant, id}, [call, id](std::expected<RunPointer, Refusal> run) {
       if (!run) return call->answer(problem_of(run.error()));
       in_background(call, [call, id](Call&) { answer_with_events(call, stream_of(id), StreamKind::task); });
     });
@@ -412,7 +411,7 @@ void get_logs(CallPtr call) {
   if (call->query.find("execution")) number = static_cast<int>(call->query.number("execution", 1, 1'000'000));
   if (const std::string* step = call->query.find("step")) request.step = StepId{*step};
   call->api.runtime().post([call, id, number, request = std::move(request)](Engine& engine) {
-    engine.inspect_task(call->who.tenant, id, [call, number, request](std::expected<RunPointer, Refusal> run) {
+    engine.request(InspectTask{call->who.tenant, id}, [call, number, request](std::expected<RunPointer, Refusal> run) {
       if (!run) return call->answer(problem_of(run.error()));
       answer_log_of_task(call, *(*run)->task, number, request);
     });
@@ -428,14 +427,15 @@ void command_task(CallPtr call, TaskCommand command) {
     bool is_delete = std::holds_alternative<DeleteTask>(command);
     auto before = std::make_shared<RunPointer>();
     if (is_delete)
-      engine.inspect_task(call->who.tenant, id, [before](std::expected<RunPointer, Refusal> run) {
+      engine.request(InspectTask{call->who.tenant, id}, [before](std::expected<RunPointer, Refusal> run) {
         if (run) *before = std::move(*run);
       });
-    engine.command_task(call->who.tenant, id, command, [call, id, before](std::expected<RunAnswer, Refusal> answer) {
-      if (!answer) return call->answer(problem_of(answer.error()));
-      if (!*before) return answer_with_task(call, id, 200);
-      call->api.answers().post(call->who.tenant, [call, before] { call->answer(200, task_object(**before)); });
-    });
+    engine.request(
+        TaskRequest{call->who.tenant, id, command}, [call, id, before](std::expected<RunAnswer, Refusal> answer) {
+          if (!answer) return call->answer(problem_of(answer.error()));
+          if (!*before) return answer_with_task(call, id, 200);
+          call->api.answers().post(call->who.tenant, [call, before] { call->answer(200, task_object(**before)); });
+        });
   });
 }
 

@@ -52,14 +52,9 @@ void change_caps(CallPtr call, bool as_a_whole) {
   call->query.only({});
   Input input = Input::parse(call->request);
   input.only(limit_keys);
-  auto weight = input.number("weight", 1, weight_max);
-  auto change = [weight, change_limits = limits_change(input, as_a_whole)](LimitsSet& limits) {
-    if (weight) limits.weight = static_cast<int>(*weight);
-    change_limits(limits.limits);
-  };
-  call->api.runtime().post([call, change](Engine& engine) {
-    engine.change_limits(call->who.tenant, change, call->who.actor(), reply_with_tenant(call, 200));
-  });
+  call->api.runtime().request(
+      TenantRequest{call->who.tenant, ChangeLimits{read_limits_patch(input, as_a_whole)}, call->who.actor()},
+      reply_with_tenant(call, 200));
 }
 
 void set_workspace(CallPtr call) {
@@ -70,7 +65,7 @@ void set_workspace(CallPtr call) {
   WorkspaceSet workspace{WorkspaceName{call->path[0]},
                          static_cast<int>(input.number("weight", 1, weight_max).value_or(1))};
   call->api.runtime().post([call, workspace](Engine& engine) {
-    engine.set_workspace(call->who.tenant, workspace, call->who.actor(), reply_with_tenant(call, 200));
+    engine.request(TenantRequest{call->who.tenant, workspace, call->who.actor()}, reply_with_tenant(call, 200));
   });
 }
 
@@ -101,7 +96,7 @@ void create_tenant(CallPtr call) {
   std::string name = input.name("name");
   call->api.runtime().post([call, name](Engine& engine) {
     int status = engine.find_tenant(name) ? 200 : 201;
-    engine.create_tenant(name, call->who.actor(), reply_with_tenant(call, status));
+    engine.request(CreateTenant{name, call->who.actor()}, reply_with_tenant(call, status));
   });
 }
 
@@ -154,26 +149,27 @@ void make_key(CallPtr call, KeyRequest request) {
   auto name = idempotency_key(call->request);
   NewKey made =
       name ? call->api.keys().make(call->who.key.str() + "/" + *name, request.content) : call->api.keys().make(now);
-  call->api.runtime().post([call, request = std::move(request), made, now,
-                            repeatable = name.has_value()](Engine& engine) {
-    const Tenant& tenant = *engine.find_tenant(request.tenant);
-    auto known = tenant.keys.lower_bound(KeyId{{made.id.bits.high, 0}});
-    if (repeatable && known != tenant.keys.end() && known->first.bits.high == made.id.bits.high)
-      return answer_repeated_key(engine, call, made, known->first, known->second);
-    auto created = decide_key(request, tenant, made, now);
-    if (!created) return engine.when_durable([call, problem = created.error()] { call->answer(problem); });
-    engine.create_key(request.tenant, *created, call->who.actor(),
-                      [call, made, key = *created](std::expected<TenantId, Refusal> done) {
-                        if (!done) return call->answer(problem_of(done.error()));
-                        call->answer(201, object{{"id", made.id.str()},
-                                                 {"key", made.text},
-                                                 {"name", key.name},
-                                                 {"role", to_string(key.role)},
-                                                 {"expires_at", expiry(key.expires_at)}});
-                      });
-    if (request.replaces)
-      engine.revoke_key(request.tenant, KeyRevoked{*request.replaces, now + request.overlap}, call->who.actor(), {});
-  });
+  call->api.runtime().post(
+      [call, request = std::move(request), made, now, repeatable = name.has_value()](Engine& engine) {
+        const Tenant& tenant = *engine.find_tenant(request.tenant);
+        auto known = tenant.keys.lower_bound(KeyId{{made.id.bits.high, 0}});
+        if (repeatable && known != tenant.keys.end() && known->first.bits.high == made.id.bits.high)
+          return answer_repeated_key(engine, call, made, known->first, known->second);
+        auto created = decide_key(request, tenant, made, now);
+        if (!created) return engine.when_durable([call, problem = created.error()] { call->answer(problem); });
+        engine.request(TenantRequest{request.tenant, *created, call->who.actor()},
+                       [call, made, key = *created](std::expected<TenantId, Refusal> done) {
+                         if (!done) return call->answer(problem_of(done.error()));
+                         call->answer(201, object{{"id", made.id.str()},
+                                                  {"key", made.text},
+                                                  {"name", key.name},
+                                                  {"role", to_string(key.role)},
+                                                  {"expires_at", expiry(key.expires_at)}});
+                       });
+        if (request.replaces)
+          engine.request(
+              TenantRequest{request.tenant, KeyRevoked{*request.replaces, now + request.overlap}, call->who.actor()});
+      });
 }
 
 void create_key(CallPtr call) {
@@ -228,13 +224,14 @@ void revoke_key(CallPtr call) {
   find_key(*tenant, *call, id);
   call->api.runtime().post([call, id](Engine& engine) {
     KeyRevoked revoked{id, call->api.clock().now()};
-    engine.revoke_key(call->who.tenant, revoked, call->who.actor(), [call, id](std::expected<TenantId, Refusal> done) {
-      if (!done) return call->answer(problem_of(done.error()));
-      call->api.answers().post(call->who.tenant, [call, id] {
-        auto now_known = call->api.tenants().find(call->who.tenant);
-        call->answer(200, key_object(id, now_known->keys.at(id), call->api.clock().now()));
-      });
-    });
+    engine.request(TenantRequest{call->who.tenant, revoked, call->who.actor()},
+                   [call, id](std::expected<TenantId, Refusal> done) {
+                     if (!done) return call->answer(problem_of(done.error()));
+                     call->api.answers().post(call->who.tenant, [call, id] {
+                       auto now_known = call->api.tenants().find(call->who.tenant);
+                       call->answer(200, key_object(id, now_known->keys.at(id), call->api.clock().now()));
+                     });
+                   });
   });
 }
 

@@ -53,12 +53,12 @@ void set_webhook(CallPtr call) {
   if (auto problem = webhook_problem(webhook)) refuse_input("", *problem);
   bool is_new = !call->api.tenants().find(call->who.tenant)->webhooks.contains(webhook.name);
   call->api.runtime().post([call, webhook, is_new](Engine& engine) {
-    engine.set_webhook(call->who.tenant, webhook, call->who.actor(),
-                       [call, is_new](std::expected<TenantId, Refusal> done) {
-                         if (!done) return call->answer(problem_of(done.error()));
-                         auto set = find_webhook(*call, call->path[0]);
-                         call->answer(is_new ? 201 : 200, set ? Json(*set) : Json(nullptr));
-                       });
+    engine.request(TenantRequest{call->who.tenant, webhook, call->who.actor()},
+                   [call, is_new](std::expected<TenantId, Refusal> done) {
+                     if (!done) return call->answer(problem_of(done.error()));
+                     auto set = find_webhook(*call, call->path[0]);
+                     call->answer(is_new ? 201 : 200, set ? Json(*set) : Json(nullptr));
+                   });
   });
 }
 
@@ -82,11 +82,11 @@ void remove_webhook(CallPtr call) {
   auto before = find_webhook(*call, call->path[0]);
   if (!before) throw not_found();
   call->api.runtime().post([call, before = std::move(*before)](Engine& engine) {
-    engine.remove_webhook(call->who.tenant, {call->path[0]}, call->who.actor(),
-                          [call, before](std::expected<TenantId, Refusal> done) {
-                            if (!done) return call->answer(problem_of(done.error()));
-                            call->answer(200, before);
-                          });
+    engine.request(TenantRequest{call->who.tenant, WebhookRemoved{call->path[0]}, call->who.actor()},
+                   [call, before](std::expected<TenantId, Refusal> done) {
+                     if (!done) return call->answer(problem_of(done.error()));
+                     call->answer(200, before);
+                   });
   });
 }
 
@@ -122,8 +122,7 @@ object delivery_object(const Run& run) {
 
 // Blocks: for background threads.
 RunPointer inspect(Call& call, RunId run) {
-  auto found = call.api.runtime().ask<RunPointer>(
-      [&](Engine& engine, Reply<RunPointer> reply) { engine.inspect(call.who.tenant, run, std::move(reply)); });
+  auto found = call.api.runtime().ask(InspectRun{call.who.tenant, run});
   return found ? *found : nullptr;
 }
 
@@ -181,8 +180,7 @@ void replay_one(CallPtr call) {
     if (key)
       again.idempotency = std::make_shared<const Idempotency>(
           Idempotency{c.who.key.str(), *key, sha256(workflow.text, delivery->id.str()).hex()});
-    auto made = c.api.runtime().ask<RunAnswer>(
-        [&](Engine& engine, Reply<RunAnswer> reply) { engine.create_run(again, std::move(reply)); });
+    auto made = c.api.runtime().ask(again);
     if (!made) throw problem_of(made.error());
     auto run = inspect(c, made->run);
     if (!run) throw not_found();
@@ -207,8 +205,7 @@ void replay_failed(CallPtr call) {
       if (!delivery) continue;
       NewRun again = replay_of(c, *delivery);
       again.trigger_ref = row->id.str();  // one that was replayed so already is not sent a third time
-      auto done = c.api.runtime().ask<RunAnswer>(
-          [&](Engine& engine, Reply<RunAnswer> reply) { engine.create_run(again, std::move(reply)); });
+      auto done = c.api.runtime().ask(again);
       if (!done) throw problem_of(done.error());
       made += done->is_new ? 1 : 0;
     }

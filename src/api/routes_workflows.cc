@@ -13,14 +13,16 @@ Problem invalid_workflow(std::string detail) {
 }
 
 void publish(CallPtr call, Workflow workflow) {
-  call->api.runtime().post([call, workflow = std::move(workflow)](Engine& engine) mutable {
-    engine.publish_read(
-        call->who.tenant, std::move(workflow), call->who.actor(), [call](std::expected<WorkflowRef, Refusal> answer) {
-          if (!answer)
-            return call->answer(answer.error().code == RefusalCode::invalid ? invalid_workflow(answer.error().message)
-                                                                            : problem_of(answer.error()));
-          call->answer(answer->is_new ? 201 : 200, object{{"name", answer->name.text}, {"version", answer->version}});
-        });
+  PublishWorkflow request{.tenant = call->who.tenant,
+                          .source = {},
+                          .file = {},
+                          .by = call->who.actor(),
+                          .workflow = std::make_shared<const Workflow>(std::move(workflow))};
+  call->api.runtime().request(std::move(request), [call](std::expected<WorkflowRef, Refusal> answer) {
+    if (!answer)
+      return call->answer(answer.error().code == RefusalCode::invalid ? invalid_workflow(answer.error().message)
+                                                                      : problem_of(answer.error()));
+    call->answer(answer->is_new ? 201 : 200, object{{"name", answer->name.text}, {"version", answer->version}});
   });
 }
 

@@ -94,7 +94,7 @@ class RunWaits::State final : public StreamWatch, public std::enable_shared_from
 
   void look(const StreamKey& key) {
     runtime_.post([self = shared_from_this(), key](Engine& engine) {
-      engine.inspect(key.tenant, RunId{key.stream}, [self, key](Found found) {
+      engine.request(InspectRun{key.tenant, RunId{key.stream}}, [self, key](Found found) {
         // A task is no run: its request is answered at once.
         if (found && !(*found)->task && !is_terminal((*found)->status)) return;
         self->finish(self->take(key), found);
@@ -144,7 +144,8 @@ class RunWaits::State final : public StreamWatch, public std::enable_shared_from
     runtime_.post([wait = std::move(wait)](Engine& engine) mutable {
       const TenantId tenant = wait.tenant;
       const RunId run = wait.run;
-      engine.inspect(tenant, run, [wait = std::move(wait)](Found found) mutable { wait.done(std::move(found)); });
+      engine.request(InspectRun{tenant, run},
+                     [wait = std::move(wait)](Found found) mutable { wait.done(std::move(found)); });
     });
   }
 

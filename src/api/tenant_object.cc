@@ -40,16 +40,15 @@ object tenant_object(const Tenant& tenant) {
           {"workspaces", std::move(workspaces)}};
 }
 
-std::function<void(Limits&)> limits_change(const Input& input, bool as_a_whole) {
-  std::vector<std::pair<Limit, std::optional<std::int64_t>>> changes;
+LimitsPatch read_limits_patch(const Input& input, bool as_a_whole) {
+  LimitsPatch out;
+  if (auto weight = input.number("weight", 1, weight_max)) out.weight = static_cast<int>(*weight);
   for (std::size_t i = 0; i < enum_count<Limit>; ++i) {
     const auto limit = static_cast<Limit>(i);
     auto value = input.number(to_string(limit), least(limit), most(limit));
-    if (value || as_a_whole || input.is_null(to_string(limit))) changes.emplace_back(limit, value);
+    if (value || as_a_whole || input.is_null(to_string(limit))) out.limits.emplace_back(limit, value);
   }
-  return [changes = std::move(changes)](Limits& limits) {
-    for (const auto& [limit, value] : changes) limits[limit] = value;
-  };
+  return out;
 }
 
 Reply<TenantId> reply_with_tenant(CallPtr call, int status) {

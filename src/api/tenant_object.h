@@ -21,7 +21,7 @@ boost::json::object tenant_object(const Tenant& tenant);
 
 // What a request says of limits, for the tenant's own or for its ceiling. `as_a_whole`: one that is left out is lifted;
 // otherwise it stays, and null lifts it.
-std::function<void(Limits&)> limits_change(const Input& input, bool as_a_whole);
+LimitsPatch read_limits_patch(const Input& input, bool as_a_whole);
 
 // Answers with the tenant as it is behind the commit.
 Reply<TenantId> reply_with_tenant(CallPtr call, int status);

@@ -55,9 +55,7 @@ Fixture::Fixture(const FixtureOptions& options) : options_(options), store_(open
     gate_ = std::make_unique<PolicyGate>(*runtime_);
   else
     gate_ = std::make_unique<OpenGate>();
-  tenant_ = must(runtime_->ask<TenantId>([](Engine& engine, Reply<TenantId> reply) {
-    engine.create_tenant("default", Actor{"bench"}, std::move(reply));
-  }));
+  tenant_ = must(runtime_->ask(CreateTenant{"default", Actor{"bench"}}));
   if (options.slots > 0) start_workers();
 }
 
@@ -89,16 +87,11 @@ void Fixture::watch(const Frame& frame) {
 }
 
 WorkflowName Fixture::publish(const std::string& source) {
-  return must(runtime_->ask<WorkflowRef>([&](Engine& engine, Reply<WorkflowRef> reply) {
-           engine.publish(tenant_, source, "bench.yaml", Actor{"bench"}, std::move(reply));
-         }))
-      .name;
+  return must(runtime_->ask(PublishWorkflow{tenant_, source, "bench.yaml", Actor{"bench"}})).name;
 }
 
 void Fixture::publish_policy(const std::string& source) {
-  must(runtime_->ask<PolicyRef>([&](Engine& engine, Reply<PolicyRef> reply) {
-    engine.publish_policy(tenant_, PolicySource::read(source, "bench").value(), Actor{"bench"}, std::move(reply));
-  }));
+  must(runtime_->ask(PublishPolicy{tenant_, PolicySource::read(source, "bench").value(), Actor{"bench"}}));
 }
 
 double Fixture::run_many(const WorkflowName& workflow, std::uint64_t count, std::uint64_t in_flight) {
@@ -109,7 +102,7 @@ double Fixture::run_many(const WorkflowName& workflow, std::uint64_t count, std:
     std::uint64_t batch = std::min({creations_per_post, count - created});
     runtime_->post([this, workflow, batch](Engine& engine) {
       for (std::uint64_t i = 0; i < batch; ++i)
-        engine.create_run({.tenant = tenant_, .workflow = workflow, .version = {}, .by = Actor{"bench"}}, {});
+        engine.request(NewRun{.tenant = tenant_, .workflow = workflow, .version = {}, .by = Actor{"bench"}});
     });
     created += batch;
   }
@@ -127,8 +120,8 @@ double Fixture::create_many(const WorkflowName& workflow, std::uint64_t count) {
       for (std::uint64_t i = 0; i < batch; ++i) {
         Reply<RunAnswer> reply;
         if (i + 1 == batch) reply = [&answered, batch](std::expected<RunAnswer, Refusal>) { answered.add(batch); };
-        engine.create_run({.tenant = tenant_, .workflow = workflow, .version = {}, .by = Actor{"bench"}},
-                          std::move(reply));
+        engine.request(NewRun{.tenant = tenant_, .workflow = workflow, .version = {}, .by = Actor{"bench"}},
+                       std::move(reply));
       }
     });
     created += batch;
@@ -141,7 +134,7 @@ double Fixture::run_one(const WorkflowName& workflow) {
   double begin = seconds_now();
   std::uint64_t before = finished();
   runtime_->post([this, workflow](Engine& engine) {
-    engine.create_run({.tenant = tenant_, .workflow = workflow, .version = {}, .by = Actor{"bench"}}, {});
+    engine.request(NewRun{.tenant = tenant_, .workflow = workflow, .version = {}, .by = Actor{"bench"}});
   });
   finished_.wait_for(before + 1);
   return seconds_now() - begin;

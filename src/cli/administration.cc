@@ -33,9 +33,7 @@ object publish_here(const std::filesystem::path& folder, const std::string& sour
     throw Stop(exit_usage, workflow.error());
   auto store = open_folded(folder, toolbox);
   Session session(*store, toolbox, std::set<RunId>{});
-  auto published = session.runtime().ask<WorkflowRef>([&](Engine& engine, Reply<WorkflowRef> reply) {
-    engine.publish(session.tenant(), source, file, this_person(), std::move(reply));
-  });
+  auto published = session.runtime().ask(PublishWorkflow{session.tenant(), source, file, this_person()});
   session.stop();
   if (!published) throw Stop(exit_usage, published.error().message);
   return {{"name", published->name.text}, {"version", published->version}};

@@ -66,9 +66,8 @@ ExitCode answer_question(const AnswerOptions& options) {
   Toolbox toolbox;
   auto store = open_folded(folder, toolbox);
   Session session(*store, toolbox, std::set<RunId>{});
-  auto done = session.runtime().ask<RunAnswer>([&](Engine& engine, Reply<RunAnswer> reply) {
-    engine.answer(recorded.tenant, run.id, step, canonical(answer), this_person(), std::move(reply));
-  });
+  auto done = session.runtime().ask(
+      RunRequest{recorded.tenant, run.id, AnswerQuestion{step, canonical(answer), this_person()}});
   session.stop();
   if (!done) throw Stop(exit_denied, done.error().message);
   if (options.json)

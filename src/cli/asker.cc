@@ -30,7 +30,7 @@ void Asker::begin(Matter matter) {
 
 bool Asker::is_open(const Run& run) const {
   if (matter_->approval.is_nil()) {
-    auto index = run.workflow->find(matter_->step);
+    auto index = run.find_step(matter_->step);
     return index && run.steps[*index].status == StepStatus::waiting_input &&
            run.steps[*index].lease_token == matter_->token;
   }
@@ -68,7 +68,7 @@ Prompt Asker::prompt(const Run& run, Instant now, const Look& look, std::size_t 
     out.lines = with_note(title.add(" asks for approval"), describe_terms(*approval, now), columns);
     for (const Line& each : describe_approval(run, *approval, columns, look)) out.lines.push_back(each);
   } else {
-    auto index = run.workflow->find(matter_->step);
+    auto index = run.find_step(matter_->step);
     out.subject = fmt::format("{} {} {}", run.id.str(), matter_->step.text, matter_->token);
     const std::string question = question_text(run.steps[*index].question);
     title.add(" asks:");

@@ -23,9 +23,7 @@ ExitCode cancel_run(const CancelOptions& options) {
   auto store = open_folded(folder, toolbox);
   auto [tenant, id] = find_run(*store, options.run);
   Session session(*store, toolbox, std::set<RunId>{});
-  auto answer = session.runtime().ask<RunAnswer>([&](Engine& engine, Reply<RunAnswer> reply) {
-    engine.command(tenant, id, CancelRun{this_person(), options.reason}, std::move(reply));
-  });
+  auto answer = session.runtime().ask(RunRequest{tenant, id, CancelRun{this_person(), options.reason}});
   session.stop();
   if (!answer) throw Stop(exit_denied, answer.error().message);
   if (options.json)

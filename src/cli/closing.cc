@@ -29,9 +29,9 @@ void add_waiting(std::vector<Line>& out, const Run& run, const Ending& ending, I
     out.push_back(labelled("decide", command_line("approve", run.id, ending.location)));
     out.push_back(labelled("", command_line("reject", run.id, ending.location)));
   }
-  for (std::size_t i = 0; i < run.steps.size(); ++i)
+  for (StepIndex i = 0; i < run.steps.size(); ++i)
     if (run.steps[i].status == StepStatus::waiting_input) {
-      out.push_back(labelled("waits for", fmt::format("an answer to {}: {}", run.workflow->steps[i].id.text,
+      out.push_back(labelled("waits for", fmt::format("an answer to {}: {}", run.definition(i).id.text,
                                                       question_text(run.steps[i].question))));
       if (const auto& doubt = run.steps[i].doubt)
         out.push_back(

@@ -132,8 +132,7 @@ ExitCode decide_approval(const DecideOptions& given) {
   const ResolveApproval command{
       .approval = approval.id, .approve = options.approve, .by = this_person(), .reason = options.reason};
   Session session(*store, toolbox, std::set<RunId>{});
-  auto answer = session.runtime().ask<RunAnswer>(
-      [&](Engine& engine, Reply<RunAnswer> reply) { engine.command(tenant, id, command, std::move(reply)); });
+  auto answer = session.runtime().ask(RunRequest{tenant, id, command});
   session.stop();
   if (!answer) throw Stop(code_of(answer.error()), answer.error().message);
   if (options.json) {

@@ -145,8 +145,8 @@ std::string describe_untaken(const Run& run, StepIndex index) {
 
 StepLayout layout_of(const Run& run, std::size_t columns) {
   StepLayout out;
-  for (std::size_t i = 0; i < run.steps.size(); ++i) {
-    const StepDefinition& step = run.workflow->steps[i];
+  for (StepIndex i = 0; i < run.steps.size(); ++i) {
+    const StepDefinition& step = run.definition(i);
     out.id = std::max(out.id, std::min(step.id.text.size(), id_columns_max));
     out.tool = std::max(out.tool, std::min(step.tool.text.size(), tool_columns_max));
     out.tries = std::max(out.tries, fmt::formatted_size("{0}/{0}", step.retry.max_attempts));
@@ -288,13 +288,13 @@ Json result_of(const Run& run) {
     return value ? std::move(*value) : Json(nullptr);
   }
   std::vector<bool> needed(run.steps.size());
-  for (std::size_t i = 0; i < run.steps.size(); ++i)
-    for (StepIndex need : run.workflow->steps[i].needs) needed[need] = true;
+  for (StepIndex i = 0; i < run.steps.size(); ++i)
+    for (StepIndex need : run.definition(i).needs) needed[need] = true;
   boost::json::object outputs;
-  for (std::size_t i = 0; i < run.steps.size(); ++i) {
+  for (StepIndex i = 0; i < run.steps.size(); ++i) {
     if (needed[i] || run.steps[i].output.empty()) continue;
     auto value = parse_json(run.steps[i].output);
-    outputs[run.workflow->steps[i].id.text] = value ? std::move(*value) : Json(run.steps[i].output);
+    outputs[run.definition(i).id.text] = value ? std::move(*value) : Json(run.steps[i].output);
   }
   if (outputs.size() == 1) return std::move(outputs.begin()->value());
   return outputs;

@@ -56,7 +56,7 @@ class EventReader {
     return step(event.step, "until " + print_time(event.due_at));
   }
   EventWords operator()(const StepArrived& event) const {
-    auto index = run_.workflow->find(event.step);
+    auto index = run_.find_step(event.step);
     return step(event.step, print_elapsed(at_ - run_.steps[*index].started_at));
   }
   EventWords operator()(const StepReleased& event) const {
@@ -71,7 +71,7 @@ class EventReader {
     return step(event.step, "");
   }
   EventWords operator()(const StepClaimed& event) const {
-    auto index = run_.workflow->find(event.step);
+    auto index = run_.find_step(event.step);
     const StepDefinition& definition = run_.definition(*index);
     return step(event.step,
                 fmt::format("{}, attempt {}/{}{}", definition.tool.text, run_.steps[*index].attempts,
@@ -79,7 +79,7 @@ class EventReader {
                             event.trigger == StepTrigger::reclaim ? ", taken over from a lost worker" : ""));
   }
   EventWords operator()(const StepCompleted& event) const {
-    auto index = run_.workflow->find(event.step);
+    auto index = run_.find_step(event.step);
     return step(event.step, joined(print_elapsed(at_ - run_.steps[*index].started_at), cost_words(event.cost)));
   }
   EventWords operator()(const StepFailed& event) const {
@@ -176,7 +176,7 @@ class EventReader {
 
  private:
   EventWords step(const StepId& id, std::string more) const {
-    StepStatus status = run_.steps[*run_.workflow->find(id)].status;
+    StepStatus status = run_.steps[*run_.find_step(id)].status;
     return {id.text, std::string(step_word(vocabulary_, status)), std::move(more), ink_of(status)};
   }
   EventWords task(std::string what, std::string more) const {

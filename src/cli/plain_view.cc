@@ -17,7 +17,8 @@ class PlainView final : public View {
   void begin(const Run& run) override {
     if (!since_) since_ = run.seq > 0 ? Instant{} : run.created_at;
     ++runs_;
-    for (const auto& step : run.workflow->steps) subject_columns_ = std::max(subject_columns_, step.id.text.size());
+    for (StepIndex i = 0; i < run.steps.size(); ++i)
+      subject_columns_ = std::max(subject_columns_, run.definition(i).id.text.size());
     if (runs_ == 2) put("several runs: each line begins with the last six characters of its run's id\n");
     if (run.seq > 0)
       put(fmt::format("{}  {} v{}  {} at seq {}\n", run.id.str(), run.workflow->name.text, run.workflow->version,

@@ -77,9 +77,7 @@ Json publish(const PolicyOptions& options, const std::filesystem::path& folder) 
   Toolbox toolbox;
   auto store = open_folded(folder, toolbox);
   Session session(*store, toolbox, std::set<RunId>{});
-  auto done = session.runtime().ask<PolicyRef>([&](Engine& engine, Reply<PolicyRef> reply) {
-    engine.publish_policy(session.tenant(), *source, this_person(), std::move(reply));
-  });
+  auto done = session.runtime().ask(PublishPolicy{session.tenant(), *source, this_person()});
   session.stop();
   if (!done) throw Stop(exit_usage, done.error().message);
   return object{{"version", done->version}, {"digest", done->digest}};

@@ -108,15 +108,10 @@ Json one_here(Store& store, const Toolbox& toolbox, const ReceiptsOptions& optio
   Session session(store, toolbox, std::set<RunId>{});
   if (!options.happened.empty()) {
     SettleReceipt command{*id, options.happened == "yes", this_person()};
-    auto settled = session.runtime().ask<RunAnswer>([&](Engine& engine, Reply<RunAnswer> reply) {
-      engine.command(row->tenant, row->run, command, std::move(reply));
-    });
+    auto settled = session.runtime().ask(RunRequest{row->tenant, row->run, command});
     if (!settled) throw Stop(exit_denied, settled.error().message);
   }
-  auto run =
-      session.runtime().ask<std::shared_ptr<const Run>>([&](Engine& engine, Reply<std::shared_ptr<const Run>> reply) {
-        engine.inspect(row->tenant, row->run, std::move(reply));
-      });
+  auto run = session.runtime().ask(InspectRun{row->tenant, row->run});
   session.stop();
   if (!run) throw Stop(exit_not_found, run.error().message);
   return receipt_object(**run, *find_receipt(**run, *id));

@@ -91,8 +91,7 @@ ExitCode resume_runs(const ResumeOptions& options) {
   Session session(*store, toolbox, std::move(ids));
   std::vector<Run> runs;
   for (const FoundRun& each : found) {
-    auto run = session.runtime().ask<std::shared_ptr<const Run>>(
-        [&](Engine& engine, auto reply) { engine.inspect(each.tenant, each.id, std::move(reply)); });
+    auto run = session.runtime().ask(InspectRun{each.tenant, each.id});
     if (!run) throw Stop(exit_not_found, run.error().message);
     runs.push_back(**run);
   }

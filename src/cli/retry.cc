@@ -28,8 +28,7 @@ ExitCode retry_run(const RetryOptions& options) {
   auto store = open_folded(folder, toolbox);
   auto [tenant, id] = find_run(*store, options.run);
   Session session(*store, toolbox, std::set<RunId>{});
-  auto answer = session.runtime().ask<RunAnswer>(
-      [&](Engine& engine, Reply<RunAnswer> reply) { engine.retry(tenant, id, this_person(), std::move(reply)); });
+  auto answer = session.runtime().ask(RetryRun{tenant, id, this_person()});
   session.stop();
   if (!answer) throw Stop(exit_denied, answer.error().message);
   print(answer->run.str(), to_string(answer->status),

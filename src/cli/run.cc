@@ -39,7 +39,7 @@ T or_stop(std::expected<T, Refusal> answer) {
   throw Stop(answer.error().code == RefusalCode::not_found ? exit_not_found : exit_usage, answer.error().message);
 }
 
-struct RunRequest {
+struct RunSource {
   std::string source;
   JsonText input;
   std::optional<int> version;  // of a workflow that is published already; otherwise it is published first
@@ -64,7 +64,7 @@ std::string in_hex(std::string_view bytes) {
 }
 
 // What the server finds wrong with a definition, with the name that its author knows it by.
-Json publish_or_stop(const Remote& remote, const Workflow& workflow, const RunRequest& request,
+Json publish_or_stop(const Remote& remote, const Workflow& workflow, const RunSource& request,
                      const std::string& file) try {
   return remote.put("/workflows/" + percent_encode(workflow.name.text), request.source);
 } catch (const Stop& stop) {
@@ -78,7 +78,7 @@ Json publish_or_stop(const Remote& remote, const Workflow& workflow, const RunRe
   throw Stop(stop.code(), out);
 }
 
-ExitCode run_on_server(const Remote& remote, const RunRequest& request, const RunOptions& options) {
+ExitCode run_on_server(const Remote& remote, const RunSource& request, const RunOptions& options) {
   refuse_settings_of_runs(options.progress);
   // Its name and its shape; which tools there are, the server knows.
   auto workflow = compile_workflow(request.source, options.file, nullptr);
@@ -102,7 +102,7 @@ ExitCode run_on_server(const Remote& remote, const RunRequest& request, const Ru
   return follow_new(run, tenant, id, *workflow, follow_options(remote.location(), options.progress));
 }
 
-ExitCode run_here(const std::filesystem::path& folder, const RunRequest& request, const RunOptions& options) {
+ExitCode run_here(const std::filesystem::path& folder, const RunSource& request, const RunOptions& options) {
   Toolbox toolbox = toolbox_for(options.progress);
   // Before the folder is touched: a definition that does not validate leaves no trace.
   const auto workflow = compile_workflow(request.source, options.file, &toolbox.catalog);
@@ -113,9 +113,7 @@ ExitCode run_here(const std::filesystem::path& folder, const RunRequest& request
   Runtime& runtime = session.runtime();
   WorkflowRef published{.name = workflow->name, .version = request.version.value_or(0)};
   if (!request.version)
-    published = or_stop(runtime.ask<WorkflowRef>([&](Engine& engine, Reply<WorkflowRef> reply) {
-      engine.publish(session.tenant(), request.source, options.file, this_person(), std::move(reply));
-    }));
+    published = or_stop(runtime.ask(PublishWorkflow{session.tenant(), request.source, options.file, this_person()}));
   NewRun run{.tenant = session.tenant(),
              .workflow = published.name,
              .version = published.version,
@@ -126,10 +124,8 @@ ExitCode run_here(const std::filesystem::path& folder, const RunRequest& request
              .trigger_ref = options.file,
              .budget = options.budget,
              .timeout = options.timeout};
-  auto created = or_stop(runtime.ask<RunAnswer>(
-      [&](Engine& engine, Reply<RunAnswer> reply) { engine.create_run(std::move(run), std::move(reply)); }));
-  auto state = or_stop(runtime.ask<std::shared_ptr<const Run>>(
-      [&](Engine& engine, auto reply) { engine.inspect(session.tenant(), created.run, std::move(reply)); }));
+  auto created = or_stop(runtime.ask(std::move(run)));
+  auto state = or_stop(runtime.ask(InspectRun{session.tenant(), created.run}));
   return follow_new(session, session.tenant(), created.run, *state->workflow,
                     follow_options(location_of(folder), options.progress));
 }
@@ -147,7 +143,7 @@ bool is_published_name(const RunOptions& options) {
 ExitCode run_workflow(const RunOptions& options) {
   if (options.file == "-" && options.input == "-")
     throw Stop(exit_usage, "stdin cannot be both the workflow and its input");
-  RunRequest request{.source = {}, .input = read_input(options.input), .version = {}};
+  RunSource request{.source = {}, .input = read_input(options.input), .version = {}};
   if (!is_valid_name(options.workspace))
     throw Stop(exit_usage, "--workspace: a name is letters, digits, . _ and -, at most 64 of them");
   auto folder = data_folder(options.progress.data);

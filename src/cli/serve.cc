@@ -568,9 +568,7 @@ class Service {
   }
 
   TenantId default_tenant() {
-    auto tenant = runtime_.ask<TenantId>([](Engine& engine, Reply<TenantId> reply) {
-      engine.create_tenant("default", Actor{"engine"}, std::move(reply));
-    });
+    auto tenant = runtime_.ask(CreateTenant{"default", Actor{"engine"}});
     if (!tenant) throw Stop(exit_internal, tenant.error().message);
     return *tenant;
   }
@@ -583,9 +581,7 @@ class Service {
     if (!text.empty()) keep_admin_key(path);
     api::NewKey made = keys_.make(clock_.now());
     KeyCreated created{made.id, "admin", Role::admin, made.secret_hash, end_of_time, made.secret_id};
-    auto done = runtime_.ask<TenantId>([&](Engine& engine, Reply<TenantId> reply) {
-      engine.create_key(tenant_, created, Actor{"engine"}, std::move(reply));
-    });
+    auto done = runtime_.ask(TenantRequest{tenant_, created, Actor{"engine"}});
     if (!done) throw Stop(exit_internal, done.error().message);
     write_private_file(path, made.text + "\n");
   }

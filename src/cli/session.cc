@@ -69,8 +69,7 @@ ToolLimits limits_of(const ServeSettings& settings, std::shared_ptr<const AgentC
 }
 
 TenantId default_tenant(Runtime& runtime) {
-  auto tenant = runtime.ask<TenantId>(
-      [](Engine& engine, Reply<TenantId> reply) { engine.create_tenant("default", this_person(), std::move(reply)); });
+  auto tenant = runtime.ask(CreateTenant{"default", this_person()});
   if (!tenant) throw Stop(exit_internal, tenant.error().message);
   return *tenant;
 }
@@ -189,16 +188,14 @@ void Session::collect(const Frame& frame) {
 
 std::expected<void, NotTaken> Session::resolve(const Run& run, const Decided& decided) {
   ResolveApproval command{decided.approval, decided.approve, this_person(), decided.reason};
-  auto answer = runtime_.ask<RunAnswer>(
-      [&](Engine& engine, Reply<RunAnswer> reply) { engine.command(run.tenant, run.id, command, std::move(reply)); });
+  auto answer = runtime_.ask(RunRequest{run.tenant, run.id, command});
   if (!answer) return std::unexpected(NotTaken{answer.error().message});
   return {};
 }
 
 std::expected<void, NotTaken> Session::answer(const Run& run, const Answered& answered) {
-  auto answer = runtime_.ask<RunAnswer>([&](Engine& engine, Reply<RunAnswer> reply) {
-    engine.answer(run.tenant, run.id, answered.step, answered.answer, this_person(), std::move(reply));
-  });
+  auto answer =
+      runtime_.ask(RunRequest{run.tenant, run.id, AnswerQuestion{answered.step, answered.answer, this_person()}});
   if (!answer) return std::unexpected(NotTaken{answer.error().message});
   return {};
 }

@@ -34,7 +34,7 @@ struct StartRun {};
 
 // A worker takes a ready step, or one whose lease ran out.
 struct ClaimStep {
-  StepIndex step = 0;
+  StepId step;
   WorkerName worker;
   bool writes = false;            // this attempt may have an effect outside
   std::optional<int> writes_max;  // the cap in force
@@ -44,14 +44,14 @@ struct ClaimStep {
 };
 
 struct CompleteStep {
-  StepIndex step = 0;
+  StepId step;
   LeaseProof proof;
   JsonText output;
   Money cost;
 };
 
 struct FailStep {
-  StepIndex step = 0;
+  StepId step;
   LeaseProof proof;
   std::string error_code;
   std::string message;
@@ -62,31 +62,31 @@ struct FailStep {
 
 // What the attempt has spent since it last said so. A run that passes its budget ends with it.
 struct ChargeStep {
-  StepIndex step = 0;
+  StepId step;
   LeaseProof proof;
   Money cost;
 };
 
 // The worker stops in an orderly way and has ended its work on the step, which is as if it had never begun.
 struct ReleaseStep {
-  StepIndex step = 0;
+  StepId step;
   LeaseProof proof;
 };
 
 // The engine takes the lease away, for a reason that is not the worker's.
 struct WithdrawLease {
-  StepIndex step = 0;
+  StepId step;
   ReleaseCause cause = ReleaseCause::suspended;
 };
 
 struct AskQuestion {
-  StepIndex step = 0;
+  StepId step;
   LeaseProof proof;
   JsonText question;
 };
 
 struct AnswerQuestion {
-  StepIndex step = 0;
+  StepId step;
   JsonText answer;
   Actor by;
 };
@@ -104,7 +104,7 @@ struct ResolveApproval {
 
 // A worker wants to have an effect outside.
 struct ProposeAction {
-  StepIndex step = 0;
+  StepId step;
   LeaseProof proof;
   std::shared_ptr<const Proposal> proposal;
   Verdict verdict;                    // of the policy in force
@@ -124,7 +124,7 @@ struct ProposeAction {
 
 // The worker that executes the intent says what became of it.
 struct RecordOutcome {
-  StepIndex step = 0;
+  StepId step;
   LeaseProof proof;
   ReceiptId receipt;
   bool succeeded = true;

@@ -58,9 +58,10 @@ Decision decide_command(const Run& run, const StartRun&, Instant now, Draws) {
 }
 
 Decision decide_command(const Run& run, const ClaimStep& command, Instant now, Draws) {
+  const auto place = find_own_step(run, command.step);
+  if (!place) return refuse(RefusalCode::not_claimable, "there is no such step");
   Draft draft(run, now);
-  StepIndex index = command.step;
-  if (index >= run.steps.size()) return refuse(RefusalCode::not_claimable, "there is no such step");
+  const StepIndex index = *place;
   const Step& step = run.steps[index];
   const StepDefinition& definition = run.definition(index);
   bool again = is_reclaimable(run, index, now);
@@ -98,48 +99,56 @@ Decision decide_command(const Run& run, const ClaimStep& command, Instant now, D
 }
 
 Decision decide_command(const Run& run, const CompleteStep& command, Instant now, Draws) {
-  if (auto problem = lease_problem(run, command.step, command.proof, ReportOf::holder)) return {{}, problem};
-  if (auto problem = outcome_problem(run, command.step)) return {{}, problem};
-  Draft draft(run, now, reporter_of(run, command.step, command.proof));
-  const StepDefinition& definition = run.definition(command.step);
+  const auto index = leased_step(run, command.step, command.proof, ReportOf::holder);
+  if (!index) return {{}, index.error()};
+  if (auto problem = outcome_problem(run, *index)) return {{}, problem};
+  Draft draft(run, now, reporter_of(run, *index, command.proof));
+  const StepDefinition& definition = run.definition(*index);
   if (over_budget(run, command.cost)) {
-    fail_for_good(draft, command.step, budget_diagnostic(run, command.cost, now), command.cost);
+    fail_for_good(draft, *index, budget_diagnostic(run, command.cost, now), command.cost);
     return std::move(draft).done();
   }
-  draft.move_step(command.step, StepTrigger::complete,
+  draft.move_step(*index, StepTrigger::complete,
                   StepCompleted{definition.id, command.output, command.cost, draft.take_by()});
   settle(draft);
   return std::move(draft).done();
 }
 
 Decision decide_command(const Run& run, const FailStep& command, Instant now, Draws draws) {
-  if (auto problem = lease_problem(run, command.step, command.proof, ReportOf::holder)) return {{}, problem};
-  Draft draft(run, now, reporter_of(run, command.step, command.proof));
+  const auto index = leased_step(run, command.step, command.proof, ReportOf::holder);
+  if (!index) return {{}, index.error()};
+  Draft draft(run, now, reporter_of(run, *index, command.proof));
   Diagnostic diagnostic = diagnose(command.error_code, command.message, now);
   if (command.retryable) diagnostic.retryable = *command.retryable;
-  fail_attempt(draft, command.step, {std::move(diagnostic), command.retry_after, command.cost}, draws);
+  fail_attempt(draft, *index, {std::move(diagnostic), command.retry_after, command.cost}, draws);
   return std::move(draft).done();
 }
 
 Decision decide_command(const Run& run, const ChargeStep& command, Instant now, Draws) {
-  if (auto problem = lease_problem(run, command.step, command.proof, ReportOf::holder)) return {{}, problem};
+  const auto index = leased_step(run, command.step, command.proof, ReportOf::holder);
+  if (!index) return {{}, index.error()};
   if (command.cost.micros < 0) return refuse(RefusalCode::invalid, "a cost cannot be less than nothing");
-  Draft draft(run, now, reporter_of(run, command.step, command.proof));
+  Draft draft(run, now, reporter_of(run, *index, command.proof));
   if (over_budget(run, command.cost)) {
-    draft.end_tool_call(command.step, "BUDGET_EXCEEDED", "it was ended because the run's budget is used up");
-    fail_for_good(draft, command.step, budget_diagnostic(run, command.cost, now), command.cost);
+    draft.end_tool_call(*index, "BUDGET_EXCEEDED", "it was ended because the run's budget is used up");
+    fail_for_good(draft, *index, budget_diagnostic(run, command.cost, now), command.cost);
   } else if (command.cost.micros > 0)
-    draft.emit(StepCharged{run.definition(command.step).id, command.cost, draft.by()});
+    draft.emit(StepCharged{run.definition(*index).id, command.cost, draft.by()});
   return std::move(draft).done();
 }
 
+bool is_running(const Run& run, const StepId& step) {
+  const auto index = find_own_step(run, step);
+  return index && run.steps[*index].status == StepStatus::running;
+}
+
 Decision decide_command(const Run& run, const ReleaseStep& command, Instant now, Draws) {
-  bool running = command.step < run.steps.size() && run.steps[command.step].status == StepStatus::running;
-  if (auto problem = lease_problem(run, command.step, command.proof, ReportOf::holder))
-    if (!running || !planted(Bug::release_by_stale_token)) return {{}, problem};
-  Draft draft(run, now, reporter_of(run, command.step, command.proof));
-  draft.move_step(command.step, StepTrigger::release,
-                  StepReleased{run.definition(command.step).id, ReleaseCause::worker, draft.by()});
+  auto index = leased_step(run, command.step, command.proof, ReportOf::holder);
+  if (!index && planted(Bug::release_by_stale_token) && is_running(run, command.step))
+    index = *run.find_step(command.step);
+  if (!index) return {{}, index.error()};
+  Draft draft(run, now, reporter_of(run, *index, command.proof));
+  draft.move_step(*index, StepTrigger::release, StepReleased{command.step, ReleaseCause::worker, draft.by()});
   return std::move(draft).done();
 }
 
@@ -148,23 +157,24 @@ void release(Draft& draft, StepIndex index, ReleaseCause cause) {
 }
 
 Decision decide_command(const Run& run, const WithdrawLease& command, Instant now, Draws) {
-  if (command.step >= run.steps.size() || run.steps[command.step].status != StepStatus::running) return {};
+  if (!is_running(run, command.step)) return {};
   Draft draft(run, now);
-  release(draft, command.step, command.cause);
+  release(draft, *run.find_step(command.step), command.cause);
   return std::move(draft).done();
 }
 
 Decision decide_command(const Run& run, const AskQuestion& command, Instant now, Draws) {
-  if (auto problem = lease_problem(run, command.step, command.proof, ReportOf::program_too)) return {{}, problem};
-  Draft draft(run, now, reporter_of(run, command.step, command.proof));
-  const StepId& id = run.definition(command.step).id;
-  if (command.proof.is_program()) draft.end_tool_call(command.step, "AGENT_INTERRUPTED", "it waits for an answer");
-  draft.move_step(command.step, StepTrigger::ask, StepAsked{id, command.question, {}, draft.by()});
+  const auto index = leased_step(run, command.step, command.proof, ReportOf::program_too);
+  if (!index) return {{}, index.error()};
+  Draft draft(run, now, reporter_of(run, *index, command.proof));
+  const StepId& id = run.definition(*index).id;
+  if (command.proof.is_program()) draft.end_tool_call(*index, "AGENT_INTERRUPTED", "it waits for an answer");
+  draft.move_step(*index, StepTrigger::ask, StepAsked{id, command.question, {}, draft.by()});
   // An answer that came before the question is not lost: it answers now. One that answered an earlier question of
   // this step stands beside that question, and must not answer this one too.
-  const Step& step = run.steps[command.step];
+  const Step& step = run.steps[*index];
   if (step.question.empty() && !step.answer.empty())
-    draft.move_step(command.step, StepTrigger::answer, StepAnswered{id, step.answer, {}, false});
+    draft.move_step(*index, StepTrigger::answer, StepAnswered{id, step.answer, {}, false});
   settle(draft);
   return std::move(draft).done();
 }
@@ -178,16 +188,17 @@ std::optional<bool> says_happened(const JsonText& answer) {
 Decision decide_command(const Run& run, const AnswerQuestion& command, Instant now, Draws) {
   // A gate asks nothing: whoever "answers" it means to approve, and must not be told that this worked. Nor does a
   // timer.
-  if (is_terminal(run.status) || command.step >= run.steps.size() || is_terminal(run.steps[command.step].status) ||
-      run.definition(command.step).is_gate() || run.definition(command.step).is_wait())
+  const auto index = find_own_step(run, command.step);
+  if (is_terminal(run.status) || !index || is_terminal(run.steps[*index].status) || run.definition(*index).is_gate() ||
+      run.definition(*index).is_wait())
     return refuse_audited(run, now, "answer", RefusalCode::nothing_waiting, command.by, "no question is open there");
   Draft draft(run, now);
-  const StepId& id = run.definition(command.step).id;
-  if (draft.step(command.step) != StepStatus::waiting_input) {
+  const StepId& id = command.step;
+  if (draft.step(*index) != StepStatus::waiting_input) {
     draft.emit(StepAnswered{id, command.answer, command.by, true});
     return std::move(draft).done();
   }
-  if (auto doubt = run.steps[command.step].doubt) {
+  if (auto doubt = run.steps[*index].doubt) {
     auto happened = says_happened(command.answer);
     if (!happened)
       return refuse(RefusalCode::invalid, R"(say whether it happened: {"happened": true} or {"happened": false})");
@@ -195,7 +206,7 @@ Decision decide_command(const Run& run, const AnswerQuestion& command, Instant n
     const Receipt& receipt = *find_receipt(run, *doubt);
     if (receipt.status == ReceiptStatus::in_doubt) settle_doubt(draft, receipt, *happened, command.by);
   }
-  draft.move_step(command.step, StepTrigger::answer, StepAnswered{id, command.answer, command.by, false});
+  draft.move_step(*index, StepTrigger::answer, StepAnswered{id, command.answer, command.by, false});
   settle(draft);
   return std::move(draft).done();
 }

@@ -105,7 +105,7 @@ Decision decide_command(const Run& run, const RequestApproval& command, Instant 
   if (provider_of(command.callback.kind) != run.provider)
     return refusal(RefusalCode::invalid, "a run that " + std::string(to_string(run.provider)) + " carries has no " +
                                              std::string(to_string(command.callback.kind)));
-  auto gate = run.workflow->find(command.gate);
+  auto gate = run.find_step(command.gate);
   if (!gate)
     return refusal(RefusalCode::invalid, "workflow " + run.workflow->name.text + " has no approval " +
                                              command.gate.text + "; list it under `approvals`, with who has to decide");

@@ -243,7 +243,7 @@ bool continues_run(const Task& task) {
 }
 
 const Step* asking_step(const Task& task, const Run& run) {
-  auto index = run.workflow->find(task.asked_by);
+  auto index = run.find_step(task.asked_by);
   return index && *index < run.steps.size() ? &run.steps[*index] : nullptr;
 }
 

@@ -115,10 +115,18 @@ void fail_for_good(Draft& draft, StepIndex index, Diagnostic diagnostic, Money c
   fail_run_for(draft, index, why);
 }
 
-std::optional<Refusal> lease_problem(const Run& run, StepIndex index, const LeaseProof& proof, ReportOf of) {
-  if (proof.is_program() && of == ReportOf::holder && !planted(Bug::let_program_report)) return lease_lost_refusal();
-  if (index < run.steps.size() && is_held_by(run.steps[index], proof)) return std::nullopt;
-  return lease_lost_refusal();
+std::optional<StepIndex> find_own_step(const Run& run, const StepId& step) {
+  const auto index = run.find_step(step);
+  return index && *index < run.steps.size() ? index : std::nullopt;
+}
+
+std::expected<StepIndex, Refusal> leased_step(const Run& run, const StepId& step, const LeaseProof& proof,
+                                              ReportOf of) {
+  if (proof.is_program() && of == ReportOf::holder && !planted(Bug::let_program_report))
+    return std::unexpected(lease_lost_refusal());
+  const auto index = find_own_step(run, step);
+  if (!index || !is_held_by(run.steps[*index], proof)) return std::unexpected(lease_lost_refusal());
+  return *index;
 }
 
 }  // namespace pawl

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <expected>
 #include <memory>
 #include <string>
 #include <vector>
@@ -195,8 +196,10 @@ void remind_of_approval(Draft& draft, const Approval& approval);
 
 // What only the holder of a lease may say, and what a program that it runs may say too.
 enum class ReportOf { holder, program_too };
-// Nothing for a worker to complain about when its proof is that of the live lease.
-std::optional<Refusal> lease_problem(const Run& run, StepIndex index, const LeaseProof& proof, ReportOf of);
+// The step, when the proof is that of its live lease; otherwise refused as lost.
+std::expected<StepIndex, Refusal> leased_step(const Run& run, const StepId& step, const LeaseProof& proof, ReportOf of);
+// Where the step is among those of the run; nothing when it has no such step, or another engine executes it.
+std::optional<StepIndex> find_own_step(const Run& run, const StepId& step);
 
 // A worker that was allowed to call must report the outcome before it completes the step.
 std::optional<Refusal> outcome_problem(const Run& run, StepIndex step);

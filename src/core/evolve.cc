@@ -31,7 +31,7 @@ class RunFold {
     run_.created_at = at_;
     if (run_.workflow->name.text == task_workflow_name) return begin_task(run_, at_);
     if (is_foreign(event.provider)) run_.foreign = std::make_shared<const Foreign>();
-    if (event.provider == Provider::native) run_.steps.resize(run_.workflow->steps.size());
+    if (event.provider == Provider::native) run_.steps.resize(run_.defined_steps());
     return {};
   }
 
@@ -201,7 +201,7 @@ class RunFold {
   }
 
   Checked operator()(const ApprovalRequested& event) {
-    auto index = run_.workflow->find(event.step);
+    auto index = run_.find_step(event.step);
     if (!index || (!run_.foreign && *index >= run_.steps.size())) return invalid_event("no step " + event.step.text);
     if (event.callback.has_value() != (run_.foreign != nullptr))
       return invalid_event(
@@ -369,21 +369,21 @@ class RunFold {
   // `change` sees the step as it was and touches nothing before it is content: a refused event leaves no trace.
   template <class Change>
   Checked move(const StepId& id, StepTrigger trigger, Change change) {
-    auto index = run_.workflow->find(id);
+    auto index = run_.find_step(id);
     if (!index || *index >= run_.steps.size()) return invalid_event("no step " + id.text);
     Step& step = run_.steps[*index];
     auto to = next(step_table, step.status, trigger);
     if (!to)
       return invalid_event("step " + id.text + " is " + std::string(to_string(step.status)) + " and cannot " +
                            std::string(to_string(trigger)));
-    if (auto changed = change(step, run_.workflow->steps[*index]); !changed) return changed;
+    if (auto changed = change(step, run_.definition(*index)); !changed) return changed;
     step.status = *to;
     if (is_terminal(*to)) step.finished_at = at_;
     return {};
   }
 
   std::expected<StepIndex, std::string> running_step(const StepId& id) const {
-    auto index = run_.workflow->find(id);
+    auto index = run_.find_step(id);
     if (!index || *index >= run_.steps.size()) return invalid_event("no step " + id.text);
     if (run_.steps[*index].status != StepStatus::running)
       return invalid_event("step " + id.text + " acts and is not running");
@@ -435,7 +435,7 @@ class RunFold {
   }
 
   Step* step_of(const StepId& id) {
-    auto index = run_.workflow->find(id);
+    auto index = run_.find_step(id);
     return index && *index < run_.steps.size() ? &run_.steps[*index] : nullptr;
   }
 

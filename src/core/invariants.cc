@@ -18,7 +18,8 @@ class RunCheck {
     }
     check_end();
     if (run_.provider == Provider::native) {
-      if (run_.steps.size() != run_.workflow->steps.size()) return {"the run has not the steps of its workflow"};
+      if (run_.steps.size() != run_.defined_steps())
+        return {"it has steps without a definition, or the other way round"};
       check_progress();
       for (std::size_t i = 0; i < run_.steps.size(); ++i) check_step(static_cast<StepIndex>(i));
       check_sums();

@@ -24,7 +24,7 @@ class RunScope : public ExpressionScope {
       case Expression::Root::run:
         return about_run();
       case Expression::Root::step_output: {
-        auto index = run_.workflow->find(StepId{expression.step});
+        auto index = run_.find_step(StepId{expression.step});
         if (!index || run_.steps[*index].status != StepStatus::succeeded) return nullptr;
         outputs_.resize(run_.steps.size());
         return parsed(outputs_[*index], run_.steps[*index].output);
@@ -70,7 +70,7 @@ Instant next_due(const Run& run, Instant now) {
   for (std::size_t i = 0; i < run.steps.size(); ++i) {
     const Step& step = run.steps[i];
     if (step.status == StepStatus::running) {
-      due = std::min(due, step.started_at + run.workflow->steps[i].timeout);
+      due = std::min(due, step.started_at + run.definition(static_cast<StepIndex>(i)).timeout);
       if (!is_reclaimable(run, static_cast<StepIndex>(i), now)) due = std::min(due, step.lease_expires_at);
     } else if (step.status == StepStatus::failed_retryable) {
       due = std::min(due, step.next_eligible_at);

@@ -167,7 +167,11 @@ struct Run {
 
   // Counted from the start, not from the creation: waiting for a turn is not execution.
   Instant deadline() const { return timeout && started_at.ms != 0 ? started_at + *timeout : end_of_time; }
+  // A step is known by its id, and in memory by its place among the definitions, which never changes. A run that
+  // another engine executes has definitions, of the approvals that may be asked for there, and no steps.
   const StepDefinition& definition(StepIndex index) const { return workflow->steps[index]; }
+  std::size_t defined_steps() const { return workflow->steps.size(); }
+  std::optional<StepIndex> find_step(const StepId& step) const { return workflow->find(step); }
 };
 
 // Everybody who counts as having asked for the run: the creator first. None of them approves it under two_person.

@@ -16,9 +16,9 @@ Json optional_of(const std::optional<T>& value, Print print) {
   return value ? Json(print(*value)) : Json(nullptr);
 }
 
-object step_object(const Run& run, std::size_t index, Vocabulary vocabulary) {
+object step_object(const Run& run, StepIndex index, Vocabulary vocabulary) {
   const Step& step = run.steps[index];
-  const StepDefinition& definition = run.workflow->steps[index];
+  const StepDefinition& definition = run.definition(index);
   array needs;
   for (StepIndex need : definition.needs) needs.emplace_back(run.definition(need).id.text);
   // Of a step whose key has expressions: not before the outputs are there that it uses.
@@ -192,7 +192,7 @@ object foreign_object(const Foreign& foreign) {
 
 object run_object(const Run& run, Vocabulary vocabulary, const Tenant* tenant) {
   array steps;
-  for (std::size_t i = 0; i < run.steps.size(); ++i) steps.push_back(step_object(run, i, vocabulary));
+  for (StepIndex i = 0; i < run.steps.size(); ++i) steps.push_back(step_object(run, i, vocabulary));
   array approvals;
   for (const Approval& approval : run.approvals) approvals.push_back(approval_object(run, approval, tenant));
   array receipts;

@@ -10,9 +10,9 @@ bool has(const Run& run, StepStatus status) {
 }
 
 std::optional<RunWait> worker_wait(const Run& run) {
-  for (std::size_t i = 0; i < run.steps.size(); ++i)
+  for (StepIndex i = 0; i < run.steps.size(); ++i)
     if (run.steps[i].status == StepStatus::ready) {
-      const StepDefinition& step = run.workflow->steps[i];
+      const StepDefinition& step = run.definition(i);
       return RunWait{.kind = WaitKind::worker, .step = step.id, .tool = step.tool};
     }
   return std::nullopt;
@@ -20,21 +20,18 @@ std::optional<RunWait> worker_wait(const Run& run) {
 
 std::optional<RunWait> retry_wait(const Run& run) {
   std::optional<RunWait> out;
-  for (std::size_t i = 0; i < run.steps.size(); ++i)
+  for (StepIndex i = 0; i < run.steps.size(); ++i)
     if (run.steps[i].status == StepStatus::failed_retryable && (!out || run.steps[i].next_eligible_at < out->until))
-      out = RunWait{.kind = WaitKind::retry,
-                    .step = run.workflow->steps[i].id,
-                    .tool = {},
-                    .until = run.steps[i].next_eligible_at};
+      out = RunWait{
+          .kind = WaitKind::retry, .step = run.definition(i).id, .tool = {}, .until = run.steps[i].next_eligible_at};
   return out;
 }
 
 std::optional<RunWait> timer_wait(const Run& run) {
   std::optional<RunWait> out;
-  for (std::size_t i = 0; i < run.steps.size(); ++i)
+  for (StepIndex i = 0; i < run.steps.size(); ++i)
     if (run.steps[i].status == StepStatus::waiting_event && (!out || run.steps[i].due_at < out->until))
-      out =
-          RunWait{.kind = WaitKind::timer, .step = run.workflow->steps[i].id, .tool = {}, .until = run.steps[i].due_at};
+      out = RunWait{.kind = WaitKind::timer, .step = run.definition(i).id, .tool = {}, .until = run.steps[i].due_at};
   return out;
 }
 
@@ -46,9 +43,9 @@ std::optional<RunWait> people_wait(const Run& run) {
                      .tool = {},
                      .until = approval.expires_at,
                      .approval = approval.id};
-  for (std::size_t i = 0; i < run.steps.size(); ++i)
+  for (StepIndex i = 0; i < run.steps.size(); ++i)
     if (run.steps[i].status == StepStatus::waiting_input)
-      return RunWait{.kind = WaitKind::question, .step = run.workflow->steps[i].id, .tool = {}, .until = {}};
+      return RunWait{.kind = WaitKind::question, .step = run.definition(i).id, .tool = {}, .until = {}};
   return std::nullopt;
 }
 

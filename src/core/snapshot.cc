@@ -308,7 +308,7 @@ class Reader : public ByteReader {
     run.seq = u64();
     run.diagnostic = diagnostic(0);
     std::uint64_t steps = u64();
-    if (steps != 0 && steps != run.workflow->steps.size() && (knows_workflow_ || steps > steps_max)) return fail();
+    if (steps != 0 && steps != run.defined_steps() && (knows_workflow_ || steps > steps_max)) return fail();
     run.steps.resize(steps);
     for (auto& each : run.steps) step(run, each);
     std::uint64_t approvals = u64();
@@ -565,8 +565,7 @@ class Reader : public ByteReader {
   void approval(const Run& run, Approval& approval) {
     approval.id.bits = id();
     std::uint64_t step = u64();
-    if (knows_workflow_ && step >= (is_foreign(run.provider) ? run.workflow->steps.size() : run.steps.size()))
-      return fail();
+    if (knows_workflow_ && step >= (is_foreign(run.provider) ? run.defined_steps() : run.steps.size())) return fail();
     approval.step = static_cast<StepIndex>(step);
     approval.status = word<ApprovalStatus>();
     approval.terms.tier = word<Tier>();

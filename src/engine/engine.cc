@@ -6,48 +6,10 @@
 #include "core/invariant.h"
 #include "core/planted.h"
 #include "core/snapshot.h"
-#include "engine/answering.h"
+#include "engine/refusals.h"
 #include "engine/resident.h"
 
 namespace pawl {
-
-Again Turn::release(const IsLost& is_lost) {
-  Again again;
-  auto lost = [&](Incarnation basis) { return is_lost && basis != 0 && is_lost(basis); };
-  for (Answer& answer : answers) {
-    if (answer.again && (!answer.say || lost(answer.basis[0]) || lost(answer.basis[1]))) {
-      if (answer.round && !answer.was_open) ++answer.round->open;
-      again.requests.push_back({std::move(answer.round), std::move(answer.again)});
-    } else if (answer.ends_round && answer.round && answer.round->open > 0) {
-      answer.round->waiting.push_back(std::move(answer.say));
-    } else {
-      if (answer.say) answer.say();
-      if (answer.was_open && answer.round && --answer.round->open == 0)
-        for (auto& say : std::exchange(answer.round->waiting, {})) say();
-    }
-  }
-  for (Revoke& revoke : revokes)
-    if (!lost(revoke.basis)) revoke.sink->revoke(revoke.run, revoke.step, revoke.token);
-  for (Grant& grant : grants) {
-    std::map<TenantId, int> unheld;
-    std::erase_if(grant.leases, [&](const Lease& lease) {
-      const bool is_lost_lease = lost(lease.basis);
-      if (is_lost_lease) ++unheld[lease.tenant];
-      return is_lost_lease;
-    });
-    if (grant.reply && grant.wait_on && grant.leases.empty())
-      again.requests.push_back({{}, [reply = std::move(grant.reply), wait_on = std::move(grant.wait_on)]() mutable {
-                                  wait_on(std::move(reply));
-                                }});
-    else if (grant.reply)
-      grant.reply(std::move(grant.leases));
-    else if (!grant.leases.empty())
-      grant.sink->grant(std::move(grant.leases));
-    if (grant.sink)
-      for (const auto& [tenant, slots] : unheld) again.offers.push_back({grant.worker, slots, tenant});
-  }
-  return again;
-}
 
 Engine::Engine(Store& store, const ToolCatalog& tools, const Clock& clock, Random& random, EngineLimits limits,
                LeaseTokens tokens)
@@ -224,12 +186,16 @@ void Engine::forget_requests(const Run& run) {
 
 // ---- Deciding
 
-RunAnswer Engine::answer_of(const Resident& resident) const {
-  return {
-      .run = resident.run.id, .status = resident.run.status, .seq = resident.run.seq, .phase = phase_of(resident.run)};
+RunAnswer Engine::answer_of(const Resident& resident, bool wants_state) const {
+  const Run& run = resident.run;
+  return {.run = run.id,
+          .status = run.status,
+          .seq = run.seq,
+          .phase = phase_of(run),
+          .state = wants_state ? std::make_shared<const Run>(run) : nullptr};
 }
 
-std::array<Incarnation, 2> Engine::basis_of(const Resident& resident) const {
+Basis Engine::basis_of(const Resident& resident) const {
   if (!shared_) return {};
   const TenantEntry& tenant = tenants_.at(resident.run.tenant);
   return {is_undurable(resident) ? resident.incarnation : 0, tenant.changed_at > durable_ ? tenant.incarnation : 0};
@@ -242,7 +208,20 @@ struct Engine::LeaseBefore {
   WorkerName worker;
 };
 
-void Engine::apply(Resident& resident, const std::vector<RunEvent>& events, const StepReport* own) {
+std::optional<Engine::Reporter> Engine::reporter_of(const RunCommand& command) {
+  return std::visit(
+      [](const auto& each) -> std::optional<Reporter> {
+        using Command = std::remove_cvref_t<decltype(each)>;
+        if constexpr (requires { each.proof; } && !std::is_same_v<Command, ChargeStep>) {
+          // A program speaks for itself: the worker that runs it hears nothing of it.
+          if (!each.proof.is_program()) return Reporter{each.step, each.proof};
+        }
+        return std::nullopt;
+      },
+      command);
+}
+
+void Engine::apply(Resident& resident, const std::vector<RunEvent>& events, std::optional<Reporter> reporter) {
   if (events.empty()) return;
   if (!resident.in_turn()) {
     resident.begin_turn();
@@ -254,10 +233,12 @@ void Engine::apply(Resident& resident, const std::vector<RunEvent>& events, cons
     LeaseBefore before;
     if (step && resident.run.steps[*step].status == StepStatus::running) {
       const Step& state = resident.run.steps[*step];
-      bool reported = own && own->step == resident.run.definition(*step).id && is_held_by(state, own->proof);
+      bool reported =
+          reporter && reporter->step == resident.run.definition(*step).id && is_held_by(state, reporter->proof);
       before = {true, state.lease_token, reported ? WorkerName{} : state.lease_owner};
     }
     evolve(resident.run, event);
+    resident.lease_marks.resize(resident.run.steps.size());  // an event may bring steps
     const std::size_t lines_before = resident.lines_bytes();
     if (planted(Bug::skip_event_in_frame) && std::holds_alternative<TransitionRefused>(event.payload)) continue;
     resident.append(event);
@@ -286,6 +267,8 @@ void Engine::react(Resident& resident, const RunEvent& event, std::optional<Step
   if (step && run.steps[*step].status == StepStatus::ready) queue_step(resident, *step);
   if (concerns_approval(event.payload)) resident.approvals_changed = true;
   note_receipt(event.payload, resident.changed_receipts);
+  if (const auto* moved = std::get_if<ReceiptMoved>(&event.payload); moved && moved->trigger == ReceiptTrigger::succeed)
+    note_reversal(run, find_receipt(run, moved->receipt)->step, moved->receipt);
   if (const auto* intended = std::get_if<ReceiptIntended>(&event.payload)) remember_effect(run, *intended->proposal);
   count_outcome(resident, event, step);
   if (const auto* failed = std::get_if<StepFailed>(&event.payload))
@@ -320,16 +303,16 @@ Decision Engine::decide_on(Resident& resident, const RunCommand& command) {
   return decision;
 }
 
-std::optional<Refusal> Engine::decide_and_apply(Resident& resident, const RunCommand& command, const StepReport* own) {
+std::optional<Refusal> Engine::decide_and_apply(Resident& resident, const RunCommand& command) {
   Decision decision = decide_on(resident, command);
   bool sealed = is_terminal(resident.run.status);
-  apply(resident, decision.events, own);
+  apply(resident, decision.events, reporter_of(command));
   if (decision.refusal && sealed) audit_on_sealed(resident, command, *decision.refusal);
   return decision.refusal;
 }
 
 void Engine::audit(Resident& resident, TransitionRefused refused) {
-  if (!is_terminal(resident.run.status)) return apply(resident, {{clock_.now(), std::move(refused)}}, nullptr);
+  if (!is_terminal(resident.run.status)) return apply(resident, {{clock_.now(), std::move(refused)}}, std::nullopt);
   Actor by = refused.by;
   append_tenant_event(tenants_.at(resident.run.tenant), RequestRefused{resident.run.id, std::move(refused)}, by);
 }
@@ -359,6 +342,70 @@ void Engine::audit_on_sealed(const Resident& resident, const RunCommand& command
   }
   Actor by = audit.by;
   append_tenant_event(tenants_.at(resident.run.tenant), RequestRefused{resident.run.id, std::move(audit)}, by);
+}
+
+// ---- Requests
+
+void Engine::process(EngineRequest request) {
+  std::visit([&](auto& pending) { process(request, pending); }, request);
+  record_reversals();
+}
+
+// The one place where a request is answered, and kept as it was asked for as long as it may have to be decided again.
+template <class R>
+void Engine::process(EngineRequest& request, PendingRequest<R>& pending) {
+  if constexpr (std::is_same_v<R, NewTask>)
+    if (!pending.value.stream) pending.value.stream = ids_.make<RunId>(clock_.now());
+  auto decide_once = [&] {
+    if (!shared_) return handle(pending.value);
+    R copy = pending.value;
+    return handle(copy);
+  };
+  auto outcome = decide_once();
+  if constexpr (std::is_same_v<R, Heartbeat>)
+    if (!shared_ && pending.reply) return pending.reply(std::move(outcome.answer));
+  if constexpr (std::is_same_v<R, ProposeEffect>)
+    if (planted(Bug::call_before_intent) && pending.reply) return pending.reply(std::move(outcome.answer));
+  if (outcome.basis == no_basis && !outcome.waits_for_turn) {
+    if (!pending.reply && !deciding_again_) return;
+    if (planted(Bug::answer_before_commit)) return pending.reply(std::move(outcome.answer));
+    turn_.answers.push_back({.say =
+                                 [reply = std::move(pending.reply), answer = std::move(outcome.answer)]() mutable {
+                                   if (reply) reply(std::move(answer));
+                                 },
+                             .round = round_,
+                             .was_open = deciding_again_});
+    return;
+  }
+  auto kept = std::make_shared<EngineRequest>(std::move(request));
+  std::move_only_function<void()> say;
+  if (!outcome.waits_for_turn)
+    say = [kept, answer = std::move(outcome.answer)]() mutable {
+      auto& reply = std::get<PendingRequest<R>>(*kept).reply;
+      if (reply) reply(std::move(answer));
+    };
+  turn_.answers.push_back({.say = std::move(say),
+                           .basis = outcome.basis,
+                           .again = std::move(kept),
+                           .round = round_,
+                           .was_open = deciding_again_});
+}
+
+void Engine::decide_again(Again again) {
+  for (const SlotOffer& each : again.offers) offer(each);
+  deciding_again_ = true;
+  for (Again::Part& part : again.requests) {
+    round_ = part.round;
+    std::size_t before = turn_.answers.size();
+    process(std::move(*part.request));
+    // It came to nothing: what waits for it must not wait for ever.
+    if (turn_.answers.size() == before) turn_.answers.push_back({.say = {}, .round = round_, .was_open = true});
+    // Its round waits for one; of several, for the last.
+    for (std::size_t i = before; i + 1 < turn_.answers.size(); ++i) turn_.answers[i].was_open = false;
+  }
+  deciding_again_ = false;
+  round_ = nullptr;
+  for (WaitingPoll& each : again.polls) wait_for_work(std::move(each.poll), each.until);
 }
 
 // ---- Workers
@@ -410,48 +457,36 @@ void Engine::offer(const SlotOffer& offer) {
 
 namespace {
 
-RunCommand command_for(StepIndex step, const LeaseProof& proof, Completed& completed) {
-  return CompleteStep{step, proof, std::move(completed.output), completed.cost};
+RunCommand command_for(const StepReport& report, Completed& completed) {
+  return CompleteStep{report.step, report.proof, std::move(completed.output), completed.cost};
 }
-RunCommand command_for(StepIndex step, const LeaseProof& proof, Failed& failed) {
+RunCommand command_for(const StepReport& report, Failed& failed) {
   return FailStep{
-      step,       proof, std::move(failed.error_code), std::move(failed.message), failed.retryable, failed.retry_after,
-      failed.cost};
+      report.step,        report.proof, std::move(failed.error_code), std::move(failed.message), failed.retryable,
+      failed.retry_after, failed.cost};
 }
-RunCommand command_for(StepIndex step, const LeaseProof& proof, Released&) { return ReleaseStep{step, proof}; }
-RunCommand command_for(StepIndex step, const LeaseProof& proof, Asked& asked) {
-  return AskQuestion{step, proof, std::move(asked.question)};
+RunCommand command_for(const StepReport& report, Released&) { return ReleaseStep{report.step, report.proof}; }
+RunCommand command_for(const StepReport& report, Asked& asked) {
+  return AskQuestion{report.step, report.proof, std::move(asked.question)};
 }
 
 }  // namespace
 
-void Engine::report(StepReport& report, Reply<RunAnswer> reply) {
+Engine::Outcome<RunAnswer> Engine::handle(ReportStep& request) {
+  StepReport& report = request.report;
   Resident* resident = find_leased(report.tenant, report.run);
-  auto index = resident ? resident->run.workflow->find(report.step) : std::nullopt;
-  if (!index) return answer_with<RunAnswer>(reply, lease_over());
-  auto copy = shared_ ? std::make_shared<const StepReport>(report) : nullptr;
+  if (!resident) return {lease_over()};
   std::optional<Refusal> refusal;
-  if (report.effect)
-    refusal = decide_and_apply(*resident, outcome_command(*index, report.proof, *report.effect), &report);
-  auto effect =
-      report.effect && report.effect->succeeded && !refusal ? std::optional(report.effect->receipt) : std::nullopt;
+  if (report.effect) refusal = decide_and_apply(*resident, outcome_command(report.step, report.proof, *report.effect));
   const auto* completed = std::get_if<Completed>(&report.outcome);
   const Money cost = completed ? completed->cost : Money{};
-  RunCommand command =
-      std::visit([&](auto& outcome) { return command_for(*index, report.proof, outcome); }, report.outcome);
-  if (!refusal) refusal = decide_and_apply(*resident, command, &report);
+  RunCommand command = std::visit([&](auto& outcome) { return command_for(report, outcome); }, report.outcome);
+  if (!refusal) refusal = decide_and_apply(*resident, command);
   // An agent was allowed an effect and has left without a word about it.
   if (refusal && refusal->code == RefusalCode::outcome_missing && report.is_last)
     refusal = decide_and_apply(
-        *resident, FailStep{*index, report.proof, "EFFECT_UNKNOWN", std::move(refusal->message), {}, {}, cost},
-        &report);
-  answer_on<RunAnswer>(basis_of(*resident), reply, answer_or(std::move(refusal), *resident), [&] {
-    return [copy](Engine& engine, Reply<RunAnswer> again) {
-      StepReport once_more = *copy;
-      engine.report(once_more, std::move(again));
-    };
-  });
-  if (effect) record_reversal(resident->run, *index, *effect);
+        *resident, FailStep{report.step, report.proof, "EFFECT_UNKNOWN", std::move(refusal->message), {}, {}, cost});
+  return outcome_of(std::move(refusal), *resident);
 }
 
 // A run with a live lease is always in memory, so what is not cannot be about a live lease; with several servers the
@@ -465,7 +500,7 @@ Engine::Resident* Engine::find_leased(TenantId tenant, RunId run) {
 std::optional<Instant> Engine::extend_lease(Resident& resident, const StepId& step, const LeaseProof& proof) {
   Run& run = resident.run;
   if (tenants_.at(run.tenant).tenant.suspended) return std::nullopt;
-  auto index = run.workflow->find(step);
+  auto index = run.find_step(step);
   const bool is_holders = !proof.is_program() || planted(Bug::let_program_report);
   if (!index || *index >= run.steps.size() || !is_holders || !is_held_by(run.steps[*index], proof)) return std::nullopt;
   // A lease that ran out is offered to others and no longer counted against caps, at once or at the next sweep: it
@@ -481,20 +516,13 @@ std::optional<Instant> Engine::extend_lease(Resident& resident, const StepId& st
 
 // An extension that loses against another server's write of the run is decided again like everything else: otherwise
 // the lease could be taken back before the time that its holder was told.
-void Engine::heartbeat(TenantId tenant, RunId run, const StepId& step, const LeaseProof& proof, Reply<Instant> reply) {
-  Resident* resident = find_leased(tenant, run);
-  auto until = resident ? extend_lease(*resident, step, proof) : std::nullopt;
+Engine::Outcome<Instant> Engine::handle(Heartbeat& request) {
+  Resident* resident = find_leased(request.tenant, request.run);
+  auto until = resident ? extend_lease(*resident, request.step, request.proof) : std::nullopt;
   // A refusal is checked by no commit: it must be true of the run as it is now.
-  if (!until && resident && shared_ && verify(*resident)) until = extend_lease(*resident, step, proof);
-  std::expected<Instant, Refusal> answer = lease_over();
-  if (until) answer = *until;
-  if (!shared_) return reply(std::move(answer));
-  const bool is_checked = resident && !planted(Bug::forget_lost_extension);
-  answer_on<Instant>(is_checked ? basis_of(*resident) : no_basis, reply, std::move(answer), [&] {
-    return [tenant, run, step, proof](Engine& engine, Reply<Instant> again) {
-      engine.heartbeat(tenant, run, step, proof, std::move(again));
-    };
-  });
+  if (!until && resident && shared_ && verify(*resident)) until = extend_lease(*resident, request.step, request.proof);
+  if (!until) return {lease_over(), resident ? basis_of(*resident) : no_basis};
+  return {*until, planted(Bug::forget_lost_extension) ? no_basis : basis_of(*resident)};
 }
 
 }  // namespace pawl

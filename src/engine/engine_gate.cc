@@ -3,8 +3,8 @@
 
 #include "core/invariant.h"
 #include "core/planted.h"
-#include "engine/answering.h"
 #include "engine/engine.h"
+#include "engine/refusals.h"
 #include "engine/resident.h"
 
 namespace pawl {
@@ -76,17 +76,17 @@ bool Engine::is_live_lease(Resident& resident, StepIndex step, const LeaseProof&
 std::optional<Engine::LeaseContext> Engine::lease_context(TenantId tenant, RunId run, const StepId& step,
                                                           const LeaseProof& proof) {
   Resident* resident = find_leased(tenant, run);
-  auto index = resident ? resident->run.workflow->find(step) : std::nullopt;
+  auto index = resident ? resident->run.find_step(step) : std::nullopt;
   if (!index || !is_live_lease(*resident, *index, proof)) return std::nullopt;
   auto key = render_idempotency_key(resident->run, *index);
   const Workflow& workflow = *resident->run.workflow;
   return LeaseContext{resident->run.workspace, workflow.name, workflow.steps[*index].risk, key ? *key : ""};
 }
 
-void Engine::propose(ActionRequest request, Reply<GateAnswer> reply) {
+Engine::Outcome<GateAnswer> Engine::handle(ProposeEffect& request) {
   Resident* resident = find_leased(request.tenant, request.run);
-  auto index = resident ? resident->run.workflow->find(request.step) : std::nullopt;
-  if (!index) return answer_with<GateAnswer>(reply, lease_over());
+  auto index = resident ? resident->run.find_step(request.step) : std::nullopt;
+  if (!index) return {lease_over()};
   // What another server froze, or published, before this was proposed counts.
   if (shared_ && std::exchange(tenants_learned_in_, arrivals_) != arrivals_) learn_tenants();
   // In-process workers are alive while they are registered, and time has not been told yet when a proposal comes first.
@@ -96,21 +96,17 @@ void Engine::propose(ActionRequest request, Reply<GateAnswer> reply) {
   bool is_live = is_live_lease(*resident, *index, request.proof);
   if (is_live && request.verdict.policy_version != tenants_.at(request.tenant).tenant.policy.version &&
       !planted(Bug::trust_old_verdict))
-    return answer_with<GateAnswer>(
-        reply, std::unexpected(Refusal{RefusalCode::policy_changed, "the policy has changed meanwhile"}));
+    return {std::unexpected(Refusal{RefusalCode::policy_changed, "the policy has changed meanwhile"})};
   auto frozen = policy_cache_.frozen(request.tenant, request.proposal->action.connector);
-  auto copy = shared_ ? std::make_shared<const ActionRequest>(request) : nullptr;
   if (const auto& reverses = resident->run.definition(*index).reverses; reverses != request.proposal->reverses) {
     // What the step undoes is the plan's to say, not the worker's.
     auto proposal = std::make_shared<Proposal>(*request.proposal);
     proposal->reverses = reverses;
     request.proposal = std::move(proposal);
   }
-  // The worker that proposes is told by its answer what became of its lease; one whose program proposes is told so.
-  StepReport own{request.tenant, request.run, std::move(request.step), request.proof, Released{}};
   auto holder = find_holder(request.tenant, request.run, request.proposal->action.idempotency_key);
-  if (!holder) return answer_with<GateAnswer>(reply, std::unexpected(std::move(holder.error())));
-  const RunCommand command = ProposeAction{.step = *index,
+  if (!holder) return {std::unexpected(std::move(holder.error()))};
+  const RunCommand command = ProposeAction{.step = request.step,
                                            .proof = request.proof,
                                            .proposal = std::move(request.proposal),
                                            .verdict = std::move(request.verdict),
@@ -120,24 +116,21 @@ void Engine::propose(ActionRequest request, Reply<GateAnswer> reply) {
                                            .happened = request.happened,
                                            .holder = std::move(*holder)};
   Decision decision = decide_on(*resident, command);
-  apply(*resident, decision.events, request.proof.is_program() ? nullptr : &own);
-  std::expected<GateAnswer, Refusal> answer;
-  if (decision.refusal)
-    answer = std::unexpected(std::move(*decision.refusal));
-  else
-    answer = gate_answer(resident->run, std::get<ProposeAction>(command), decision);
-  if (planted(Bug::call_before_intent) && reply) return reply(std::move(answer));
-  auto done = answer && answer->is_done ? std::optional(answer->receipt) : std::nullopt;
-  answer_on<GateAnswer>(basis_of(*resident), reply, std::move(answer), [&] {
-    return [copy](Engine& engine, Reply<GateAnswer> again) { engine.propose(*copy, std::move(again)); };
-  });
-  if (done) record_reversal(resident->run, *index, *done);
+  apply(*resident, decision.events, reporter_of(command));
+  if (decision.refusal) return {std::unexpected(std::move(*decision.refusal)), basis_of(*resident)};
+  GateAnswer answer = gate_answer(resident->run, std::get<ProposeAction>(command), decision);
+  if (answer.is_done) note_reversal(resident->run, *index, answer.receipt);
+  return {std::move(answer), basis_of(*resident)};
 }
 
-void Engine::record_reversal(const Run& run, StepIndex step, ReceiptId effect) {
-  const auto& reverses = run.definition(step).reverses;
-  auto row = reverses ? store_.find_receipt(run.tenant, *reverses) : std::nullopt;
-  if (row) command(run.tenant, row->run, ReverseReceipt{*reverses, effect}, {});
+void Engine::note_reversal(const Run& run, StepIndex step, ReceiptId effect) {
+  if (const auto& undone = run.definition(step).reverses) reversals_.push_back({run.tenant, *undone, effect});
+}
+
+void Engine::record_reversals() {
+  for (const Reversal& each : std::exchange(reversals_, {}))
+    if (auto row = store_.find_receipt(each.tenant, each.undone))
+      request(RunRequest{each.tenant, row->run, ReverseReceipt{each.undone, each.by}});
 }
 
 GateAnswer Engine::gate_answer(const Run& run, const ProposeAction& command, const Decision& decision) const {
@@ -165,36 +158,6 @@ GateAnswer Engine::gate_answer(const Run& run, const ProposeAction& command, con
   if (out.is_done) out.response = receipt->response;
   if (receipt->status == ReceiptStatus::in_doubt) out.before = receipt->proposal->before;
   return out;
-}
-
-void Engine::record_outcome(TenantId tenant, RunId run, const StepId& step, const LeaseProof& proof,
-                            EffectOutcome outcome, Reply<RunAnswer> reply) {
-  Resident* resident = find_leased(tenant, run);
-  auto index = resident ? resident->run.workflow->find(step) : std::nullopt;
-  if (!index) return answer_with<RunAnswer>(reply, std::unexpected(lease_lost_refusal()));
-  auto refusal = decide_and_apply(*resident, outcome_command(*index, proof, outcome), nullptr);
-  bool has_happened = !refusal && outcome.succeeded;
-  answer_on<RunAnswer>(basis_of(*resident), reply, answer_or(std::move(refusal), *resident), [&] {
-    return [=](Engine& engine, Reply<RunAnswer> again) {
-      engine.record_outcome(tenant, run, step, proof, outcome, std::move(again));
-    };
-  });
-  if (has_happened) record_reversal(resident->run, *index, outcome.receipt);
-}
-
-void Engine::ask(TenantId tenant, RunId run, const StepId& step, const LeaseProof& proof, JsonText question,
-                 Reply<RunAnswer> reply) {
-  Resident* resident = find_leased(tenant, run);
-  auto index = resident ? resident->run.workflow->find(step) : std::nullopt;
-  if (!index) return answer_with<RunAnswer>(reply, std::unexpected(lease_lost_refusal()));
-  // The worker that asks is told by its answer that the lease is over.
-  StepReport own{tenant, run, step, proof, Released{}};
-  auto refusal = decide_and_apply(*resident, AskQuestion{*index, proof, question}, proof.is_program() ? nullptr : &own);
-  answer_on<RunAnswer>(basis_of(*resident), reply, answer_or(std::move(refusal), *resident), [&] {
-    return [=](Engine& engine, Reply<RunAnswer> again) {
-      engine.ask(tenant, run, step, proof, question, std::move(again));
-    };
-  });
 }
 
 }  // namespace pawl

@@ -42,7 +42,7 @@ Turn Engine::take_turn() {
   fold_oldest();
   for (Worker& worker : workers_)
     if (!worker.granted.empty())
-      turn_.grants.push_back({worker.name, worker.sink, {}, std::exchange(worker.granted, {})});
+      turn_.grants.push_back({worker.name, worker.sink, std::nullopt, std::exchange(worker.granted, {})});
   turn_.needs_commit = !frame.parts.empty() || !frame.runs.empty() || !frame.tenants.empty();
   if (turn_.needs_commit) {
     position_ = next;

@@ -48,7 +48,7 @@ void Engine::start_gates() {
       scheduler_.put_back(*ticket);
       continue;
     }
-    decide_and_apply(*resident, StartRun{}, nullptr);
+    decide_and_apply(*resident, StartRun{});
     remember_start(*resident);
   }
 }
@@ -146,16 +146,9 @@ bool Engine::serve_polls() {
   }
   std::erase_if(polls_, [&](WaitingPoll& waiting) {
     if (waiting.granted.empty()) return false;
-    Poll& poll = waiting.poll;
-    Turn::Grant grant{poll.worker, nullptr, std::move(poll.reply), std::move(waiting.granted)};
-    if (shared_) {
-      expect_back(poll);
-      grant.wait_on = [this, poll = std::move(poll), until = waiting.until](LeaseReply reply) mutable {
-        poll.reply = std::move(reply);
-        wait_for_work(std::move(poll), until);
-      };
-    }
-    turn_.grants.push_back(std::move(grant));
+    if (shared_) expect_back(waiting.poll);
+    std::vector<Lease> leases = std::exchange(waiting.granted, {});
+    turn_.grants.push_back({waiting.poll.worker, nullptr, std::move(waiting), std::move(leases)});
     return true;
   });
   return any;
@@ -176,7 +169,7 @@ void Engine::drop_ended_grants() {
       auto found = residents_.find(lease.run);
       if (found == residents_.end()) return true;
       const Run& run = found->second->run;
-      return !is_held_by(run.steps[*run.workflow->find(lease.step)], lease.proof());
+      return !is_held_by(run.steps[*run.find_step(lease.step)], lease.proof());
     });
 }
 
@@ -203,7 +196,7 @@ std::optional<Lease> Engine::claim(const WorkerName& worker, std::optional<KeyId
     holder = RemoteHolder{*key, sha256(token)};
   }
   ClaimStep command{
-      .step = ticket.step, .worker = worker, .writes = false, .writes_max = {}, .input_error = {}, .holder = holder};
+      .step = definition.id, .worker = worker, .writes = false, .writes_max = {}, .input_error = {}, .holder = holder};
   if (!input) command.input_error = input.error();
   if (!effect_key) command.input_error = effect_key.error();
   const ToolSpec* spec = tools_.find(definition.tool);
@@ -211,7 +204,7 @@ std::optional<Lease> Engine::claim(const WorkerName& worker, std::optional<KeyId
   command.writes_max = writes_max_of(run);
   const bool was_ready = run.steps[ticket.step].status == StepStatus::ready;
   resident->claiming = ticket.step;
-  decide_and_apply(*resident, command, nullptr);
+  decide_and_apply(*resident, command);
   resident->claiming = no_step;
   if (starts) remember_start(*resident);
   const Step& step = run.steps[ticket.step];
@@ -334,13 +327,13 @@ void Engine::pass_time(Resident& resident) {
     for (StepIndex i = 0; i < run.steps.size(); ++i)
       if (run.steps[i].status == StepStatus::running && run.steps[i].lease_expires_at <= now &&
           resident.lease_marks[i] != LeaseMark::reclaim_queued)
-        decide_and_apply(resident, WithdrawLease{i, ReleaseCause::suspended}, nullptr);
+        decide_and_apply(resident, WithdrawLease{run.definition(i).id, ReleaseCause::suspended});
   if (lease_lost_)
     for (StepIndex i = 0; i < run.steps.size(); ++i)
       if (const Step& step = run.steps[i];
           step.status == StepStatus::running && is_in_process(step) && step.lease_expires_at <= now)
         lease_lost_(run, i);
-  decide_and_apply(resident, TimePasses{}, nullptr);
+  decide_and_apply(resident, TimePasses{});
   for (StepIndex i = 0; i < run.steps.size(); ++i) {
     if (resident.lease_marks[i] == LeaseMark::reclaim_queued || !is_reclaimable(run, i, now)) continue;
     if (lease_lost_) lease_lost_(run, i);

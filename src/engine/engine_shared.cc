@@ -184,41 +184,6 @@ void Engine::lose(const Lost& lost) {
   reload(resident, std::move(*row));
 }
 
-void Engine::decide_again(Again again) {
-  for (const SlotOffer& each : again.offers) offer(each);
-  deciding_again_ = true;
-  for (Again::Request& request : again.requests) {
-    round_ = request.round;
-    std::size_t before = turn_.answers.size();
-    request.decide();
-    // It came to nothing: what waits for it must not wait for ever.
-    if (turn_.answers.size() == before) turn_.answers.push_back({.say = {}, .round = round_, .was_open = true});
-    // Its round waits for one; of several, for the last.
-    for (std::size_t i = before; i + 1 < turn_.answers.size(); ++i) turn_.answers[i].was_open = false;
-  }
-  deciding_again_ = false;
-  redirects_.clear();
-  round_ = nullptr;
-}
-
-std::optional<RunId> Engine::redirected(RunId run) {
-  auto found = redirects_.find(run);
-  return found == redirects_.end() ? run : found->second;
-}
-
-std::function<void(Engine&, Reply<RunAnswer>)> Engine::creating(RunId run, std::shared_ptr<const NewRun> request) {
-  return [run, request = std::move(request)](Engine& engine, Reply<RunAnswer> reply) {
-    engine.redirects_[run] = engine.create_run(*request, std::move(reply));
-  };
-}
-
-std::function<void(Engine&, Reply<WorkflowRef>)> Engine::publishing(TenantId tenant, const Workflow& workflow,
-                                                                    const Actor& by) {
-  return [tenant, source = workflow.source, file = workflow.name.text, by](Engine& engine, Reply<WorkflowRef> reply) {
-    engine.publish(tenant, source, file, by, std::move(reply));
-  };
-}
-
 // ---- Rows
 
 void Engine::rewrite(Resident& resident) {

@@ -11,8 +11,8 @@
 #include <set>
 
 #include "core/notices.h"
-#include "engine/answering.h"
 #include "engine/engine.h"
+#include "engine/refusals.h"
 #include "engine/resident.h"
 #include "engine/task_workflows.h"
 
@@ -49,11 +49,14 @@ bool Engine::can_make_tasks(TenantId tenant, TaskAgent agent) {
   return std::ranges::all_of(task_workflows(agent), is_there);
 }
 
-void Engine::prepare_tasks(TenantId tenant, TaskAgent agent, Reply<WorkflowRef> reply) {
-  auto wanted = task_workflows(agent);
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    publish_as(tenant, wanted[i].name, wanted[i].source, engine_actor,
-               i + 1 < wanted.size() ? Reply<WorkflowRef>() : std::move(reply));
+Engine::Outcome<WorkflowRef> Engine::handle(PrepareTasks& request) {
+  Outcome<WorkflowRef> last;
+  for (const InternalWorkflow& each : task_workflows(request.agent)) {
+    PublishWorkflow publishing{request.tenant, each.source, each.name.text, engine_actor, each.name};
+    last = handle(publishing);
+    if (!last.answer) return last;
+  }
+  return last;
 }
 
 // Whether one of these, or what they wait for, waits for the one that is wanted: for its end, or as for a subtask.
@@ -161,7 +164,7 @@ std::optional<Refusal> Engine::subtask_problem_of(TenantId tenant, Resident& par
   return problem;
 }
 
-std::optional<RunId> Engine::create_task(NewTask request, Reply<RunAnswer> reply) {
+Engine::Outcome<RunAnswer> Engine::handle(NewTask& request) {
   if (request.like_parent)
     if (const Resident* parent = find_task(request.tenant, *request.spec.parent);
         parent && parent->run.task->spec.agent != TaskAgent::none) {
@@ -177,7 +180,7 @@ std::optional<RunId> Engine::create_task(NewTask request, Reply<RunAnswer> reply
   stream.by = request.by;
   stream.idempotency = request.idempotency;
   stream.is_internal = true;
-  stream.id = ids_.make<RunId>(clock_.now());  // the same when it has to be decided again: its parent is told of it
+  stream.id = request.stream;
   // Whoever asks again is told what became of it, whatever has become of its parent.
   bool is_repeat = false;
   if (const auto& wanted = request.idempotency) {
@@ -185,12 +188,11 @@ std::optional<RunId> Engine::create_task(NewTask request, Reply<RunAnswer> reply
     is_repeat = find_request(request.tenant, key) || (shared_ && store_.find_request(request.tenant, key));
   }
   if (!is_repeat)
-    if (auto problem = task_problem(request))
-      return answer_with<RunAnswer>(reply, std::unexpected(std::move(*problem))), std::nullopt;
-  auto made = create_run(std::move(stream), std::move(reply));
+    if (auto problem = task_problem(request)) return {std::unexpected(std::move(*problem))};
+  auto made = handle(stream);
   // In the same turn: whoever is told of a subtask can rely on its parent waiting for it.
-  if (made && request.spec.parent && !is_repeat)
-    command_task(request.tenant, *request.spec.parent, AddSubtask{task_of_stream(*made)}, {});
+  if (made.answer && request.spec.parent && !is_repeat)
+    this->request(TaskRequest{request.tenant, *request.spec.parent, AddSubtask{task_of_stream(made.answer->run)}});
   return made;
 }
 
@@ -201,7 +203,7 @@ Engine::Resident* Engine::find_task(TenantId tenant, TaskId task) {
   return resident && resident->run.task && !resident->run.task->deleted ? resident : nullptr;
 }
 
-std::array<Incarnation, 2> Engine::basis_of(const Resident& resident, const Resident* other) const {
+Basis Engine::basis_of(const Resident& resident, const Resident* other) const {
   if (!shared_) return {};
   return {is_undurable(resident) ? resident.incarnation : 0, other && is_undurable(*other) ? other->incarnation : 0};
 }
@@ -211,7 +213,7 @@ std::optional<Refusal> Engine::decide_and_apply(Resident& resident, const TaskCo
   Decision decision = decide(resident.run, command, clock_.now(), draws);
   if (shared_ && (decision.events.empty() || decision.refusal) && verify(resident))
     decision = decide(resident.run, command, clock_.now(), draws);
-  apply(resident, decision.events, nullptr);
+  apply(resident, decision.events, std::nullopt);
   return decision.refusal;
 }
 
@@ -236,7 +238,7 @@ std::optional<Refusal> Engine::answer_task(Resident& resident, AnswerTask comman
   command.run_waits = other && still_asks(task, other->run);
   if (command.run_waits) {
     // What the run would not take is not taken here either.
-    AnswerQuestion wanted{*other->run.workflow->find(task.asked_by), command.answer, command.by};
+    AnswerQuestion wanted{task.asked_by, command.answer, command.by};
     if (auto refusal = decide(other->run, wanted, clock_.now(), {}).refusal) return refusal;
   }
   return decide_and_apply(resident, command);
@@ -257,7 +259,7 @@ void Engine::command_beneath(const Resident& resident, const Command& command) {
   const TenantId tenant = resident.run.tenant;
   Command each = command;
   each.subtasks = false;
-  for (TaskId id : tasks_beneath(tenant, *resident.run.task)) command_task(tenant, id, each, {});
+  for (TaskId id : tasks_beneath(tenant, *resident.run.task)) request(TaskRequest{tenant, id, each});
 }
 
 std::optional<Refusal> Engine::delete_task(Resident& resident, DeleteTask command) {
@@ -308,26 +310,25 @@ std::optional<Refusal> Engine::command_task(Resident& resident, const TaskComman
   if (cancel && !refusal && resident.run.task->state == TaskState::running) {
     // Refused when it has ended at this very moment: then that is what becomes of the task.
     other = find_verified(tenant, resident.run.task->latest()->run);
-    if (other) decide_and_apply(*other, CancelRun{cancel->by, cancel->reason}, nullptr);
+    if (other) decide_and_apply(*other, CancelRun{cancel->by, cancel->reason});
   }
   if (cancel && !refusal && cancel->subtasks) command_beneath(resident, *cancel);
   return refusal;
 }
 
-void Engine::command_task(TenantId tenant, TaskId task, const TaskCommand& command, Reply<RunAnswer> reply) {
-  Resident* resident = find_task(tenant, task);
-  if (!resident) return answer_with<RunAnswer>(reply, no_such("task"));
+Engine::Outcome<RunAnswer> Engine::handle(TaskRequest& request) {
+  Resident* resident = find_task(request.tenant, request.task);
+  if (!resident) return {no_such("task")};
   Resident* other = nullptr;
-  auto refusal = command_task(*resident, command, other);
-  answer_on<RunAnswer>(basis_of(*resident, other), reply, answer_or(std::move(refusal), *resident), [&] {
-    return
-        [=](Engine& engine, Reply<RunAnswer> again) { engine.command_task(tenant, task, command, std::move(again)); };
-  });
+  if (auto refusal = command_task(*resident, request.command, other))
+    return {std::unexpected(std::move(*refusal)), basis_of(*resident, other)};
+  return {answer_of(*resident), basis_of(*resident, other)};
 }
 
-void Engine::inspect_task(TenantId tenant, TaskId task, Reply<std::shared_ptr<const Run>> reply) {
-  if (!find_task(tenant, task)) return answer_with<std::shared_ptr<const Run>>(reply, no_such("task"));
-  inspect(tenant, stream_of(task), std::move(reply));
+Engine::Outcome<std::shared_ptr<const Run>> Engine::handle(InspectTask& request) {
+  if (!find_task(request.tenant, request.task)) return {no_such("task")};
+  InspectRun stream{request.tenant, stream_of(request.task)};
+  return handle(stream);
 }
 
 // ---- Following
@@ -415,9 +416,10 @@ NewRun Engine::carrying_run(const Run& stream) {
   return out;
 }
 
-void Engine::follow_task(TenantId tenant, TaskId id, Reply<TaskView> reply) {
-  Resident* resident = find_verified(tenant, stream_of(id));
-  if (!resident || !resident->run.task) return answer_with<TaskView>(reply, TaskView{});
+Engine::Outcome<TaskView> Engine::handle(UpdateTask& request) {
+  const TenantId tenant = request.tenant;
+  Resident* resident = find_verified(tenant, stream_of(request.task));
+  if (!resident || !resident->run.task) return {TaskView{}};
   TaskView view;
   Resident* run = nullptr;
   auto around = look_around_task(*resident, run);
@@ -429,37 +431,27 @@ void Engine::follow_task(TenantId tenant, TaskId id, Reply<TaskView> reply) {
   view.parent = task.spec.parent;
   NextTaskAction next_action = around ? next_action_of(resident->run, *around) : NextTaskAction::none;
   view.is_unsettled = !around || (shared_ && next_action != NextTaskAction::none && is_undurable(*resident));
-  if (view.is_unsettled) return answer_with<TaskView>(reply, view);
+  if (view.is_unsettled) return {view};
   if (task.state == TaskState::queued && !run)
     for (const Relative& each : around->dependencies)
       if (each.state != TaskState::completed) view.waits_for.push_back(each.id);
   switch (next_action) {
     case NextTaskAction::none:
       break;
-    case NextTaskAction::make_run:
-      // What is to be made is not there before it is durable, and then nobody has to be asked again.
-      create_run(carrying_run(resident->run),
-                 [reply = std::move(reply), view](std::expected<RunAnswer, Refusal> made) mutable {
-                   if (!reply) return;
-                   if (made)
-                     reply(view);
-                   else
-                     reply(std::unexpected(made.error()));
-                 });
-      return;
-    case NextTaskAction::deliver_answer: {
-      AnswerQuestion answer{*run->run.workflow->find(task.asked_by), task.latest()->message, engine_actor};
-      decide_and_apply(*run, answer, nullptr);
-      break;
+    case NextTaskAction::make_run: {
+      NewRun wanted = carrying_run(resident->run);
+      auto made = handle(wanted);
+      if (!made.answer) return {std::unexpected(std::move(made.answer.error())), made.basis};
+      return {view, made.basis};
     }
+    case NextTaskAction::deliver_answer:
+      decide_and_apply(*run, AnswerQuestion{task.asked_by, task.latest()->message, engine_actor});
+      break;
     case NextTaskAction::cancel_run:
-      decide_and_apply(*run, CancelRun{engine_actor, task.deleted ? "its task was deleted" : "its task was cancelled"},
-                       nullptr);
+      decide_and_apply(*run, CancelRun{engine_actor, task.deleted ? "its task was deleted" : "its task was cancelled"});
       break;
   }
-  answer_on<TaskView>(basis_of(*resident, run), reply, view, [&] {
-    return [=](Engine& engine, Reply<TaskView> again) { engine.follow_task(tenant, id, std::move(again)); };
-  });
+  return {view, basis_of(*resident, run)};
 }
 
 }  // namespace pawl

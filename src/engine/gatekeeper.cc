@@ -14,8 +14,8 @@ constexpr int attempts_max = 5;
 
 }  // namespace
 
-Engine::ActionRequest Gatekeeper::judge(const Request& request) {
-  Engine::ActionRequest out = request.action;
+ProposeEffect Gatekeeper::judge(const Request& request) {
+  ProposeEffect out = request.action;
   Proposal proposal = *request.action.proposal;
   proposal.action.risk = std::max(proposal.action.risk, request.risk);
   out.verdict = verdict_on(request, proposal.action);
@@ -48,19 +48,14 @@ void Gatekeeper::propose(Request request, Reply<GateAnswer> reply) {
 }
 
 void Gatekeeper::propose(std::shared_ptr<Request> request, Reply<GateAnswer> reply, int attempt) {
-  StreamKey run = StreamKey::of(request->action.tenant, request->action.run);
-  runtime_.post(
-      [this, request, action = judge(*request), reply = std::move(reply), attempt](Engine& engine) mutable {
-        engine.propose(std::move(action), [this, request, reply = std::move(reply),
-                                           attempt](std::expected<GateAnswer, Refusal> answer) mutable {
-          bool again = !answer && answer.error().code == RefusalCode::policy_changed;
-          if (again && attempt < attempts_max)
-            propose(request, std::move(reply), attempt + 1);
-          else
-            reply(std::move(answer));
-        });
-      },
-      run);
+  runtime_.request(judge(*request), [this, request, reply = std::move(reply),
+                                     attempt](std::expected<GateAnswer, Refusal> answer) mutable {
+    bool again = !answer && answer.error().code == RefusalCode::policy_changed;
+    if (again && attempt < attempts_max)
+      propose(request, std::move(reply), attempt + 1);
+    else
+      reply(std::move(answer));
+  });
 }
 
 std::expected<GateAnswer, Refusal> Gatekeeper::ask(const Request& request) {

@@ -21,7 +21,7 @@ class Gatekeeper {
   explicit Gatekeeper(Runtime& runtime) : runtime_(runtime) {}
 
   struct Request {
-    Engine::ActionRequest action;  // without the verdict; its proposal without the digest
+    ProposeEffect action;  // without the verdict; its proposal without the digest
     WorkspaceName workspace;
     WorkflowName workflow;
     Tier risk = Tier::low;  // of the step: the action has at least this one, whatever it says itself
@@ -39,7 +39,7 @@ class Gatekeeper {
   void propose(std::shared_ptr<Request> request, Reply<GateAnswer> reply, int attempt);
   // What the engine is asked: with the verdict, the risk that the action has by the step and the policy, and the
   // digest.
-  Engine::ActionRequest judge(const Request& request);
+  ProposeEffect judge(const Request& request);
   Verdict verdict_on(const Request& request, const Action& action);
 
   Runtime& runtime_;

@@ -67,7 +67,7 @@ bool Engine::Resident::replay(const StreamPart& part) {
     lines += '\n';
     any = true;
   });
-  lease_marks.resize(run.workflow->steps.size());
+  lease_marks.resize(run.steps.size());
   return any;
 }
 
@@ -120,7 +120,7 @@ void note_receipt(const RunPayload& payload, std::vector<ReceiptId>& changed) {
 
 std::optional<StepIndex> step_of(const Run& run, const RunPayload& payload) {
   const StepId* id = std::visit(StepIdOf{}, payload);
-  return id ? run.workflow->find(*id) : std::nullopt;
+  return id ? run.find_step(*id) : std::nullopt;
 }
 
 bool starts_at_gate(const Run& run) {
@@ -128,17 +128,6 @@ bool starts_at_gate(const Run& run) {
   for (const Step& step : run.steps)
     if (step.status == StepStatus::ready) return false;
   return true;
-}
-
-RecordOutcome outcome_command(StepIndex step, const LeaseProof& proof, const EffectOutcome& effect) {
-  return {.step = step,
-          .proof = proof,
-          .receipt = effect.receipt,
-          .succeeded = effect.succeeded,
-          .error_code = effect.error_code,
-          .message = effect.message,
-          .response = effect.response,
-          .undo = effect.undo};
 }
 
 bool is_claimable(const Run& run, StepIndex step, Instant now) {

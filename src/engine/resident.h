@@ -20,7 +20,7 @@ struct Engine::Resident {
   Resident(Run state, const Hash& chain_head)
       : run(std::move(state)),
         head(chain_head),
-        lease_marks(run.workflow->steps.size()),
+        lease_marks(run.steps.size()),
         folded_head(chain_head),
         folded_seq(run.seq) {}
 
@@ -127,8 +127,6 @@ RunFold fold_of(const Run& run, const Hash& head, Instant updated_at, Instant no
 std::vector<ReadyStep> ready_steps(const Run& run);
 std::vector<ApprovalRow> approval_rows(const Run& run);
 ReceiptRow receipt_row(const Run& run, const Receipt& receipt);
-
-RecordOutcome outcome_command(StepIndex step, const LeaseProof& proof, const EffectOutcome& effect);
 
 bool is_claimable(const Run& run, StepIndex step, Instant now);
 

@@ -253,7 +253,7 @@ void Runtime::decide_loop() try {
     for (auto& report : taken.reports) {
       still_clock_.read();
       engine_.begin_round();
-      engine_.report(report);
+      engine_.request(ReportStep{std::move(report)});
       decide_one();
     }
     if (!goes_on) engine_.fold_all();
@@ -271,9 +271,7 @@ void Runtime::settle(std::vector<Turn>& turns) {
   Again again;
   News news;
   for (Turn& turn : turns) {
-    Again more = turn.release([&](Incarnation basis) { return losses_.contains(basis); });
-    std::ranges::move(more.requests, std::back_inserter(again.requests));
-    std::ranges::move(more.offers, std::back_inserter(again.offers));
+    again.add(turn.release([&](Incarnation basis) { return losses_.contains(basis); }));
     news.ready |= turn.news.ready;
     news.events |= turn.news.events;
     std::ranges::copy(turn.news.tenants, std::back_inserter(news.tenants));

@@ -81,8 +81,25 @@ class Runtime : public LeaseBroker {
   void give_back(const WorkerName& worker, TenantId tenant, int slots) override;
   void report(std::vector<StepReport> reports) override;
 
-  // Posts and waits for the durable answer; throws std::runtime_error when the runtime ends before there is one. Not
+  // The same for one request.
+  template <class R>
+  void request(R value, Reply<typename R::Answer> reply = {}) {
+    std::optional<StreamKey> concerns;
+    if constexpr (requires { StreamKey::of(value.tenant, RunId(value.run)); })
+      concerns = StreamKey::of(value.tenant, value.run);
+    post([value = std::move(value),
+          reply = std::move(reply)](Engine& engine) mutable { engine.request(std::move(value), std::move(reply)); },
+         concerns);
+  }
+
+  // Asks and waits for the durable answer; throws std::runtime_error when the runtime ends before there is one. Not
   // from a reply function.
+  template <class R>
+  requires requires { typename R::Answer; }
+  std::expected<typename R::Answer, Refusal> ask(R value) {
+    return ask<typename R::Answer>(
+        [&](Engine& engine, Reply<typename R::Answer> reply) { engine.request(std::move(value), std::move(reply)); });
+  }
   template <class T>
   std::expected<T, Refusal> ask(std::move_only_function<void(Engine&, Reply<T>)> request) {
     // Shared: the writer thread may still be in set_value() when the caller has its answer and is gone.

@@ -63,9 +63,7 @@ std::optional<TaskId> TaskFollower::task_of(const JournalEvent& event) {
     type = text_at(line->get_object(), "trigger_type").value_or("");
     ref = text_at(line->get_object(), "trigger_ref").value_or("");
   } else {
-    auto run = runtime_.ask<std::shared_ptr<const Run>>([&](Engine& engine, Reply<std::shared_ptr<const Run>> reply) {
-      engine.inspect(event.stream.tenant, event.run(), std::move(reply));
-    });
+    auto run = runtime_.ask(InspectRun{event.stream.tenant, event.run()});
     if (!run) throw std::runtime_error(event.run().str() + ": " + run.error().message);
     type = (*run)->trigger_type;
     ref = (*run)->trigger_ref;
@@ -95,8 +93,7 @@ void TaskFollower::see(const JournalEvent& event) {
 }
 
 std::vector<TaskFollower::Key> TaskFollower::find_live(TenantId tenant) {
-  auto flushed = runtime_.ask<RunAnswer>(
-      [&](Engine& engine, Reply<RunAnswer> reply) { engine.flush(tenant, std::nullopt, std::move(reply)); });
+  auto flushed = runtime_.ask(FlushRows{tenant, std::nullopt});
   if (!flushed) throw std::runtime_error(flushed.error().message);
   std::vector<Key> out;
   for (RunStatus status : {RunStatus::running, RunStatus::waiting}) {
@@ -144,12 +141,12 @@ std::vector<std::pair<TaskFollower::Key, TaskView>> TaskFollower::follow(std::ve
     for (std::size_t i = 0; i < some.size(); ++i)
       runtime_.post(
           [key = some[i], i, views, token = countdown.token()](Engine& engine) mutable {
-            engine.follow_task(key.first, key.second,
-                               [i, views, token = std::move(token)](std::expected<TaskView, Refusal> found) mutable {
-                                 token.end(found ? "" : found.error().message, [&] {
-                                   if (found) (*views)[i] = *found;
-                                 });
-                               });
+            engine.request(UpdateTask{key.first, key.second},
+                           [i, views, token = std::move(token)](std::expected<TaskView, Refusal> found) mutable {
+                             token.end(found ? "" : found.error().message, [&] {
+                               if (found) (*views)[i] = *found;
+                             });
+                           });
           },
           StreamKey::of(some[i].first, stream_of(some[i].second)));
     countdown.wait();
@@ -170,9 +167,9 @@ void TaskFollower::add_subtasks() {
   Countdown countdown;
   for (const auto& [parent, subtask] : added_)
     runtime_.post([parent, subtask, token = countdown.token()](Engine& engine) mutable {
-      engine.command_task(parent.first, parent.second, AddSubtask{subtask},
-                          // A parent that is gone has nothing to wait for.
-                          [token = std::move(token)](std::expected<RunAnswer, Refusal>) mutable { token.end(""); });
+      engine.request(TaskRequest{parent.first, parent.second,
+                                 AddSubtask{subtask}},  // A parent that is gone has nothing to wait for.
+                     [token = std::move(token)](std::expected<RunAnswer, Refusal>) mutable { token.end(""); });
     });
   countdown.wait();
   added_.clear();

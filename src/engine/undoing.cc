@@ -32,7 +32,7 @@ void start(UndoingPtr undoing, int version, int number = 1) {
                .trigger_ref = number == 1 ? of_run : of_run + "#" + std::to_string(number)};
     run.is_internal = true;
     run.other_requesters = undoing->other_requesters;
-    engine.create_run(std::move(run), [undoing, version, number](std::expected<RunAnswer, Refusal> made) {
+    engine.request(std::move(run), [undoing, version, number](const std::expected<RunAnswer, Refusal>& made) {
       if (!made) return undoing->reply(std::unexpected(made.error()));
       if (!made->is_new && is_terminal(made->status)) return start(undoing, version, number + 1);
       undoing->reply(UndoAnswer{*made, std::move(undoing->plan)});
@@ -42,11 +42,12 @@ void start(UndoingPtr undoing, int version, int number = 1) {
 
 void publish(UndoingPtr undoing) {
   undoing->runtime.post([undoing](Engine& engine) {
-    engine.publish_as(undoing->request.tenant, undoing->plan.workflow, undoing->plan.source, Actor{"engine"},
-                      [undoing](std::expected<WorkflowRef, Refusal> published) {
-                        if (!published) return undoing->reply(std::unexpected(published.error()));
-                        start(undoing, published->version);
-                      });
+    engine.request(PublishWorkflow{undoing->request.tenant, undoing->plan.source, undoing->plan.workflow.text,
+                                   Actor{"engine"}, undoing->plan.workflow},
+                   [undoing](std::expected<WorkflowRef, Refusal> published) {
+                     if (!published) return undoing->reply(std::unexpected(published.error()));
+                     start(undoing, published->version);
+                   });
   });
 }
 
@@ -56,9 +57,9 @@ void undo(Runtime& runtime, UndoRequest request, Reply<UndoAnswer> reply) {
   auto undoing = std::make_shared<Undoing>(runtime, std::move(request), std::move(reply));
   runtime.post([undoing](Engine& engine) {
     // Folded first: when the undo has happened, the receipt is found again by the tables.
-    engine.flush(undoing->request.tenant, undoing->request.run, {});
+    engine.request(FlushRows{undoing->request.tenant, undoing->request.run});
     const ToolCatalog* tools = &engine.tools();
-    engine.inspect(undoing->request.tenant, undoing->request.run,
+    engine.request(InspectRun{undoing->request.tenant, undoing->request.run},
                    [undoing, tools](std::expected<std::shared_ptr<const Run>, Refusal> run) {
                      if (!run) return undoing->reply(std::unexpected(run.error()));
                      auto plan = plan_undo(**run, undoing->request.only, *tools, sha256);

@@ -30,22 +30,19 @@ Instant last_time(std::string_view lines) {
 
 }  // namespace
 
-Engine::TenantHead Notary::tenant_head(TenantId tenant) {
-  auto found = parts_.runtime.ask<Engine::TenantHead>(
-      [&](Engine& engine, Reply<Engine::TenantHead> reply) { engine.inspect_tenant(tenant, std::move(reply)); });
+TenantHead Notary::tenant_head(TenantId tenant) {
+  auto found = parts_.runtime.ask(InspectTenant{tenant});
   if (!found) throw EvidenceFailure(found.error().message);
   return std::move(*found);
 }
 
 void Notary::flush(TenantId tenant, std::optional<RunId> run) {
-  auto done = parts_.runtime.ask<RunAnswer>(
-      [&](Engine& engine, Reply<RunAnswer> reply) { engine.flush(tenant, run, std::move(reply)); });
+  auto done = parts_.runtime.ask(FlushRows{tenant, run});
   if (!done) throw EvidenceFailure(done.error().message);
 }
 
-bool Notary::try_record(TenantId tenant, Engine::EvidenceRecord record) {
-  auto done = parts_.runtime.ask<TenantId>(
-      [&](Engine& engine, Reply<TenantId> reply) { engine.record_evidence(tenant, record, notary, std::move(reply)); });
+bool Notary::try_record(TenantId tenant, RecordEvidence evidence) {
+  auto done = parts_.runtime.ask(TenantRequest{tenant, std::move(evidence), notary});
   if (!done && done.error().code != RefusalCode::invalid) throw EvidenceFailure(done.error().message);
   return done.has_value();
 }
@@ -63,11 +60,12 @@ void Notary::record(TenantId tenant, const std::vector<BundleStored>& stored) {
   auto problem = waiting->problem.get_future();
   parts_.runtime.post([tenant, stored, waiting = std::move(waiting)](Engine& engine) {
     for (const BundleStored& each : stored)
-      engine.record_evidence(tenant, each, notary, [waiting](std::expected<TenantId, Refusal> done) {
-        std::lock_guard lock(waiting->mutex);
-        if (!done && waiting->first_problem.empty()) waiting->first_problem = done.error().message;
-        if (waiting->left.fetch_sub(1) == 1) waiting->problem.set_value(waiting->first_problem);
-      });
+      engine.request(TenantRequest{tenant, RecordEvidence{each}, notary},
+                     [waiting](std::expected<TenantId, Refusal> done) {
+                       std::lock_guard lock(waiting->mutex);
+                       if (!done && waiting->first_problem.empty()) waiting->first_problem = done.error().message;
+                       if (waiting->left.fetch_sub(1) == 1) waiting->problem.set_value(waiting->first_problem);
+                     });
   });
   if (const std::string text = problem.get(); !text.empty()) throw EvidenceFailure(text);
 }
@@ -76,7 +74,7 @@ void Notary::introduce_keys(TenantId tenant, const SigningKeys& keys) {
   auto wanted = keys_to_record(tenant_head(tenant).tenant, keys);
   if (!wanted) throw EvidenceFailure(wanted.error());
   for (const SigningKeySet& key : *wanted)
-    if (!try_record(tenant, key)) return;  // another server has just done it
+    if (!try_record(tenant, {key})) return;  // another server has just done it
 }
 
 void Notary::append(TenantId tenant, const std::vector<std::string>& entries, bool with_tenant) {
@@ -87,13 +85,13 @@ void Notary::append(TenantId tenant, const std::vector<std::string>& entries, bo
   for (int tries = 0; done < entries.size() || with_tenant; ++tries) {
     if (tries == tries_max)
       throw EvidenceFailure("no checkpoint can be made: other servers are always faster, or sign with another key");
-    Engine::TenantHead now = tenant_head(tenant);
+    TenantHead now = tenant_head(tenant);
     const std::size_t count = std::min(entries.size() - done, checkpoint_entries_max - 1);
     const auto first = entries.begin() + static_cast<std::ptrdiff_t>(done);
     std::vector<std::string> batch(first, first + static_cast<std::ptrdiff_t>(count));
     if (with_tenant) batch.push_back(print_entry({tenant.str(), now.tenant.seq, now.head}));
     CheckpointMade made = make_checkpoint(now.tenant, std::move(batch), keys.secret, parts_.clock.now());
-    if (!try_record(tenant, made)) continue;
+    if (!try_record(tenant, {made})) continue;
     {
       std::lock_guard proofs_lock(proofs_mutex_);
       proofs_.add(tenant, {std::move(made), {now.tenant.checkpoint.size, std::move(now.tenant.checkpoint.peaks)}});

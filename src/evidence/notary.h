@@ -52,10 +52,10 @@ class Notary {
   SigningKeys rotate();
 
  private:
-  Engine::TenantHead tenant_head(TenantId tenant);
+  TenantHead tenant_head(TenantId tenant);
   void flush(TenantId tenant, std::optional<RunId> run);
   // Nothing when somebody else was faster: look again.
-  bool try_record(TenantId tenant, Engine::EvidenceRecord record);
+  bool try_record(TenantId tenant, RecordEvidence evidence);
   void append(TenantId tenant, const std::vector<std::string>& entries, bool with_tenant);
   void introduce_keys(TenantId tenant, const SigningKeys& keys);
   std::vector<std::string> uncovered(TenantId tenant);

@@ -123,7 +123,7 @@ class Accounts {
   }
   void spend(const StepId& step, Money cost) {
     if (cost.micros == 0) return;
-    auto index = run_.workflow->find(step);
+    auto index = run_.find_step(step);
     Account& account = tools_[index ? run_.definition(*index).tool.text : step.text];
     ++account.calls;
     account.cost = account.cost + cost;

@@ -32,9 +32,7 @@ class RunCreator::Token {
 
 void RunCreator::publish(TenantId tenant, const WorkflowName& name, const std::string& source) {
   if (!published_.insert({tenant, name.text}).second) return;
-  auto done = context_.runtime->ask<WorkflowRef>([&](Engine& engine, Reply<WorkflowRef> reply) {
-    engine.publish_as(tenant, name, source, engine_actor, std::move(reply));
-  });
+  auto done = context_.runtime->ask(PublishWorkflow{tenant, source, name.text, engine_actor, name});
   if (done) return;
   published_.erase({tenant, name.text});
   throw std::runtime_error(name.text + " cannot be published: " + done.error().message);
@@ -42,15 +40,14 @@ void RunCreator::publish(TenantId tenant, const WorkflowName& name, const std::s
 
 void RunCreator::make(NewRun run) {
   context_.runtime->post([run = std::move(run), token = Token(pending_)](Engine& engine) mutable {
-    engine.create_run(std::move(run), [token = std::move(token)](std::expected<RunAnswer, Refusal> made) mutable {
+    engine.request(std::move(run), [token = std::move(token)](std::expected<RunAnswer, Refusal> made) mutable {
       token.end(made ? "" : made.error().message);
     });
   });
 }
 
 RunId RunCreator::make_now(NewRun run) {
-  auto made = context_.runtime->ask<RunAnswer>(
-      [&](Engine& engine, Reply<RunAnswer> reply) { engine.create_run(run, std::move(reply)); });
+  auto made = context_.runtime->ask(run);
   if (!made) throw std::runtime_error(made.error().message);
   return made->run;
 }

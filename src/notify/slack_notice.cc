@@ -135,7 +135,7 @@ std::optional<object> task_notice(const Run& run) {
 }
 
 std::optional<object> question_notice(const Run& run, const StepId& step) {
-  const auto index = run.workflow->find(step);
+  const auto index = run.find_step(step);
   if (!index || *index >= run.steps.size() || run.steps[*index].status != StepStatus::waiting_input)
     return std::nullopt;
   const std::string& name = run.workflow->name.text;

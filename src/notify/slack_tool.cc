@@ -60,8 +60,7 @@ class SlackTool final : public Tool {
   RunPointer look(TenantId tenant, std::string_view id) {
     auto run = RunId::parse(id);
     if (!run) return nullptr;
-    auto found = context_.runtime->ask<RunPointer>(
-        [&](Engine& engine, Reply<RunPointer> reply) { engine.inspect(tenant, *run, std::move(reply)); });
+    auto found = context_.runtime->ask(InspectRun{tenant, *run});
     return found ? *found : nullptr;
   }
 

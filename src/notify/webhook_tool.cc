@@ -90,9 +90,7 @@ class WebhookTool final : public Tool {
   }
 
   void disable(const Lease& lease, const std::string& webhook, const std::string& why) {
-    auto done = context_.runtime->ask<TenantId>([&](Engine& engine, Reply<TenantId> reply) {
-      engine.disable_webhook(lease.tenant, {webhook, why}, engine_actor, std::move(reply));
-    });
+    auto done = context_.runtime->ask(TenantRequest{lease.tenant, WebhookDisabled{webhook, why}, engine_actor});
     if (done) context_.report("the webhook " + webhook + " is disabled until it is set again: " + why);
   }
 
@@ -104,10 +102,7 @@ class WebhookTool final : public Tool {
     const Json* name = input && input->is_object() ? input->get_object().if_contains("webhook") : nullptr;
     if (!name || !name->is_string()) return;
     const std::string webhook(name->get_string());
-    auto run =
-        context_.runtime->ask<std::shared_ptr<const Run>>([&](Engine& engine, Reply<std::shared_ptr<const Run>> reply) {
-          engine.inspect(lease.tenant, lease.run, std::move(reply));
-        });
+    auto run = context_.runtime->ask(InspectRun{lease.tenant, lease.run});
     auto tenant = context_.find_tenant(lease.tenant);
     auto known = tenant ? tenant->webhooks.find(webhook) : decltype(tenant->webhooks.begin()){};
     if (!run || !tenant || known == tenant->webhooks.end()) return;

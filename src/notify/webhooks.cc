@@ -78,10 +78,7 @@ void WebhookFollower::remember(RunId run, std::string workflow) {
 }
 
 std::shared_ptr<const Run> WebhookFollower::look(const JournalEvent& event) {
-  using RunPointer = std::shared_ptr<const Run>;
-  auto run = context_.runtime->ask<RunPointer>([&](Engine& engine, Reply<RunPointer> reply) {
-    engine.inspect(event.stream.tenant, event.run(), std::move(reply));
-  });
+  auto run = context_.runtime->ask(InspectRun{event.stream.tenant, event.run()});
   if (!run) throw std::runtime_error(event.run().str() + ": " + run.error().message);
   return std::move(*run);
 }

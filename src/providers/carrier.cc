@@ -138,8 +138,8 @@ Carrier::Runs Carrier::inspect(const std::vector<Key>& keys) {
   for (std::size_t i = 0; i < keys.size(); ++i)
     runtime_.post(
         [key = keys[i], i, runs, token = countdown.token()](Engine& engine) mutable {
-          engine.inspect(
-              key.first, key.second,
+          engine.request(
+              InspectRun{key.first, key.second},
               [i, runs, token = std::move(token)](std::expected<std::shared_ptr<const Run>, Refusal> run) mutable {
                 token.end("", [&] {
                   if (run && (*run)->foreign) (*runs)[i] = std::move(*run);
@@ -156,7 +156,7 @@ void Carrier::command(const std::vector<std::pair<Key, ObserveRun>>& commands) {
   Countdown countdown;
   for (const auto& [key, seen] : commands)
     runtime_.post([key, seen, token = countdown.token()](Engine& engine) mutable {
-      engine.command(key.first, key.second, seen,
+      engine.request(RunRequest{key.first, key.second, seen},
                      [token = std::move(token)](std::expected<RunAnswer, Refusal>) mutable { token.end(""); });
     });
   countdown.wait();
@@ -189,8 +189,7 @@ void Carrier::find_live() {
   else
     for (const Tenant& tenant : store_.tenants()) tenants.push_back(tenant.id);
   for (TenantId tenant : tenants) {
-    auto flushed = runtime_.ask<RunAnswer>(
-        [&](Engine& engine, Reply<RunAnswer> reply) { engine.flush(tenant, std::nullopt, std::move(reply)); });
+    auto flushed = runtime_.ask(FlushRows{tenant, std::nullopt});
     if (!flushed) throw std::runtime_error(flushed.error().message);
     for (RunStatus status : {RunStatus::running, RunStatus::waiting}) {
       RunFilter filter;
@@ -318,7 +317,7 @@ void Carrier::tell(std::string& problem) {
                                     outcomes[i].text));
       RecordTold told{some[i].approval, refused ? outcomes[i].text : std::string()};
       runtime_.post([tenant = run.tenant, id = run.run, told, token = countdown.token()](Engine& engine) mutable {
-        engine.command(tenant, id, told,
+        engine.request(RunRequest{tenant, id, told},
                        [token = std::move(token)](std::expected<RunAnswer, Refusal>) mutable { token.end(""); });
       });
     }
@@ -438,7 +437,7 @@ void Carrier::note(const std::vector<Sighting>& seen) {
     found->second.last = sighting;
     runtime_.post([tenant = found->second.tenant, run = sighting.run, meaning = std::move(*meaning), ended,
                    token = countdown.token()](Engine& engine) mutable {
-      engine.command(tenant, run, meaning,
+      engine.request(RunRequest{tenant, run, meaning},
                      [run, ended, token = std::move(token)](std::expected<RunAnswer, Refusal> answer) mutable {
                        token.end("", [&] {
                          if (answer && is_terminal(answer->status)) ended->push_back(run);

@@ -12,14 +12,12 @@ namespace {
 using RunPointer = std::shared_ptr<const Run>;
 
 RunPointer inspect(Runtime& runtime, TenantId tenant, RunId id) {
-  auto run = runtime.ask<RunPointer>(
-      [&](Engine& engine, Reply<RunPointer> reply) { engine.inspect(tenant, id, std::move(reply)); });
+  auto run = runtime.ask(InspectRun{tenant, id});
   return run ? *run : nullptr;
 }
 
 RunPointer inspect_task(Runtime& runtime, TenantId tenant, TaskId id) {
-  auto task = runtime.ask<RunPointer>(
-      [&](Engine& engine, Reply<RunPointer> reply) { engine.inspect_task(tenant, id, std::move(reply)); });
+  auto task = runtime.ask(InspectTask{tenant, id});
   return task ? *task : nullptr;
 }
 
@@ -48,7 +46,7 @@ std::optional<AgentResumption> find_resumption(Runtime& runtime, const Lease& le
   const auto index = static_cast<std::size_t>(execution - task.executions.begin());
   for (const RunId id_before : earlier_runs(task, index)) {
     const RunPointer before = inspect(runtime, lease.tenant, id_before);
-    const auto place = before && before->workflow ? before->workflow->find(lease.step) : std::nullopt;
+    const auto place = before && before->workflow ? before->find_step(lease.step) : std::nullopt;
     if (!place || *place >= before->steps.size()) continue;
     const Step& step = before->steps[*place];
     if (step.status == StepStatus::succeeded) return std::nullopt;

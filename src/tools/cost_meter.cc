@@ -16,8 +16,8 @@ Charge charge_through(Runtime& runtime) {
   return [&runtime](const Lease& lease, Money cost, std::function<void(bool)> reply) {
     runtime.post([tenant = lease.tenant, run = lease.run, step = lease.step, proof = lease.proof(), cost,
                   reply = std::move(reply)](Engine& engine) {
-      engine.charge(tenant, run, step, proof, cost,
-                    [reply](std::expected<RunAnswer, Refusal> answer) { reply(answer.has_value()); });
+      engine.request(RunRequest{tenant, run, ChargeStep{step, proof, cost}},
+                     [reply](std::expected<RunAnswer, Refusal> answer) { reply(answer.has_value()); });
     });
   };
 }

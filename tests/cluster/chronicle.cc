@@ -106,9 +106,8 @@ void Chronicle::add_run(const StreamPart& part) {
   });
   for (const std::string& problem : check_run(run)) demand(false, "runs are sound", id.str() + ": " + problem);
   // What is taken again from a worker that was lost was counted all the time.
-  if (std::ranges::any_of(claimed, [&](const StepId& step) {
-        return run.steps[*run.workflow->find(step)].status == StepStatus::running;
-      }))
+  if (std::ranges::any_of(
+          claimed, [&](const StepId& step) { return run.steps[*run.find_step(step)].status == StepStatus::running; }))
     claimed_.push_back(id);
 }
 
@@ -124,7 +123,7 @@ void Chronicle::check_promises(const Run& run, const RunEvent& event) const {
                        : failed && failed->diagnostic->error_code == "LEASE_EXPIRED" ? &failed->step
                                                                                      : nullptr;
   if (!step) return;
-  auto found = promised_.find({run.id, *step, run.steps[*run.workflow->find(*step)].lease_token});
+  auto found = promised_.find({run.id, *step, run.steps[*run.find_step(*step)].lease_token});
   if (found == promised_.end()) return;
   demand(found->second <= event.at, "no lease is taken back before the time that was acknowledged", [&] {
     return run.id.str() + " " + step->text + " at " + print_time(event.at) + ", promised until " +

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "simulator/workflow_maker.h"
+#include "support/limits.h"
 
 namespace pawl::cluster {
 
@@ -111,8 +112,8 @@ void Cluster::die(std::size_t at, bool during_commit) {
 void Cluster::set_up() {
   Server& first = *servers_[0];
   for (int n = dice_.between(1, 2); n > 0; --n)
-    first.asked().create_tenant(
-        "tenant-" + std::to_string(n), Actor{"admin"},
+    first.asked().request(
+        CreateTenant{"tenant-" + std::to_string(n), Actor{"admin"}},
         expect<TenantId>(first, "a tenant", [this](const auto& id) { tenants_.push_back(id.value()); }));
   flush();
   for (TenantId tenant : tenants_)
@@ -134,7 +135,7 @@ void Cluster::one_step() {
     return pass_time(dice_.percent(20) ? dice_.between(Duration(1000), Duration(90'000))
                                        : dice_.between(Duration(0), Duration(1000)));
   if (draw <= 42) return poll(server);
-  if (draw <= 46) return server.engine.offer(server.worker, dice_.between(1, 3));
+  if (draw <= 46) return server.engine.offer({server.worker, dice_.between(1, 3)});
   if (draw <= 62) return work(server);
   if (draw <= 80 && server.turns.size() < turns_under_way_max) return take_turn(server);
   commit(server);
@@ -217,15 +218,15 @@ void Cluster::create_run(Server& server) {
   request.input = "{\"about\":" + std::to_string(dice_.below(1000)) + "}";
   request.by = Actor{dice_.one_of({"person:ada", "person:bob"})};
   if (dice_.percent(10)) request.timeout = dice_.between(Duration(500), Duration(120'000));
-  server.asked().create_run(request,
-                            expect<RunAnswer>(server, "a new run", [this, tenant = request.tenant](const auto& answer) {
-                              demand(answer.has_value(), "a run is created of a known workflow", "refused");
-                              check_answer(tenant, *answer);
-                            }));
+  server.asked().request(request,
+                         expect<RunAnswer>(server, "a new run", [this, tenant = request.tenant](const auto& answer) {
+                           demand(answer.has_value(), "a run is created of a known workflow", "refused");
+                           check_answer(tenant, *answer);
+                         }));
 }
 
 void Cluster::publish(Server& server, TenantId tenant, const std::string& name) {
-  server.asked().publish(tenant, simulator::make_workflow(dice_, name), name, Actor{"admin"},
+  server.asked().request(PublishWorkflow{tenant, simulator::make_workflow(dice_, name), name, Actor{"admin"}},
                          expect<WorkflowRef>(server, "a workflow", [this, tenant, name](const auto& answer) {
                            demand(answer.has_value(), "what the cluster writes is a workflow", "refused");
                            published_[tenant].insert(name);
@@ -236,8 +237,9 @@ void Cluster::change_limits(Server& server) {
   LimitsSet limits;
   if (dice_.percent(60)) limits.limits[Limit::max_concurrency] = dice_.between(1, 3);
   if (dice_.percent(20)) limits.limits[Limit::max_runs_per_min] = dice_.between(2, 6);
-  server.asked().change_limits(
-      dice_.one_of(tenants_), [limits](LimitsSet& now) { now = limits; }, Actor{"admin"},
+  server.asked().request(
+      TenantRequest{dice_.one_of(tenants_), ChangeLimits{tests::replacing_all(limits.limits, limits.weight)},
+                    Actor{"admin"}},
       expect<TenantId>(server, "limits",
                        [](const auto& answer) { demand(answer.has_value(), "limits can be set", "refused"); }));
 }
@@ -249,8 +251,8 @@ void Cluster::decide(Server& server) {
                           .approve = dice_.percent(80),
                           .by = Actor{dice_.one_of({"person:one", "person:two", "person:ada"})},
                           .reason = {}};
-  server.asked().command(
-      run->tenant, run->id, command,
+  server.asked().request(
+      RunRequest{run->tenant, run->id, command},
       expect<RunAnswer>(server, "a decision on " + run->id.str(), [this, tenant = run->tenant](const auto& answer) {
         if (answer) return check_answer(tenant, *answer);
         demand(answer.error().code != RefusalCode::not_found, "what was acknowledged is there", "a run");
@@ -260,7 +262,7 @@ void Cluster::decide(Server& server) {
 void Cluster::cancel(Server& server) {
   const Run* run = any_run();
   if (!run) return;
-  server.asked().command(run->tenant, run->id, CancelRun{Actor{"person:ada"}, "why not"},
+  server.asked().request(RunRequest{run->tenant, run->id, CancelRun{Actor{"person:ada"}, "why not"}},
                          expect<RunAnswer>(server, "a cancel of " + run->id.str(),
                                            [this, tenant = run->tenant, id = run->id](const auto& answer) {
                                              const Run& now = *chronicle_.find(id);
@@ -275,14 +277,14 @@ void Cluster::cancel(Server& server) {
 // ---- Workers
 
 void Cluster::poll(Server& server) {
-  Engine::Poll poll{.tenant = dice_.one_of(tenants_),
-                    .key = {{1, 1}},
-                    .worker = {dice_.one_of({"remote-1", "remote-2"})},
-                    .tools = all_tools,
-                    .max = dice_.between(1, 3),
-                    .wait = Duration(dice_.one_of({0, 500, 5000})),
-                    .is_wanted = {},
-                    .reply = [this](std::vector<Lease> leases) { take(std::move(leases)); }};
+  Poll poll{.tenant = dice_.one_of(tenants_),
+            .key = {{1, 1}},
+            .worker = {dice_.one_of({"remote-1", "remote-2"})},
+            .tools = all_tools,
+            .max = dice_.between(1, 3),
+            .wait = Duration(dice_.one_of({0, 500, 5000})),
+            .is_wanted = {},
+            .reply = [this](std::vector<Lease> leases) { take(std::move(leases)); }};
   server.asked().poll(std::move(poll));
 }
 
@@ -293,7 +295,7 @@ void Cluster::take(std::vector<Lease> leases) {
     demand(granted_.insert({lease.run, lease.step, lease.token}).second, "a lease is granted once", what);
     const Run* run = chronicle_.find(lease.run);
     demand(run && run->tenant == lease.tenant, "no grant before its claim is durable", what);
-    const Step& step = run->steps[*run->workflow->find(lease.step)];
+    const Step& step = run->steps[*run->find_step(lease.step)];
     // By now another server may have gone on with it, when the grant was slow.
     demand(step.lease_token >= lease.token, "no grant before its claim is durable", what);
     chronicle_.promise(lease, lease.expires_at);
@@ -310,28 +312,28 @@ void Cluster::complete(Server& server, Held& held) {
                     .step = lease.step,
                     .proof = lease.proof(),
                     .outcome = Completed{.output = std::to_string(lease.token), .cost = Money{dice_.between(0, 100)}}};
-  server.asked().report(
-      report, expect<RunAnswer>(server, "a result of " + lease.run.str(), [this, lease](const auto& answer) {
-        if (!answer)
-          return demand(answer.error().code == RefusalCode::lease_lost, "a report that is late is told so",
-                        answer.error().message);
-        check_answer(lease.tenant, *answer);
-        const Run& run = *chronicle_.find(lease.run);
-        const Step& step = run.steps[*run.workflow->find(lease.step)];
-        bool stands = step.status == StepStatus::succeeded && step.output == std::to_string(lease.token);
-        demand(stands || step.status == StepStatus::failed_terminal,
-               "a completion that is accepted stands, and no stale one is", lease.run.str());
-      }));
+  server.asked().request(ReportStep{report},
+                         expect<RunAnswer>(server, "a result of " + lease.run.str(), [this, lease](const auto& answer) {
+                           if (!answer)
+                             return demand(answer.error().code == RefusalCode::lease_lost,
+                                           "a report that is late is told so", answer.error().message);
+                           check_answer(lease.tenant, *answer);
+                           const Run& run = *chronicle_.find(lease.run);
+                           const Step& step = run.steps[*run.find_step(lease.step)];
+                           bool stands =
+                               step.status == StepStatus::succeeded && step.output == std::to_string(lease.token);
+                           demand(stands || step.status == StepStatus::failed_terminal,
+                                  "a completion that is accepted stands, and no stale one is", lease.run.str());
+                         }));
 }
 
 void Cluster::heartbeat(Server& server, const Lease& lease) {
-  server.asked().heartbeat(
-      lease.tenant, lease.run, lease.step, lease.proof(),
-      expect<Instant>(server, "a heartbeat of " + lease.run.str(), [this, lease](const auto& until) {
-        if (until) return chronicle_.promise(lease, *until);
-        demand(until.error().code == RefusalCode::lease_lost, "a heartbeat that is late is told so",
-               until.error().message);
-      }));
+  server.asked().request(Heartbeat{lease.tenant, lease.run, lease.step, lease.proof()},
+                         expect<Instant>(server, "a heartbeat of " + lease.run.str(), [this, lease](const auto& until) {
+                           if (until) return chronicle_.promise(lease, *until);
+                           demand(until.error().code == RefusalCode::lease_lost, "a heartbeat that is late is told so",
+                                  until.error().message);
+                         }));
 }
 
 // The later one is decided on what the earlier one is about to change. Then the time of the earlier one is over, and
@@ -369,8 +371,8 @@ void Cluster::work(Server& server) {
                         .proof = lease.proof(),
                         .outcome = Failed{"SIMULATED", "on purpose", dice_.percent(85), {}, {}}};
       held.reported = true;
-      return server.asked().report(report,
-                                   expect<RunAnswer>(server, "a failure of " + lease.run.str(), [](const auto&) {}));
+      return server.asked().request(ReportStep{report},
+                                    expect<RunAnswer>(server, "a failure of " + lease.run.str(), [](const auto&) {}));
     }
     case 2:  // it is never heard of again
       held.reported = true;
@@ -387,7 +389,7 @@ void Cluster::work(Server& server) {
 bool Cluster::serve_everyone() {
   bool any = false;
   for (auto& server : servers_) {
-    server->engine.offer(server->worker, 2);
+    server->engine.offer({server->worker, 2});
     for (TenantId tenant : tenants_)
       server->asked().poll({.tenant = tenant,
                             .worker = {"last"},
@@ -406,7 +408,8 @@ bool Cluster::serve_everyone() {
     for (const Approval& approval : run.approvals)
       if (approval.status == ApprovalStatus::requested)
         for (const char* person : {"person:one", "person:two", "person:three"}) {
-          any_server().asked().command(run.tenant, id, ResolveApproval{approval.id, true, Actor{person}, {}}, {});
+          any_server().asked().request(
+              RunRequest{run.tenant, id, ResolveApproval{approval.id, true, Actor{person}, {}}});
           any = true;
         }
   return any;

@@ -92,7 +92,7 @@ class Driver {
     if (chance_.in(3)) return act_on(nonsense());
     if (chance_.in(15)) return act_on(TimePasses{});
     if (chance_.in(10)) return act_on(StartRun{});
-    if (features_.questions && chance_.in(5)) return act_on(AnswerQuestion{any_step(), "1", person()});
+    if (features_.questions && chance_.in(5)) return act_on(AnswerQuestion{id_of(any_step()), "1", person()});
     if (any_open_approval() && chance_.in(50)) return act_on(decision());
     StepIndex step = any_step();
     if (step < run.steps.size() && run.steps[step].status == StepStatus::running) return act_on_running(step);
@@ -112,22 +112,24 @@ class Driver {
     tell(commit);
   }
 
+  StepId id_of(StepIndex step) const { return history_.id(step); }
+
   void act_on_running(StepIndex step) {
     std::uint64_t number = history_.run().steps[step].lease_token;
     if (chance_.in(10)) number -= 1;
     const auto proof = LeaseProof::local(number);
     if (features_.actions && chance_.in(40)) return act_on(action(step, proof));
-    if (features_.questions && chance_.in(15)) return act_on(AskQuestion{step, proof, "\"?\""});
+    if (features_.questions && chance_.in(15)) return act_on(AskQuestion{id_of(step), proof, "\"?\""});
     if (chance_.in(10)) return act_on(claim(step));
-    if (chance_.in(10)) return act_on(ReleaseStep{step, proof});
+    if (chance_.in(10)) return act_on(ReleaseStep{id_of(step), proof});
     Money cost{features_.budgets ? chance_.below(200) : 0};
-    if (chance_.in(10)) return act_on(ChargeStep{step, proof, cost});
+    if (chance_.in(10)) return act_on(ChargeStep{id_of(step), proof, cost});
     if (chance_.in(35)) {
       std::optional<Duration> after = chance_.in(10) ? std::optional<Duration>(20s) : std::nullopt;
       std::string code = chance_.in(85) ? "TOOL_TIMEOUT" : chance_.in(50) ? "TOOL_DENIED" : "MY_CODE";
-      return act_on(FailStep{step, proof, code, "random", {}, after, cost});
+      return act_on(FailStep{id_of(step), proof, code, "random", {}, after, cost});
     }
-    act_on(CompleteStep{step, proof, "{}", cost});
+    act_on(CompleteStep{id_of(step), proof, "{}", cost});
   }
 
   // Few keys and few actions, so that they meet.
@@ -137,7 +139,7 @@ class Driver {
       ReceiptId receipt = receipts[static_cast<std::size_t>(chance_.below(static_cast<int>(receipts.size())))].id;
       if (chance_.in(10)) return SettleReceipt{receipt, chance_.in(50), person()};
       if (chance_.in(10)) return ReverseReceipt{receipt, ReceiptId{{1, 1}}};
-      return RecordOutcome{.step = step, .proof = proof, .receipt = receipt, .succeeded = chance_.in(70)};
+      return RecordOutcome{.step = id_of(step), .proof = proof, .receipt = receipt, .succeeded = chance_.in(70)};
     }
     Action proposed = an_action();
     proposed.idempotency_key = "key" + std::to_string(chance_.below(4));
@@ -152,7 +154,7 @@ class Driver {
     // What is not idempotent leads to questions.
     bool idempotent = !features_.questions || proposed.idempotency_key < "key2";
     return ProposeAction{
-        .step = step,
+        .step = id_of(step),
         .proof = proof,
         .proposal = std::make_shared<const Proposal>(a_proposal(proposed, idempotent)),
         .verdict = verdict,
@@ -160,7 +162,7 @@ class Driver {
   }
 
   RunCommand claim(StepIndex step) {
-    ClaimStep command{step, WorkerName{"w" + std::to_string(chance_.below(3))}, false, {}, {}};
+    ClaimStep command{id_of(step), WorkerName{"w" + std::to_string(chance_.below(3))}, false, {}, {}};
     if (features_.write_caps && chance_.in(40)) {
       command.writes = true;
       command.writes_max = chance_.below(3);
@@ -189,17 +191,18 @@ class Driver {
   RunCommand nonsense() {
     switch (chance_.below(7)) {
       case 0:
-        return ClaimStep{static_cast<StepIndex>(chance_.below(99)), WorkerName{"w"}, false, {}, {}};
+        return ClaimStep{id_of(static_cast<StepIndex>(chance_.below(99))), WorkerName{"w"}, false, {}, {}};
       case 1:
-        return CompleteStep{any_step(), LeaseProof::local(static_cast<std::uint64_t>(chance_.below(9)) + 40), "{}", {}};
+        return CompleteStep{
+            id_of(any_step()), LeaseProof::local(static_cast<std::uint64_t>(chance_.below(9)) + 40), "{}", {}};
       case 2:
-        return FailStep{static_cast<StepIndex>(60000), LeaseProof::local(0), "NONSENSE", "", true, Duration(1h), {}};
+        return FailStep{StepId{"no-such-step"}, LeaseProof::local(0), "NONSENSE", "", true, Duration(1h), {}};
       case 3:
         return ResolveApproval{ApprovalId{IdBits{1, 1}}, chance_.in(50), person(), {}};
       case 4:
-        return AskQuestion{any_step(), LeaseProof::local(77), "\"?\""};
+        return AskQuestion{id_of(any_step()), LeaseProof::local(77), "\"?\""};
       case 5:
-        return ReleaseStep{any_step(), LeaseProof::local(static_cast<std::uint64_t>(chance_.below(9)) + 40)};
+        return ReleaseStep{id_of(any_step()), LeaseProof::local(static_cast<std::uint64_t>(chance_.below(9)) + 40)};
       default:
         return report();
     }

@@ -244,7 +244,7 @@ TEST(RuntimeDocument, a_lease_is_given_only_for_a_ready_step_without_a_live_leas
   EXPECT_TRUE(h.claim("s", "worker-2").refused()) << "another worker owns it";
   h.wait(default_lease);
   EXPECT_FALSE(h.claim("s", "worker-2").refused()) << "the lease is over: the same step is seen again";
-  EXPECT_TRUE(h.act(CompleteStep{0, LeaseProof::local(1), "{}", {}}).refused_as(RefusalCode::lease_lost))
+  EXPECT_TRUE(h.act(CompleteStep{h.id(0), LeaseProof::local(1), "{}", {}}).refused_as(RefusalCode::lease_lost))
       << "and not executed twice";
 }
 
@@ -252,7 +252,7 @@ TEST(RuntimeDocument, a_heartbeat_keeps_the_lease) {
   auto h = play(one, claim);
   auto beating = h.run();
   beating.steps[0].lease_expires_at = h.now() + 10min;
-  Decision later = decide(beating, ClaimStep{0, WorkerName{"worker-2"}, false, {}, {}}, h.now() + 5min, {});
+  Decision later = decide(beating, ClaimStep{h.id(0), WorkerName{"worker-2"}, false, {}, {}}, h.now() + 5min, {});
   EXPECT_TRUE(later.refusal);
 }
 
@@ -283,7 +283,7 @@ TEST(RuntimeDocument, backs_off_by_schedule_with_jitter_capped_by_the_sla_and_ke
   int attempt = 0;
   for (Duration expected : {Duration(5s), Duration(30s), Duration(2min), Duration(10min)}) {
     h.claim("s");
-    h.act(FailStep{0, LeaseProof::local(h.step("s").lease_token), "TOOL_TIMEOUT", "slow", {}, {}, {}}, {1.0});
+    h.act(FailStep{h.id(0), LeaseProof::local(h.step("s").lease_token), "TOOL_TIMEOUT", "slow", {}, {}, {}}, {1.0});
     EXPECT_EQ(h.step("s").next_eligible_at, h.now() + expected + expected / 10);
     EXPECT_EQ(h.step("s").attempts, ++attempt);
     EXPECT_EQ(h.step("s").last_error->error_code, "TOOL_TIMEOUT");

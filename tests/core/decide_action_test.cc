@@ -210,7 +210,7 @@ ProposeAction::Holder held(ReceiptStatus status, const Proposal& proposal = a_pr
 }
 
 ProposeAction proposed_by(const LeaseProof& proof, std::optional<ProposeAction::Holder> holder = {}) {
-  return {.step = 0,
+  return {.step = {"a"},
           .proof = proof,
           .proposal = std::make_shared<const Proposal>(a_proposal()),
           .verdict = allowed,
@@ -323,7 +323,7 @@ TEST(Doubt, is_not_left_by_the_session_of_an_agent_whose_end_is_known) {
     auto h = running(RunBuilder().step("a").attempts(2).run_timeout(20min));
     h.propose("a", allowed, a_proposal(session, true));
     const LeaseProof program = LeaseProof::program(h.step("a").lease_token);
-    h.act(ProposeAction{.step = h.index("a"),
+    h.act(ProposeAction{.step = StepId{"a"},
                         .proof = program,
                         .proposal = std::make_shared<const Proposal>(a_proposal(effect, true)),
                         .verdict = allowed,
@@ -427,8 +427,12 @@ TEST(ForeignReceipt, a_remote_workers_word_does_not_answer_for_a_tool_of_the_ser
     EXPECT_TRUE(h.act(proposed_by(LeaseProof::local(1), holder)).refused_as(RefusalCode::idempotency_conflict));
     EXPECT_EQ(h.last().names(), Names{});
     History at_worker = one_step.create();
-    at_worker.act(
-        ClaimStep{.step = 0, .worker = {"w"}, .writes = true, .writes_max = {}, .input_error = {}, .holder = remote});
+    at_worker.act(ClaimStep{.step = at_worker.id(0),
+                            .worker = {"w"},
+                            .writes = true,
+                            .writes_max = {},
+                            .input_error = {},
+                            .holder = remote});
     EXPECT_EQ(at_worker.act(proposed_by(LeaseProof::remote(remote), holder)).names(), Names{"action.found"});
   }
 }
@@ -455,7 +459,7 @@ TEST(ForeignReceipt, a_later_step_of_the_run_is_not_answered_by_another_tool_eit
 TEST(ForeignReceipt, what_an_agent_said_happened_does_not_answer_for_its_steps_tool) {
   auto h = running();
   h.act(proposed_by(LeaseProof::program(1)));
-  h.act(RecordOutcome{.step = 0, .proof = LeaseProof::program(1), .receipt = h.receipt().id});
+  h.act(RecordOutcome{.step = h.id(0), .proof = LeaseProof::program(1), .receipt = h.receipt().id});
   EXPECT_TRUE(h.propose("a", allowed).refused_as(RefusalCode::idempotency_conflict));
   EXPECT_EQ(h.act(proposed_by(LeaseProof::program(1))).names(), Names{}) << "its own repeat is answered";
   EXPECT_FALSE(h.last().refused());
@@ -580,7 +584,7 @@ TEST(Doubt, a_connector_that_can_look_settles_it_by_itself) {
     h.propose("a", allowed);
     h.wait(31s);
     h.claim("a", "worker-2");
-    ProposeAction looked{.step = 0,
+    ProposeAction looked{.step = h.id(0),
                          .proof = LeaseProof::local(h.step("a").lease_token),
                          .proposal = std::make_shared<const Proposal>(a_proposal()),
                          .verdict = allowed,
@@ -605,10 +609,11 @@ TEST(Outcome, is_recorded_once_and_by_the_one_who_may_call) {
   h.fail("a");
   h.pass(1h);
   h.claim("a");
-  EXPECT_TRUE(h.act(RecordOutcome{.step = 0, .proof = LeaseProof::local(token), .receipt = h.receipt().id})
+  EXPECT_TRUE(h.act(RecordOutcome{.step = h.id(0), .proof = LeaseProof::local(token), .receipt = h.receipt().id})
                   .refused_as(RefusalCode::lease_lost));
-  EXPECT_TRUE(h.act(RecordOutcome{.step = 0, .proof = LeaseProof::local(h.step("a").lease_token), .receipt = {{9, 9}}})
-                  .refused_as(RefusalCode::unknown_receipt));
+  EXPECT_TRUE(
+      h.act(RecordOutcome{.step = h.id(0), .proof = LeaseProof::local(h.step("a").lease_token), .receipt = {{9, 9}}})
+          .refused_as(RefusalCode::unknown_receipt));
 }
 
 TEST(Outcome, said_again_after_it_was_undone_is_a_repeat) {

@@ -88,7 +88,7 @@ TEST(Answer, to_nothing_is_refused_and_audited) {
   h.start();
   EXPECT_TRUE(h.answer("g").refused_as(RefusalCode::nothing_waiting)) << "a gate asks for approval, not for an answer";
   EXPECT_EQ(h.last().names(), Names{"transition.refused"});
-  EXPECT_TRUE(h.act(AnswerQuestion{99, "1", asker}).refused_as(RefusalCode::nothing_waiting));
+  EXPECT_TRUE(h.act(AnswerQuestion{h.id(99), "1", asker}).refused_as(RefusalCode::nothing_waiting));
   h.approve();
   h.do_step("a");
   EXPECT_TRUE(h.answer("a").refused_as(RefusalCode::nothing_waiting));

@@ -91,7 +91,7 @@ TEST(Claim, is_refused_for_what_is_not_ready) {
   EXPECT_TRUE(h.claim("b").refused_as(RefusalCode::not_claimable));
   h.claim("a");
   EXPECT_TRUE(h.claim("a", "worker-2").refused_as(RefusalCode::not_claimable)) << "its lease is live";
-  EXPECT_TRUE(h.act(ClaimStep{99, WorkerName{"w"}, false, {}, {}}).refused_as(RefusalCode::not_claimable));
+  EXPECT_TRUE(h.act(ClaimStep{h.id(99), WorkerName{"w"}, false, {}, {}}).refused_as(RefusalCode::not_claimable));
   EXPECT_EQ(h.last().names(), Names{});
   h.complete("a");
   EXPECT_TRUE(h.claim("a").refused_as(RefusalCode::not_claimable));
@@ -109,7 +109,8 @@ TEST(Claim, of_a_step_in_an_ended_or_external_run_is_refused) {
   ended.cancel();
   EXPECT_TRUE(ended.claim("a").refused_as(RefusalCode::not_claimable));
   auto external = external_run().create();
-  EXPECT_TRUE(external.act(ClaimStep{0, WorkerName{"w"}, false, {}, {}}).refused_as(RefusalCode::not_claimable));
+  EXPECT_TRUE(
+      external.act(ClaimStep{external.id(0), WorkerName{"w"}, false, {}, {}}).refused_as(RefusalCode::not_claimable));
 }
 
 TEST(Reclaim, takes_over_once_the_lease_is_over_and_not_before) {
@@ -139,7 +140,7 @@ TEST(Release, makes_the_step_ready_at_once_and_gives_the_attempt_back) {
 TEST(Release, counts_a_write_once_however_often_it_is_begun) {
   auto h = one_step.create();
   for (int i = 0; i < 3; ++i) {
-    h.act(ClaimStep{0, WorkerName{"w"}, true, 1, {}});
+    h.act(ClaimStep{h.id(0), WorkerName{"w"}, true, 1, {}});
     h.release("a");
   }
   EXPECT_EQ(h.run().writes, 1);
@@ -152,13 +153,13 @@ TEST(Release, by_a_stale_token_changes_nothing) {
   h.claim("a", "worker-2");
   auto before = h.run();
   for (std::uint64_t token : {0u, 1u, 3u}) {
-    EXPECT_TRUE(h.act(ReleaseStep{0, LeaseProof::local(token)}).refused_as(RefusalCode::lease_lost));
+    EXPECT_TRUE(h.act(ReleaseStep{h.id(0), LeaseProof::local(token)}).refused_as(RefusalCode::lease_lost));
     EXPECT_EQ(h.last().names(), Names{});
   }
-  EXPECT_TRUE(h.act(ReleaseStep{99, LeaseProof::local(2)}).refused_as(RefusalCode::lease_lost));
+  EXPECT_TRUE(h.act(ReleaseStep{h.id(99), LeaseProof::local(2)}).refused_as(RefusalCode::lease_lost));
   EXPECT_TRUE(same_fold(before, h.run()));
   h.release("a");
-  EXPECT_TRUE(h.act(ReleaseStep{0, LeaseProof::local(2)}).refused_as(RefusalCode::lease_lost)) << "once";
+  EXPECT_TRUE(h.act(ReleaseStep{h.id(0), LeaseProof::local(2)}).refused_as(RefusalCode::lease_lost)) << "once";
 }
 
 TEST(Reclaim, is_refused_when_no_attempt_is_left_and_time_fails_the_step_instead) {
@@ -186,10 +187,11 @@ TEST(Lease, a_stale_token_changes_nothing_ever) {
   h.wait(default_lease);
   h.claim("a", "worker-2");
   auto before = h.run();
-  const std::vector<RunCommand> late{
-      CompleteStep{0, LeaseProof::local(1), "{}", {}},
-      FailStep{0, LeaseProof::local(1), "TOOL_FAILED", "x", {}, {}, {}}, AskQuestion{0, LeaseProof::local(1), "\"?\""},
-      CompleteStep{0, LeaseProof::local(3), "{}", {}}, CompleteStep{99, LeaseProof::local(1), "{}", {}}};
+  const std::vector<RunCommand> late{CompleteStep{h.id(0), LeaseProof::local(1), "{}", {}},
+                                     FailStep{h.id(0), LeaseProof::local(1), "TOOL_FAILED", "x", {}, {}, {}},
+                                     AskQuestion{h.id(0), LeaseProof::local(1), "\"?\""},
+                                     CompleteStep{h.id(0), LeaseProof::local(3), "{}", {}},
+                                     CompleteStep{h.id(99), LeaseProof::local(1), "{}", {}}};
   for (const auto& command : late) {
     EXPECT_TRUE(h.act(command).refused_as(RefusalCode::lease_lost));
     EXPECT_EQ(h.last().names(), Names{});
@@ -217,7 +219,7 @@ TEST(Lease, of_a_canceled_run_is_over) {
 
 TEST(Claim, whose_input_cannot_be_built_fails_the_step_in_the_same_commit) {
   auto h = two_steps.create();
-  h.act(ClaimStep{0, WorkerName{"w"}, false, {}, "steps.x.output leads nowhere"});
+  h.act(ClaimStep{h.id(0), WorkerName{"w"}, false, {}, "steps.x.output leads nowhere"});
   EXPECT_EQ(h.last().names(),
             (Names{"run.started", "step.claimed", "step.failed_terminal", "step.canceled", "run.failed"}));
   EXPECT_EQ(h.last().ending()->error_code, "EXPRESSION_FAILED");
@@ -228,7 +230,7 @@ TEST(Claim, whose_input_cannot_be_built_fails_the_step_in_the_same_commit) {
 
 TEST(Claim, that_fails_at_once_leaves_no_approval_open) {
   auto h = RunBuilder().step("a").gate("g").needs({}).create();
-  h.act(ClaimStep{0, WorkerName{"w"}, false, {}, "leads nowhere"});
+  h.act(ClaimStep{h.id(0), WorkerName{"w"}, false, {}, "leads nowhere"});
   EXPECT_EQ(h.status(), RunStatus::failed);
   EXPECT_EQ(h.approval().status, ApprovalStatus::canceled);
   EXPECT_EQ(h.step("g").status, StepStatus::canceled);
@@ -237,7 +239,7 @@ TEST(Claim, that_fails_at_once_leaves_no_approval_open) {
 TEST(WriteCap, counts_steps_that_may_write_and_denies_the_one_too_many) {
   auto h = RunBuilder().step("a").step("b").step("c").create();
   auto claim = [&](std::string_view id, bool writes) {
-    return h.act(ClaimStep{h.index(id), WorkerName{"w"}, writes, 1, {}}).names();
+    return h.act(ClaimStep{StepId{std::string(id)}, WorkerName{"w"}, writes, 1, {}}).names();
   };
   claim("a", true);
   EXPECT_EQ(h.run().writes, 1);
@@ -251,10 +253,10 @@ TEST(WriteCap, counts_steps_that_may_write_and_denies_the_one_too_many) {
 
 TEST(WriteCap, a_step_that_is_tried_again_counts_once) {
   auto h = one_step.create();
-  h.act(ClaimStep{0, WorkerName{"w"}, true, 1, {}});
+  h.act(ClaimStep{h.id(0), WorkerName{"w"}, true, 1, {}});
   h.fail("a");
   h.pass(1min);
-  EXPECT_EQ(h.act(ClaimStep{0, WorkerName{"w"}, true, 1, {}}).names(), Names{"step.claimed"});
+  EXPECT_EQ(h.act(ClaimStep{h.id(0), WorkerName{"w"}, true, 1, {}}).names(), Names{"step.claimed"});
   EXPECT_EQ(h.run().writes, 1);
 }
 
@@ -415,7 +417,7 @@ TEST(Fail, the_worker_may_overrule_the_table_of_codes_both_ways) {
   auto fail = [](std::string code, bool retryable) {
     auto h = one_step.create();
     h.claim("a");
-    h.act(FailStep{0, LeaseProof::local(1), std::move(code), "x", retryable, {}, {}});
+    h.act(FailStep{h.id(0), LeaseProof::local(1), std::move(code), "x", retryable, {}, {}});
     return h.step("a").status;
   };
   EXPECT_EQ(fail("TOOL_TIMEOUT", false), StepStatus::failed_terminal);
@@ -449,7 +451,7 @@ TEST(Fail, with_the_longest_message_keeps_the_runs_message_within_the_limit) {
   while (message.size() + 3 <= diagnostic_message_chars_max) message += "€";
   auto h = RunBuilder().step(id).create();
   h.claim(id);
-  const auto ending = h.act(FailStep{0, LeaseProof::local(1), "TOOL_DENIED", message, {}, {}, {}}).ending();
+  const auto ending = h.act(FailStep{h.id(0), LeaseProof::local(1), "TOOL_DENIED", message, {}, {}, {}}).ending();
   ASSERT_TRUE(ending);
   EXPECT_TRUE(ending->message.starts_with("step " + id + ": €"));
   EXPECT_LE(ending->message.size(), diagnostic_message_chars_max);
@@ -484,7 +486,7 @@ TEST(Backoff, is_spread_by_the_draw_and_no_wider_than_the_jitter) {
   auto wait = [](double draw) {
     auto h = RunBuilder().step("a").retry({.base = 5s, .jitter = 0.2, .schedule = {}}).create();
     h.claim("a");
-    h.act(FailStep{0, LeaseProof::local(1), "TOOL_FAILED", "x", {}, {}, {}}, {draw});
+    h.act(FailStep{h.id(0), LeaseProof::local(1), "TOOL_FAILED", "x", {}, {}, {}}, {draw});
     return h.step("a").next_eligible_at - h.now();
   };
   EXPECT_EQ(wait(-1), 8s);
@@ -497,7 +499,7 @@ TEST(Backoff, waits_as_long_as_the_worker_asks_if_that_is_longer) {
   auto wait = [](Duration retry_after) {
     auto h = one_step.create();
     h.claim("a");
-    h.act(FailStep{0, LeaseProof::local(1), "TOOL_RATE_LIMITED", "x", {}, retry_after, {}});
+    h.act(FailStep{h.id(0), LeaseProof::local(1), "TOOL_RATE_LIMITED", "x", {}, retry_after, {}});
     return h.step("a").next_eligible_at - h.now();
   };
   EXPECT_EQ(wait(90s), 90s);

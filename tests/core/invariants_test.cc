@@ -46,20 +46,20 @@ TEST(Invariants, hold_after_every_commit_of_random_histories) {
         case 0:
         case 1:
         case 2:
-          history.act(ClaimStep{step, WorkerName{"w"}, draw(2) == 0, {}, {}});
+          history.act(ClaimStep{history.id(step), WorkerName{"w"}, draw(2) == 0, {}, {}});
           break;
         case 3:
         case 4:
-          history.act(CompleteStep{step, proof, "{}", Money{10}});
+          history.act(CompleteStep{history.id(step), proof, "{}", Money{10}});
           break;
         case 5:
-          history.act(FailStep{step, proof, "TOOL_FAILED", "no", {}, {}, Money{5}});
+          history.act(FailStep{history.id(step), proof, "TOOL_FAILED", "no", {}, {}, Money{5}});
           break;
         case 6:
-          history.act(AskQuestion{step, proof, "\"which?\""});
+          history.act(AskQuestion{history.id(step), proof, "\"which?\""});
           break;
         case 7:
-          history.act(AnswerQuestion{step, "1", Actor{"person:ada"}});
+          history.act(AnswerQuestion{history.id(step), "1", Actor{"person:ada"}});
           break;
         case 8:
           history.act(ResolveApproval{{}, draw(4) != 0, Actor{"person:ada"}, {}});

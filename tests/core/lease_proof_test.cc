@@ -22,7 +22,8 @@ LeaseProof shown(KeyId key, std::string_view token) { return LeaseProof::remote(
 // Claimed by the key through the token; without one, by a worker in this process.
 History claimed(const RunBuilder& builder, std::optional<RemoteHolder> holder) {
   History h = builder.create();
-  h.act(ClaimStep{.step = 0, .worker = {"w"}, .writes = true, .writes_max = {}, .input_error = {}, .holder = holder});
+  h.act(ClaimStep{
+      .step = h.id(0), .worker = {"w"}, .writes = true, .writes_max = {}, .input_error = {}, .holder = holder});
   return h;
 }
 History claimed_by_ada(const RunBuilder& builder = one_step) {
@@ -31,15 +32,16 @@ History claimed_by_ada(const RunBuilder& builder = one_step) {
 
 // Everything that can be said of a lease, by this proof.
 std::vector<RunCommand> all_reports(const LeaseProof& proof, ReceiptId receipt) {
+  const StepId step = one_step.create().id(0);
   return {
-      CompleteStep{0, proof, "{}", {}},
-      FailStep{0, proof, "TOOL_FAILED", "x", {}, {}, {}},
-      ChargeStep{0, proof, Money{1}},
-      ReleaseStep{0, proof},
-      AskQuestion{0, proof, "\"?\""},
+      CompleteStep{step, proof, "{}", {}},
+      FailStep{step, proof, "TOOL_FAILED", "x", {}, {}, {}},
+      ChargeStep{step, proof, Money{1}},
+      ReleaseStep{step, proof},
+      AskQuestion{step, proof, "\"?\""},
       ProposeAction{
-          .step = 0, .proof = proof, .proposal = std::make_shared<const Proposal>(a_proposal()), .verdict = allowed},
-      RecordOutcome{.step = 0, .proof = proof, .receipt = receipt}};
+          .step = step, .proof = proof, .proposal = std::make_shared<const Proposal>(a_proposal()), .verdict = allowed},
+      RecordOutcome{.step = step, .proof = proof, .receipt = receipt}};
 }
 
 void expect_all_lost(History& h, const LeaseProof& proof, std::string_view why) {
@@ -61,7 +63,7 @@ std::string text_of(const RunEvent& event) {
 
 TEST(LeaseProof, a_foreign_or_stale_one_changes_nothing_and_is_answered_alike) {
   auto h = claimed_by_ada();
-  h.act(ProposeAction{.step = 0,
+  h.act(ProposeAction{.step = h.id(0),
                       .proof = shown(ada_key, "secret"),
                       .proposal = std::make_shared<const Proposal>(a_proposal()),
                       .verdict = allowed});
@@ -71,7 +73,7 @@ TEST(LeaseProof, a_foreign_or_stale_one_changes_nothing_and_is_answered_alike) {
   expect_all_lost(h, LeaseProof::local(1), "the number of the claim");
   expect_all_lost(h, LeaseProof::program(1), "the number of the claim, as an agent's");
   h.wait(31s);
-  h.act(ClaimStep{.step = 0,
+  h.act(ClaimStep{.step = h.id(0),
                   .worker = {"w"},
                   .writes = true,
                   .writes_max = {},
@@ -100,21 +102,21 @@ TEST(LeaseProof, of_a_claim_from_before_tokens_had_digests_is_lost_to_remote_wor
 TEST(LeaseProof, a_program_asks_proposes_and_records_and_ends_nothing) {
   auto h = claimed(one_step, std::nullopt);
   const auto program = LeaseProof::program(1);
-  for (const RunCommand& command :
-       std::vector<RunCommand>{CompleteStep{0, program, "{}", {}}, FailStep{0, program, "TOOL_FAILED", "x", {}, {}, {}},
-                               ChargeStep{0, program, Money{1}}, ReleaseStep{0, program}}) {
+  for (const RunCommand& command : std::vector<RunCommand>{
+           CompleteStep{h.id(0), program, "{}", {}}, FailStep{h.id(0), program, "TOOL_FAILED", "x", {}, {}, {}},
+           ChargeStep{h.id(0), program, Money{1}}, ReleaseStep{h.id(0), program}}) {
     EXPECT_TRUE(h.act(command).refused_as(RefusalCode::lease_lost)) << command.index();
     EXPECT_EQ(h.last().names(), Names{});
   }
-  EXPECT_EQ(h.act(ProposeAction{.step = 0,
+  EXPECT_EQ(h.act(ProposeAction{.step = h.id(0),
                                 .proof = program,
                                 .proposal = std::make_shared<const Proposal>(a_proposal()),
                                 .verdict = allowed})
                 .names(),
             Names{"receipt.intended"});
-  EXPECT_EQ(h.act(RecordOutcome{.step = 0, .proof = program, .receipt = h.receipt().id}).names(),
+  EXPECT_EQ(h.act(RecordOutcome{.step = h.id(0), .proof = program, .receipt = h.receipt().id}).names(),
             Names{"receipt.succeeded"});
-  EXPECT_EQ(h.act(AskQuestion{0, program, "\"?\""}).names(), (Names{"step.asked", "run.paused"}));
+  EXPECT_EQ(h.act(AskQuestion{h.id(0), program, "\"?\""}).names(), (Names{"step.asked", "run.paused"}));
 }
 
 TEST(LeaseProof, a_program_cannot_answer_for_what_its_tool_does_nor_the_tool_for_it) {
@@ -122,13 +124,13 @@ TEST(LeaseProof, a_program_cannot_answer_for_what_its_tool_does_nor_the_tool_for
     auto h = claimed(one_step, std::nullopt);
     const auto proposer = by_program ? LeaseProof::program(1) : LeaseProof::local(1);
     const auto other = by_program ? LeaseProof::local(1) : LeaseProof::program(1);
-    ProposeAction propose{.step = 0,
+    ProposeAction propose{.step = h.id(0),
                           .proof = proposer,
                           .proposal = std::make_shared<const Proposal>(a_proposal(an_action(), true)),
                           .verdict = allowed};
     h.act(propose);
     const pawl::Run before = h.run();
-    EXPECT_TRUE(h.act(RecordOutcome{.step = 0, .proof = other, .receipt = h.receipt().id})
+    EXPECT_TRUE(h.act(RecordOutcome{.step = h.id(0), .proof = other, .receipt = h.receipt().id})
                     .refused_as(RefusalCode::unknown_receipt));
     propose.proof = other;
     for (std::optional<bool> happened : {std::optional<bool>(), std::optional(true), std::optional(false)}) {
@@ -155,8 +157,10 @@ TEST(Reporter, is_named_by_every_event_that_follows_from_a_report) {
       auto h = claimed(one_step, row.holder);
       const auto proposed = a_proposal();
       if (i == 6)
-        h.act(ProposeAction{
-            .step = 0, .proof = row.proof, .proposal = std::make_shared<const Proposal>(proposed), .verdict = allowed});
+        h.act(ProposeAction{.step = h.id(0),
+                            .proof = row.proof,
+                            .proposal = std::make_shared<const Proposal>(proposed),
+                            .verdict = allowed});
       h.act(all_reports(row.proof, i == 6 ? h.receipt().id : ReceiptId{})[i]);
       if (h.last().refused()) continue;  // what a program may not say
       EXPECT_TRUE(text_of(h.last().events.front()).contains(R"("by":")" + row.by + "\""))
@@ -167,7 +171,7 @@ TEST(Reporter, is_named_by_every_event_that_follows_from_a_report) {
 TEST(Reporter, of_a_denial_an_approval_and_a_look_is_named_too) {
   for (const Verdict& verdict : {denied, ask_first}) {
     auto h = claimed_by_ada();
-    h.act(ProposeAction{.step = 0,
+    h.act(ProposeAction{.step = h.id(0),
                         .proof = shown(ada_key, "secret"),
                         .proposal = std::make_shared<const Proposal>(a_proposal()),
                         .verdict = verdict});
@@ -204,7 +208,7 @@ TEST(Risk, is_at_least_what_the_workflow_and_the_policy_say) {
         action.risk = stated;
         Verdict verdict = allowed;
         verdict.risk = of_policy;
-        h.act(ProposeAction{.step = 0,
+        h.act(ProposeAction{.step = h.id(0),
                             .proof = shown(ada_key, "secret"),
                             .proposal = std::make_shared<const Proposal>(a_proposal(action)),
                             .verdict = verdict});
@@ -259,9 +263,11 @@ History undoable(const std::string& tool, const LeaseProof& proof, Tier of_step 
   auto h = claimed(builder, is_remote ? std::optional(proof.holder()) : std::nullopt);
   Action action = an_action();
   action.risk = std::max(of_step, of_effect);
-  h.act(ProposeAction{
-      .step = 0, .proof = proof, .proposal = std::make_shared<const Proposal>(a_proposal(action)), .verdict = allowed});
-  h.act(RecordOutcome{.step = 0,
+  h.act(ProposeAction{.step = h.id(0),
+                      .proof = proof,
+                      .proposal = std::make_shared<const Proposal>(a_proposal(action)),
+                      .verdict = allowed});
+  h.act(RecordOutcome{.step = h.id(0),
                       .proof = proof,
                       .receipt = h.receipt().id,
                       .undo = std::make_shared<const Action>(Action{.connector = "shell",

@@ -229,9 +229,8 @@ const std::map<StepStatus, std::vector<StepScene>> into_step_status{
      {{working,
        [](History& h) {
          reach_and_claim(h);
-         h.act_until(
-             FailStep{h.index("s"), LeaseProof::local(h.step("s").lease_token), "TOOL_DENIED", "no", {}, {}, {}},
-             "step.failed_terminal");
+         h.act_until(FailStep{StepId{"s"}, LeaseProof::local(h.step("s").lease_token), "TOOL_DENIED", "no", {}, {}, {}},
+                     "step.failed_terminal");
        }}}},
     {StepStatus::canceled,
      {{working,

@@ -105,6 +105,10 @@ class History {
     invariant(index.has_value(), "the test names a step that its workflow does not have");
     return *index;
   }
+  // Of the step at this place; past the last, a name that no step has.
+  StepId id(std::size_t place) const {
+    return place < run_.defined_steps() ? run_.definition(static_cast<StepIndex>(place)).id : StepId{"no-such-step"};
+  }
   const Step& step(std::string_view id) const { return run_.steps[index(id)]; }
   const Approval& approval(std::size_t number = 0) const { return run_.approvals.at(number); }
 
@@ -136,27 +140,32 @@ class History {
 
   const Commit& start() { return act(StartRun{}); }
   const Commit& claim(std::string_view id, std::string worker = "worker-1") {
-    return act(ClaimStep{index(id), WorkerName{std::move(worker)}, false, {}, {}});
+    return act(ClaimStep{StepId{std::string(id)}, WorkerName{std::move(worker)}, false, {}, {}});
   }
   const Commit& complete(std::string_view id, JsonText output = "{}", Money cost = {}) {
-    return act(CompleteStep{index(id), LeaseProof::local(step(id).lease_token), std::move(output), cost});
+    return act(CompleteStep{StepId{std::string(id)}, LeaseProof::local(step(id).lease_token), std::move(output), cost});
   }
   const Commit& fail(std::string_view id, std::string code = "TOOL_FAILED", Money cost = {}) {
-    return act(
-        FailStep{index(id), LeaseProof::local(step(id).lease_token), std::move(code), "it did not work", {}, {}, cost});
+    return act(FailStep{StepId{std::string(id)},
+                        LeaseProof::local(step(id).lease_token),
+                        std::move(code),
+                        "it did not work",
+                        {},
+                        {},
+                        cost});
   }
   const Commit& charge(std::string_view id, Money cost) {
-    return act(ChargeStep{index(id), LeaseProof::local(step(id).lease_token), cost});
+    return act(ChargeStep{StepId{std::string(id)}, LeaseProof::local(step(id).lease_token), cost});
   }
   const Commit& release(std::string_view id) {
-    return act(ReleaseStep{index(id), LeaseProof::local(step(id).lease_token)});
+    return act(ReleaseStep{StepId{std::string(id)}, LeaseProof::local(step(id).lease_token)});
   }
   const Commit& fail_for_good(std::string_view id) { return fail(id, "TOOL_INVALID_ARGUMENTS"); }
   const Commit& ask(std::string_view id, JsonText question = R"("which one?")") {
-    return act(AskQuestion{index(id), LeaseProof::local(step(id).lease_token), std::move(question)});
+    return act(AskQuestion{StepId{std::string(id)}, LeaseProof::local(step(id).lease_token), std::move(question)});
   }
   const Commit& answer(std::string_view id, JsonText answer = R"("the first")") {
-    return act(AnswerQuestion{index(id), std::move(answer), Actor{"person:ada"}});
+    return act(AnswerQuestion{StepId{std::string(id)}, std::move(answer), Actor{"person:ada"}});
   }
   const Commit& approve(std::string by = "person:ada", std::optional<ApprovalId> approval = {}) {
     return act(ResolveApproval{approval, true, Actor{std::move(by)}, {}});
@@ -181,7 +190,7 @@ class History {
   // A running step proposes an action to a policy that says this.
   const Commit& propose(std::string_view id, const Verdict& verdict, const Proposal& proposal = a_proposal(),
                         std::optional<ProposeAction::Holder> holder = {}) {
-    return act(ProposeAction{.step = index(id),
+    return act(ProposeAction{.step = StepId{std::string(id)},
                              .proof = LeaseProof::local(step(id).lease_token),
                              .proposal = std::make_shared<const Proposal>(proposal),
                              .verdict = verdict,
@@ -194,7 +203,7 @@ class History {
   }
   const Receipt& receipt(std::size_t number = 0) const { return run_.receipts.at(number); }
   const Commit& outcome(std::string_view id, bool succeeded = true, std::size_t number = 0) {
-    return act(RecordOutcome{.step = index(id),
+    return act(RecordOutcome{.step = StepId{std::string(id)},
                              .proof = LeaseProof::local(step(id).lease_token),
                              .receipt = receipt(number).id,
                              .succeeded = succeeded,

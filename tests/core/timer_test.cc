@@ -188,12 +188,12 @@ TEST(LostServer, is_no_excuse_for_a_remote_worker) {
 TEST(WithdrawnLease, counts_no_attempt_and_names_the_cause) {
   History history = started(one_step);
   history.claim("a", "local/1");
-  const Commit& commit = history.act(WithdrawLease{0, ReleaseCause::suspended});
+  const Commit& commit = history.act(WithdrawLease{history.id(0), ReleaseCause::suspended});
   ASSERT_NE(commit.find<StepReleased>(), nullptr);
   EXPECT_EQ(commit.find<StepReleased>()->cause, ReleaseCause::suspended);
   EXPECT_TRUE(commit.find<StepReleased>()->by.empty());
   EXPECT_EQ(history.step("a").attempts, 0);
-  EXPECT_TRUE(history.act(WithdrawLease{0, ReleaseCause::suspended}).events.empty());
+  EXPECT_TRUE(history.act(WithdrawLease{history.id(0), ReleaseCause::suspended}).events.empty());
 }
 
 // ---- Requests that do not fit

@@ -92,7 +92,7 @@ class Load {
       NewRun request;
       request.tenant = tenant_;
       request.workflow.text = workflow;
-      engine.create_run(std::move(request), [this](std::expected<RunAnswer, Refusal> answer) {
+      engine.request(std::move(request), [this](std::expected<RunAnswer, Refusal> answer) {
         outstanding_.release();
         RunAnswer made = must(answer);
         acknowledge(made.run, made.seq, made.status);
@@ -103,7 +103,7 @@ class Load {
   // Whatever it says: there may be nothing to approve yet, or ever.
   void approve(RunId run) {
     runtime_.post([this, run](Engine& engine) {
-      engine.command(tenant_, run, ResolveApproval{{}, true, Actor{"person:ada"}, {}},
+      engine.request(RunRequest{tenant_, run, ResolveApproval{{}, true, Actor{"person:ada"}, {}}},
                      [](std::expected<RunAnswer, Refusal> answer) {
                        if (answer) acknowledge(answer->run, answer->seq, answer->status);
                      });
@@ -128,13 +128,9 @@ int work(const char* folder) try {
   };
   Runtime runtime(store, tools, clock, std::move(options));
   runtime.start();
-  TenantId tenant = must(runtime.ask<TenantId>([](Engine& engine, Reply<TenantId> reply) {
-    engine.create_tenant("default", Actor{"admin"}, std::move(reply));
-  }));
+  TenantId tenant = must(runtime.ask(CreateTenant{"default", Actor{"admin"}}));
   for (const char* source : {three_steps, gated})
-    must(runtime.ask<WorkflowRef>([&](Engine& engine, Reply<WorkflowRef> reply) {
-      engine.publish(tenant, source, "crash", Actor{"admin"}, std::move(reply));
-    }));
+    must(runtime.ask(PublishWorkflow{tenant, source, "crash", Actor{"admin"}}));
   Hasty worker(runtime);
   runtime.post([&](Engine& engine) { engine.add_worker(worker.name, {{"work"}}, worker); });
   runtime.offer(worker.name, 32);

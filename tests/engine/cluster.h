@@ -29,7 +29,7 @@ class Server {
   }
 
   Engine& engine() { return engine_; }
-  void offer(int slots) { engine_.offer(worker.name, slots); }
+  void offer(int slots) { engine_.offer({worker.name, slots}); }
   // A task, as the runtime would run it.
   template <class Task>
   void task(Task run) {
@@ -86,7 +86,7 @@ class Cluster {
     tools_.add({.name = {"far"}, .writes = ToolSpec::Writes::never});  // of remote workers only
     for (std::size_t i = 0; i < servers; ++i) add_server();
     Answer<TenantId> answer;
-    at(0).engine().create_tenant("default", Actor{"admin"}, answer.reply());
+    at(0).engine().request(CreateTenant{"default", Actor{"admin"}}, answer.reply());
     at(0).turn();
     tenant = answer.value();
   }
@@ -95,7 +95,7 @@ class Cluster {
   std::size_t size() const { return servers_.size(); }
   void publish(const std::string& source, std::size_t by = 0) {
     Answer<WorkflowRef> answer;
-    at(by).engine().publish(tenant, source, "test", Actor{"admin"}, answer.reply());
+    at(by).engine().request(PublishWorkflow{tenant, source, "test", Actor{"admin"}}, answer.reply());
     at(by).turn();
     if (!answer.accepted()) throw std::runtime_error((*answer.slot)->error().message);
   }
@@ -108,7 +108,7 @@ class Cluster {
   }
   RunId create(std::size_t by, NewRun request) {
     Answer<RunAnswer> answer;
-    at(by).engine().create_run(std::move(request), answer.reply());
+    at(by).engine().request(std::move(request), answer.reply());
     at(by).turn();
     if (!answer.accepted()) throw std::runtime_error("not created");
     return answer.value().run;

@@ -38,7 +38,7 @@ TEST(Engine, answers_nobody_before_the_commit) {
   server.publish(one_step);
   Worker& worker = server.worker("w1", 1);
   Answer<RunAnswer> answer;
-  server.engine().create_run(server.request("w"), answer.reply());
+  server.engine().request(server.request("w"), answer.reply());
   Turn turn = server.take();
   server.commit(turn);
   EXPECT_FALSE(answer.came());
@@ -52,14 +52,14 @@ TEST(Engine, decides_the_next_turn_while_the_last_is_not_committed) {
   TestServer server;
   server.publish(one_step);
   Answer<RunAnswer> created, canceled;
-  server.engine().create_run(server.request("w"), created.reply());
+  server.engine().request(server.request("w"), created.reply());
   Turn first = server.take();
   RunId run = [&] {
     RunId id;
     for_each_part(first.frame.parts, [&](const StreamPart& part) { id.bits = part.key.stream; });
     return id;
   }();
-  server.engine().command(server.tenant, run, CancelRun{Actor{"person:asker"}, {}}, canceled.reply());
+  server.engine().request(RunRequest{server.tenant, run, CancelRun{Actor{"person:asker"}, {}}}, canceled.reply());
   Turn second = server.take();
   server.commit(first);
   server.commit(second);
@@ -96,8 +96,8 @@ TEST(Engine, knows_no_run_of_another_tenant) {
   RunId run = server.create("w");
   TenantId other = server.make_tenant("other");
   Answer<RunAnswer> theirs, nobodys;
-  server.engine().command(other, run, CancelRun{Actor{"person:eve"}, {}}, theirs.reply());
-  server.engine().command(other, RunId{{9, 9}}, CancelRun{Actor{"person:eve"}, {}}, nobodys.reply());
+  server.engine().request(RunRequest{other, run, CancelRun{Actor{"person:eve"}, {}}}, theirs.reply());
+  server.engine().request(RunRequest{other, RunId{{9, 9}}, CancelRun{Actor{"person:eve"}, {}}}, nobodys.reply());
   server.turn();
   EXPECT_TRUE(theirs.refused_as(RefusalCode::not_found));
   EXPECT_EQ((*theirs.slot)->error().message, (*nobodys.slot)->error().message);
@@ -133,8 +133,9 @@ TEST(Publish, a_run_keeps_the_version_it_began_with) {
 TEST(Publish, a_definition_that_does_not_validate_is_refused) {
   TestServer server;
   Answer<WorkflowRef> answer;
-  server.engine().publish(server.tenant, "workflow: w\nsteps: [{id: a, tool: unheard-of}]", "w.yaml", Actor{"admin"},
-                          answer.reply());
+  server.engine().request(
+      PublishWorkflow{server.tenant, "workflow: w\nsteps: [{id: a, tool: unheard-of}]", "w.yaml", Actor{"admin"}},
+      answer.reply());
   server.turn();
   EXPECT_TRUE(answer.refused_as(RefusalCode::invalid));
   EXPECT_NE((*answer.slot)->error().message.find("w.yaml:2"), std::string::npos);
@@ -147,7 +148,8 @@ TEST(Publish, reading_a_definition_first_says_the_same_as_publishing_it) {
                              "workflow: w\nsteps: [{id: a, tool: unheard-of}]", "workflow: [", "steps: 1"}) {
     auto read = server.engine().read_definition(tenant, {"w"}, source);
     Answer<WorkflowRef> answer;
-    server.engine().publish_as(server.tenant, {"w"}, source, Actor{"admin"}, answer.reply());
+    server.engine().request(PublishWorkflow{server.tenant, source, "w", Actor{"admin"}, WorkflowName{"w"}},
+                            answer.reply());
     server.turn();
     EXPECT_EQ(read.has_value(), answer.accepted()) << source;
     if (!read) {
@@ -155,7 +157,10 @@ TEST(Publish, reading_a_definition_first_says_the_same_as_publishing_it) {
       continue;
     }
     Answer<WorkflowRef> again;
-    server.engine().publish_read(server.tenant, std::move(*read), Actor{"admin"}, again.reply());
+    server.engine().request(PublishWorkflow{.tenant = server.tenant,
+                                            .by = Actor{"admin"},
+                                            .workflow = std::make_shared<const Workflow>(std::move(*read))},
+                            again.reply());
     server.turn();
     EXPECT_FALSE(again.value().is_new);
     EXPECT_EQ(again.value().version, answer.value().version);
@@ -185,7 +190,8 @@ TEST(PublishPolicy, the_same_content_is_the_same_version) {
 TEST(PublishPolicy, a_tenant_that_is_not_there_has_none) {
   TestServer server;
   Answer<PolicyRef> answer;
-  server.engine().publish_policy(TenantId{}, PolicySource::read(allow_all, "p").value(), Actor{"a"}, answer.reply());
+  server.engine().request(PublishPolicy{TenantId{}, PolicySource::read(allow_all, "p").value(), Actor{"a"}},
+                          answer.reply());
   server.turn();
   EXPECT_TRUE(answer.refused_as(RefusalCode::not_found));
 }
@@ -329,7 +335,7 @@ TEST(WindDown, hands_nothing_out_any_more_and_lets_leases_end) {
   Lease lease = worker.take();
   std::vector<std::size_t> polled;
   auto poll = [&] {
-    Engine::Poll wanted;
+    Poll wanted;
     wanted.tenant = server.tenant;
     wanted.worker.text = "remote";
     wanted.tools = {{"work"}};
@@ -447,7 +453,7 @@ TEST(Heartbeat, for_a_run_that_another_engine_carries_is_refused) {
   request.provider = Provider::external;
   RunId run = server.create(request);
   Answer<Instant> answer;
-  server.engine().heartbeat(server.tenant, run, StepId{"a"}, LeaseProof::local(0), answer.reply());
+  server.engine().request(Heartbeat{server.tenant, run, StepId{"a"}, LeaseProof::local(0)}, answer.reply());
   EXPECT_TRUE(answer.refused_as(RefusalCode::lease_lost));
 }
 
@@ -552,7 +558,7 @@ TEST(LeaseToken, of_a_worker_in_this_process_is_none) {
   EXPECT_FALSE(server.heartbeat(outside));
   StepReport by_agent{lease.tenant, run, lease.step, LeaseProof::program(lease.token), Completed{}};
   Answer<RunAnswer> answer;
-  server.engine().report(by_agent, answer.reply());
+  server.engine().request(ReportStep{by_agent}, answer.reply());
   server.turn();
   EXPECT_TRUE(answer.refused_as(RefusalCode::lease_lost));
   EXPECT_FALSE(server.heartbeat(lease, LeaseProof::program(lease.token)));
@@ -749,7 +755,8 @@ TEST(FoldAll, folds_what_changes_in_the_same_turn_too) {
   server.publish(one_step);
   RunId run = server.create("w");
   Answer<RunAnswer> answer;
-  server.engine().answer(server.tenant, run, StepId{"a"}, "1", Actor{"person:ada"}, answer.reply());
+  server.engine().request(RunRequest{server.tenant, run, AnswerQuestion{StepId{"a"}, "1", Actor{"person:ada"}}},
+                          answer.reply());
   server.fold_all();
   EXPECT_EQ(server.store().load(server.tenant, run)->seq, answer.value().seq);
 }
@@ -771,7 +778,7 @@ TEST(Recovery, what_was_not_committed_never_was) {
   TestServer server;
   server.publish(one_step);
   RunId run = server.create("w");
-  server.engine().command(server.tenant, run, CancelRun{Actor{"person:asker"}, {}}, {});
+  server.engine().request(RunRequest{server.tenant, run, CancelRun{Actor{"person:asker"}, {}}});
   Turn lost = server.take();
   server.restart();
   EXPECT_EQ(server.status(run), RunStatus::created);
@@ -798,11 +805,11 @@ TEST(Retry, is_a_new_run_that_names_the_old_one) {
   server.publish(one_step);
   RunId run = server.create("w");
   Answer<RunAnswer> early, late;
-  server.engine().retry(server.tenant, run, Actor{"person:ada"}, early.reply());
+  server.engine().request(RetryRun{server.tenant, run, Actor{"person:ada"}}, early.reply());
   server.turn();
   EXPECT_TRUE(early.refused_as(RefusalCode::run_not_ended));
   server.cancel(run);
-  server.engine().retry(server.tenant, run, Actor{"person:ada"}, late.reply());
+  server.engine().request(RetryRun{server.tenant, run, Actor{"person:ada"}}, late.reply());
   server.turn();
   ASSERT_TRUE(late.accepted());
   EXPECT_NE(late.value().run, run);

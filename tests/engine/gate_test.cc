@@ -32,14 +32,14 @@ struct GatedServer : TestServer {
   Answer<GateAnswer> propose(const Lease& lease, const Action& action) {
     Verdict verdict = policies.judge(*engine().find_tenant(tenant), action, lease.workspace, lease.workflow);
     Answer<GateAnswer> answer;
-    engine().propose(
-        {.tenant = tenant,
-         .run = lease.run,
-         .step = lease.step,
-         .proof = lease.proof(),
-         .proposal = std::make_shared<const Proposal>(Proposal{.action = action, .digest = digest_of(sha256, action)}),
-         .verdict = verdict},
-        answer.reply());
+    engine().request(ProposeEffect{.tenant = tenant,
+                                   .run = lease.run,
+                                   .step = lease.step,
+                                   .proof = lease.proof(),
+                                   .proposal = std::make_shared<const Proposal>(
+                                       Proposal{.action = action, .digest = digest_of(sha256, action)}),
+                                   .verdict = verdict},
+                     answer.reply());
     turn();
     return answer;
   }
@@ -114,14 +114,14 @@ struct People : GatedServer {
   static std::string account(const std::string& name) { return "slack:T1:" + name; }
   void add_key(const std::string& name, const std::string& by) {
     KeyId key{{1, ++keys_made_}};
-    engine().create_key(tenant, {key, name, Role::operator_, "hash", end_of_time}, Actor{by}, {});
+    engine().request(TenantRequest{tenant, KeyCreated{key, name, Role::operator_, "hash", end_of_time}, Actor{by}});
     actors[name] = actor_of(key).text;
     keys_[name] = key;
   }
   void set(const std::string& name, const std::vector<std::string>& keys) {
     PersonSet person{name, {}, {account(name)}};
     for (const std::string& key : keys) person.keys.insert(keys_.at(key));
-    engine().set_person(tenant, person, Actor{"admin"}, {});
+    engine().request(TenantRequest{tenant, person, Actor{"admin"}});
   }
 
  private:
@@ -234,7 +234,7 @@ TEST(Identity, who_may_approve_a_retried_run) {
         server.turn();
         server.cancel(run);
         Answer<RunAnswer> again;
-        server.engine().retry(server.tenant, run, Actor{server.actors.at("bob-1")}, again.reply());
+        server.engine().request(RetryRun{server.tenant, run, Actor{server.actors.at("bob-1")}}, again.reply());
         server.turn();
         run = again.value().run;
       }
@@ -325,7 +325,7 @@ TEST(Approved, a_thousand_copies_of_one_decision_are_one_decision_and_one_event)
   std::uint64_t before = server.inspect(run).seq;
   std::vector<Answer<RunAnswer>> answers(1000);
   for (auto& answer : answers)
-    server.engine().command(server.tenant, run, ResolveApproval{approval, true, Actor{"person:ada"}, {}},
+    server.engine().request(RunRequest{server.tenant, run, ResolveApproval{approval, true, Actor{"person:ada"}, {}}},
                             answer.reply());
   server.turn();
   for (auto& answer : answers) ASSERT_TRUE(answer.accepted());

@@ -28,59 +28,53 @@ struct TwoTenants : TestServer {
 
   Answer<TenantId> set_own(Limit limit, std::optional<std::int64_t> value) {
     Answer<TenantId> answer;
-    engine().change_limits(
-        tenant, [=](LimitsSet& limits) { limits.limits[limit] = value; }, Actor{"key:own"}, answer.reply());
+    engine().request(TenantRequest{tenant, ChangeLimits{{{}, {{limit, value}}}}, Actor{"key:own"}}, answer.reply());
     turn();
     return answer;
   }
   Answer<TenantId> set_own_weight(int weight) {
     Answer<TenantId> answer;
-    engine().change_limits(
-        tenant, [=](LimitsSet& limits) { limits.weight = weight; }, Actor{"key:own"}, answer.reply());
+    engine().request(TenantRequest{tenant, ChangeLimits{{weight, {}}}, Actor{"key:own"}}, answer.reply());
     turn();
     return answer;
   }
   void set_ceiling(Limit limit, std::optional<std::int64_t> value, std::optional<int> weight = {}) {
-    engine().change_ceiling(tenant,
-                            [=](CeilingSet& ceiling) {
-                              ceiling.limits[limit] = value;
-                              ceiling.weight = weight;
-                            },
-                            Actor{"admin"}, {});
+    engine().request(TenantRequest{tenant, ChangeCeiling{{weight, {{limit, value}}}}, Actor{"admin"}});
     turn();
   }
   Answer<TenantId> suspend() {
     Answer<TenantId> answer;
-    engine().suspend_tenant(tenant, {"unpaid"}, Actor{"admin"}, answer.reply());
+    engine().request(TenantRequest{tenant, TenantSuspended{"unpaid"}, Actor{"admin"}}, answer.reply());
     turn();
     return answer;
   }
   void resume() {
-    engine().resume_tenant(tenant, Actor{"admin"}, {});
+    engine().request(TenantRequest{tenant, TenantResumed{}, Actor{"admin"}});
     turn();
   }
   Answer<TenantId> freeze(TenantId of, FreezeScope scope, const std::string& connector = "") {
     Answer<TenantId> answer;
-    engine().freeze_effects(of, {scope, connector, "an incident"}, Actor{"key:boss"}, answer.reply());
+    engine().request(TenantRequest{of, EffectsFrozen{scope, connector, "an incident"}, Actor{"key:boss"}},
+                     answer.reply());
     turn();
     return answer;
   }
   Answer<TenantId> unfreeze(TenantId of, FreezeScope scope, const std::string& connector = "") {
     Answer<TenantId> answer;
-    engine().unfreeze_effects(of, {scope, connector}, Actor{"key:boss"}, answer.reply());
+    engine().request(TenantRequest{of, EffectsUnfrozen{scope, connector}, Actor{"key:boss"}}, answer.reply());
     turn();
     return answer;
   }
   Answer<GateAnswer> propose(const Lease& lease, const Action& action) {
     Answer<GateAnswer> answer;
-    engine().propose(
-        {.tenant = tenant,
-         .run = lease.run,
-         .step = lease.step,
-         .proof = lease.proof(),
-         .proposal = std::make_shared<const Proposal>(Proposal{.action = action, .digest = digest_of(sha256, action)}),
-         .verdict = verdict},
-        answer.reply());
+    engine().request(ProposeEffect{.tenant = tenant,
+                                   .run = lease.run,
+                                   .step = lease.step,
+                                   .proof = lease.proof(),
+                                   .proposal = std::make_shared<const Proposal>(
+                                       Proposal{.action = action, .digest = digest_of(sha256, action)}),
+                                   .verdict = verdict},
+                     answer.reply());
     turn();
     return answer;
   }
@@ -170,7 +164,7 @@ TEST(StoredBytes, at_the_limit_nothing_new_begins_and_what_has_begun_ends) {
     NewRun wanted = server.request("w");
     wanted.input = "{\"text\":\"" + std::string(500'000, 'x') + "\"}";
     Answer<RunAnswer> answer;
-    server.engine().create_run(wanted, answer.reply());
+    server.engine().request(wanted, answer.reply());
     server.turn();
     return answer;
   };
@@ -185,7 +179,7 @@ TEST(StoredBytes, at_the_limit_nothing_new_begins_and_what_has_begun_ends) {
   server.turn();
   server.fail(worker.take(), false);
   Answer<RunAnswer> again;
-  server.engine().retry(server.tenant, runs[0], Actor{"admin"}, again.reply());
+  server.engine().request(RetryRun{server.tenant, runs[0], Actor{"admin"}}, again.reply());
   server.turn();
   EXPECT_TRUE(again.refused_as(RefusalCode::storage_full));
   for (std::size_t i = 1; i < runs.size(); ++i) {
@@ -298,7 +292,7 @@ TEST(Suspension, on_one_server_takes_the_leases_of_the_others_back) {
   Cluster cluster(2);
   TenantId installation = cluster.tenant;
   Answer<TenantId> made;
-  cluster.at(0).engine().create_tenant("acme", Actor{"admin"}, made.reply());
+  cluster.at(0).engine().request(CreateTenant{"acme", Actor{"admin"}}, made.reply());
   cluster.at(0).turn();
   cluster.tenant = made.value();
   ASSERT_NE(cluster.tenant, installation);
@@ -307,7 +301,7 @@ TEST(Suspension, on_one_server_takes_the_leases_of_the_others_back) {
   cluster.at(1).offer(2);
   cluster.at(1).turn();
   Lease lease = cluster.at(1).worker.take();
-  cluster.at(0).engine().suspend_tenant(cluster.tenant, {"unpaid"}, Actor{"admin"}, {});
+  cluster.at(0).engine().request(TenantRequest{cluster.tenant, TenantSuspended{"unpaid"}, Actor{"admin"}});
   cluster.at(0).turn();
   // Also when its word to the other server got lost.
   cluster.clock.pass(std::chrono::seconds(2));
@@ -321,7 +315,7 @@ TEST(Suspension, on_one_server_takes_the_leases_of_the_others_back) {
     cluster.at(0).turn();
   }
   EXPECT_TRUE(cluster.at(1).worker.leases.empty());
-  cluster.at(0).engine().resume_tenant(cluster.tenant, Actor{"admin"}, {});
+  cluster.at(0).engine().request(TenantRequest{cluster.tenant, TenantResumed{}, Actor{"admin"}});
   cluster.at(0).turn();
   cluster.clock.pass(std::chrono::seconds(2));
   cluster.at(1).turn();
@@ -430,21 +424,21 @@ TEST(Freeze, of_one_server_holds_on_the_others_from_the_next_proposal_on) {
   cluster.at(1).offer(1);
   cluster.at(1).turn();
   Lease lease = cluster.at(1).worker.take();
-  cluster.at(0).engine().freeze_effects(cluster.tenant, {FreezeScope::everywhere, "", "an incident"}, Actor{"admin"},
-                                        {});
+  cluster.at(0).engine().request(
+      TenantRequest{cluster.tenant, EffectsFrozen{FreezeScope::everywhere, "", "an incident"}, Actor{"admin"}});
   cluster.at(0).turn();
   // No time passes, and nobody tells the other one.
   Answer<GateAnswer> answer;
   cluster.at(1).task([&](Engine& engine) {
     Action action = desk_action();
-    engine.propose(
-        {.tenant = cluster.tenant,
-         .run = lease.run,
-         .step = lease.step,
-         .proof = lease.proof(),
-         .proposal = std::make_shared<const Proposal>(Proposal{.action = action, .digest = digest_of(sha256, action)}),
-         .verdict = {.effect = Effect::allow}},
-        answer.reply());
+    engine.request(ProposeEffect{.tenant = cluster.tenant,
+                                 .run = lease.run,
+                                 .step = lease.step,
+                                 .proof = lease.proof(),
+                                 .proposal = std::make_shared<const Proposal>(
+                                     Proposal{.action = action, .digest = digest_of(sha256, action)}),
+                                 .verdict = {.effect = Effect::allow}},
+                   answer.reply());
   });
   cluster.at(1).turn();
   EXPECT_EQ(answer.value().effect, Effect::deny);
@@ -468,7 +462,7 @@ struct SharedSlots : TwoTenants {
   explicit SharedSlots(int slots) {
     pool.name.text = "local/1";
     engine().add_worker(pool.name, {{"work"}}, pool, true);
-    engine().offer(pool.name, slots);
+    engine().offer({pool.name, slots});
     for (TenantId each : {installation, tenant}) {
       tenant = each;
       publish(one_step);
@@ -479,7 +473,7 @@ struct SharedSlots : TwoTenants {
   }
   void create_many(TenantId of, int count) {
     tenant = of;
-    for (int i = 0; i < count; ++i) engine().create_run(request("w"), {});
+    for (int i = 0; i < count; ++i) engine().request(request("w"));
     turn();
   }
   // The step ends, and its slot comes back.
@@ -520,7 +514,7 @@ TEST(Slots, one_tenant_alone_in_an_installation_gets_all_of_them) {
   Worker pool;
   pool.name.text = "local/1";
   server.engine().add_worker(pool.name, {{"work"}}, pool, true);
-  server.engine().offer(pool.name, 8);
+  server.engine().offer({pool.name, 8});
   for (int i = 0; i < 10; ++i) server.create("w");
   EXPECT_EQ(pool.leases.size(), 8u);
   server.engine().remove_worker(pool.name);

@@ -58,11 +58,7 @@ class RuntimeTest : public testing::Test {
   RuntimeTest() {
     tools_.add({.name = {"work"}, .keys = {}, .writes = ToolSpec::Writes::never});
     open();
-    tenant_ = runtime_
-                  ->ask<TenantId>([](Engine& engine, Reply<TenantId> reply) {
-                    engine.create_tenant("default", Actor{"admin"}, std::move(reply));
-                  })
-                  .value();
+    tenant_ = runtime_->ask(CreateTenant{"default", Actor{"admin"}}).value();
     publish("workflow: w\nsteps: [{id: a, tool: work}, {id: b, tool: work}]");
     publish("workflow: gate\nsteps: [{id: ok, tool: approval}]");
   }
@@ -78,25 +74,17 @@ class RuntimeTest : public testing::Test {
     store_.reset();
   }
   void publish(const std::string& source) {
-    ASSERT_TRUE(runtime_->ask<WorkflowRef>([&](Engine& engine, Reply<WorkflowRef> reply) {
-      engine.publish(tenant_, source, "test", Actor{"admin"}, std::move(reply));
-    }));
+    ASSERT_TRUE(runtime_->ask(PublishWorkflow{tenant_, source, "test", Actor{"admin"}}));
   }
   std::expected<RunAnswer, Refusal> create(const std::string& workflow) {
     return runtime_->ask<RunAnswer>([&, tenant = tenant_](Engine& engine, Reply<RunAnswer> reply) {
       NewRun request;
       request.tenant = tenant;
       request.workflow.text = workflow;
-      engine.create_run(std::move(request), std::move(reply));
+      engine.request(std::move(request), std::move(reply));
     });
   }
-  RunStatus status(RunId run) {
-    return runtime_
-        ->ask<RunPointer>(
-            [&](Engine& engine, Reply<RunPointer> reply) { engine.inspect(tenant_, run, std::move(reply)); })
-        .value()
-        ->status;
-  }
+  RunStatus status(RunId run) { return runtime_->ask(InspectRun{tenant_, run}).value()->status; }
   void add(Eager& worker) {
     runtime_->post([&worker](Engine& engine) { engine.add_worker(worker.name, {{"work"}}, worker); });
     runtime_->offer(worker.name, 64);
@@ -178,7 +166,7 @@ TEST_F(RuntimeTest, stopped_while_busy_has_lost_nothing_that_it_acknowledged) {
     for (const auto& [run, seq] : acknowledged)
       EXPECT_GE(runtime_
                     ->ask<RunPointer>([&, id = run](Engine& engine, Reply<RunPointer> reply) {
-                      engine.inspect(tenant_, id, std::move(reply));
+                      engine.request(InspectRun{tenant_, id}, std::move(reply));
                     })
                     .value()
                     ->seq,
@@ -222,8 +210,7 @@ TEST_F(RuntimeTest, wound_down_has_handed_over_all_that_it_will_and_takes_it_bac
   EXPECT_EQ(worker.held().size(), held.size()) << "nothing came after wind_down() returned";
   open();
   for (RunId run : runs) {
-    auto state = runtime_->ask<RunPointer>(
-        [&](Engine& engine, Reply<RunPointer> reply) { engine.inspect(tenant_, run, std::move(reply)); });
+    auto state = runtime_->ask(InspectRun{tenant_, run});
     EXPECT_EQ(state.value()->steps[0].status, StepStatus::ready);
     EXPECT_EQ(state.value()->steps[0].attempts, 0);
   }

@@ -60,7 +60,7 @@ TEST(Shared, what_becomes_ready_waits_a_moment_for_the_worker_that_will_be_back)
     ASSERT_EQ(leases.size(), 1u);
     StepReport report = completion(leases[0]);
     Answer<RunAnswer> answer;
-    cluster.at(0).engine().report(report, answer.reply());
+    cluster.at(0).engine().request(ReportStep{report}, answer.reply());
     cluster.at(0).turn();
     EXPECT_TRUE(answer.accepted());
   };
@@ -96,14 +96,14 @@ TEST(Shared, a_report_may_come_to_any_server) {
   Lease lease = cluster.at(0).worker.take();
   StepReport report = completion(lease);
   Answer<RunAnswer> answer;
-  cluster.at(1).engine().report(report, answer.reply());
+  cluster.at(1).engine().request(ReportStep{report}, answer.reply());
   cluster.at(1).turn();
   EXPECT_TRUE(answer.accepted());
   EXPECT_EQ(cluster.fold(run).steps[0].status, StepStatus::succeeded);
   // The first server's copy is behind; its worker says the same once more and is refused.
   StepReport late = completion(lease);
   Answer<RunAnswer> refused;
-  cluster.at(0).engine().report(late, refused.reply());
+  cluster.at(0).engine().request(ReportStep{late}, refused.reply());
   cluster.at(0).turn();
   EXPECT_TRUE(refused.refused_as(RefusalCode::lease_lost));
 }
@@ -115,9 +115,9 @@ TEST(Shared, what_two_servers_decide_at_once_happens_once) {
   cluster.at(0).turn();
   ASSERT_EQ(cluster.row(run).status, RunStatus::waiting);
   Answer<RunAnswer> approved, rejected;
-  cluster.at(0).engine().command(cluster.tenant, run, ResolveApproval{{}, true, Actor{"person:a"}, {}},
+  cluster.at(0).engine().request(RunRequest{cluster.tenant, run, ResolveApproval{{}, true, Actor{"person:a"}, {}}},
                                  approved.reply());
-  cluster.at(1).engine().command(cluster.tenant, run, ResolveApproval{{}, false, Actor{"person:b"}, {}},
+  cluster.at(1).engine().request(RunRequest{cluster.tenant, run, ResolveApproval{{}, false, Actor{"person:b"}, {}}},
                                  rejected.reply());
   cluster.at(0).decide();
   cluster.at(1).decide();
@@ -138,12 +138,12 @@ TEST(Shared, a_refusal_is_about_the_run_as_it_is) {
   cluster.at(0).offer(1);
   RunId run = cluster.create(0, cluster.request("w"));
   StepReport report = completion(cluster.at(0).worker.take());
-  cluster.at(1).engine().report(report);
+  cluster.at(1).engine().request(ReportStep{report});
   cluster.at(1).turn();
   ASSERT_EQ(cluster.row(run).status, RunStatus::waiting);
   // The first server still believes that nothing waits for a person.
   Answer<RunAnswer> approved;
-  cluster.at(0).engine().command(cluster.tenant, run, ResolveApproval{{}, true, Actor{"person:a"}, {}},
+  cluster.at(0).engine().request(RunRequest{cluster.tenant, run, ResolveApproval{{}, true, Actor{"person:a"}, {}}},
                                  approved.reply());
   cluster.at(0).turn();
   EXPECT_TRUE(approved.accepted());
@@ -158,13 +158,15 @@ TEST(Shared, a_retry_stands_on_an_end_that_is_durable) {
     Lease lease = cluster.at(0).worker.take();
     Answer<RunAnswer> canceled, again, completed;
     cluster.at(0).task([&](Engine& engine) {
-      engine.command(cluster.tenant, run, CancelRun{Actor{"person:ada"}, ""}, canceled.reply());
+      engine.request(RunRequest{cluster.tenant, run, CancelRun{Actor{"person:ada"}, ""}}, canceled.reply());
     });
-    cluster.at(0).task([&](Engine& engine) { engine.retry(cluster.tenant, run, Actor{"person:ada"}, again.reply()); });
+    cluster.at(0).task([&](Engine& engine) {
+      engine.request(RetryRun{cluster.tenant, run, Actor{"person:ada"}}, again.reply());
+    });
     cluster.at(0).decide();
     StepReport report = completion(lease);
     if (other_was_faster) {
-      cluster.at(1).engine().report(report, completed.reply());
+      cluster.at(1).engine().request(ReportStep{report}, completed.reply());
       cluster.at(1).turn();
       EXPECT_TRUE(completed.accepted());
     }
@@ -183,10 +185,7 @@ TEST(Shared, one_idempotency_key_makes_one_run_on_however_many_servers) {
   for (std::size_t i = 0; i < answers.size(); ++i) {
     NewRun request = cluster.request("w");
     request.idempotency = std::make_shared<const Idempotency>(Idempotency{"key", "once", "digest"});
-    cluster.at(i % 3).task([&](Engine& engine) {
-      auto id = engine.create_run(std::move(request), answers[i].reply());
-      ASSERT_TRUE(id);
-    });
+    cluster.at(i % 3).task([&](Engine& engine) { engine.request(std::move(request), answers[i].reply()); });
     if (i % 7 == 6) cluster.at(i % 3).decide();
   }
   for (int round = 0; round < 5; ++round)
@@ -201,27 +200,25 @@ TEST(Shared, one_idempotency_key_makes_one_run_on_however_many_servers) {
   EXPECT_EQ(cluster.database.runs.size(), 1u);
 }
 
-TEST(Shared, what_was_asked_about_a_run_that_was_not_made_is_told_of_the_one_that_was) {
+TEST(Shared, a_repeat_is_answered_with_the_state_of_the_run_that_was_made) {
   Cluster cluster(2);
   cluster.publish(one_step);
-  auto create = [&](std::size_t by, Answer<RunAnswer>& answer, Answer<std::shared_ptr<const pawl::Run>>& looked) {
+  auto create = [&](std::size_t by, Answer<RunAnswer>& answer) {
     NewRun request = cluster.request("w");
     request.idempotency = std::make_shared<const Idempotency>(Idempotency{"key", "once", "digest"});
-    cluster.at(by).task([&](Engine& engine) {
-      auto id = engine.create_run(std::move(request), answer.reply());
-      engine.inspect(cluster.tenant, *id, looked.reply());
-    });
+    request.wants_state = true;
+    cluster.at(by).task([&](Engine& engine) { engine.request(std::move(request), answer.reply()); });
     cluster.at(by).decide();
   };
   Answer<RunAnswer> first, second;
-  Answer<std::shared_ptr<const pawl::Run>> first_look, second_look;
-  create(0, first, first_look);
-  create(1, second, second_look);
+  create(0, first);
+  create(1, second);
   cluster.at(0).commit();
   cluster.at(1).commit();
   cluster.at(1).turn();
-  ASSERT_TRUE(first_look.accepted() && second_look.accepted());
-  EXPECT_EQ(second_look.value()->id, first_look.value()->id);
+  ASSERT_TRUE(first.accepted() && second.accepted());
+  EXPECT_EQ(second.value().run, first.value().run);
+  EXPECT_EQ(second.value().state->id, first.value().state->id);
   EXPECT_FALSE(second.value().is_new);
 }
 
@@ -232,10 +229,10 @@ TEST(Shared, an_answer_that_says_all_waits_for_those_that_are_decided_again) {
   twin.idempotency = std::make_shared<const Idempotency>(Idempotency{"key", "once", "digest"});
   Answer<RunAnswer> mine, other, plain;
   bool all = false;
-  cluster.at(0).task([&](Engine& engine) { engine.create_run(twin, other.reply()); });
+  cluster.at(0).task([&](Engine& engine) { engine.request(twin, other.reply()); });
   cluster.at(1).task([&](Engine& engine) {
-    engine.create_run(twin, mine.reply());
-    engine.create_run(cluster.request("w"), plain.reply());
+    engine.request(twin, mine.reply());
+    engine.request(cluster.request("w"), plain.reply());
     engine.when_durable([&] {
       all = true;
       EXPECT_TRUE(mine.came() && plain.came());
@@ -261,8 +258,8 @@ TEST(Shared, a_run_is_made_of_the_version_that_is_the_latest_anywhere) {
 TEST(Shared, two_servers_that_publish_at_once_make_two_versions) {
   Cluster cluster(2);
   Answer<WorkflowRef> first, second;
-  cluster.at(0).engine().publish(cluster.tenant, one_step, "test", Actor{"a"}, first.reply());
-  cluster.at(1).engine().publish(cluster.tenant, two_steps, "test", Actor{"b"}, second.reply());
+  cluster.at(0).engine().request(PublishWorkflow{cluster.tenant, one_step, "test", Actor{"a"}}, first.reply());
+  cluster.at(1).engine().request(PublishWorkflow{cluster.tenant, two_steps, "test", Actor{"b"}}, second.reply());
   cluster.at(0).decide();
   cluster.at(1).decide();
   cluster.at(0).commit();
@@ -286,7 +283,7 @@ TEST(Shared, a_workflow_that_is_not_what_was_published_is_not_used_and_is_report
     row.source += "\n# forged";
     if (with_its_digest) row.digest = sha256(row.source).hex();
     Answer<RunAnswer> answer;
-    cluster.at(1).engine().create_run(cluster.request("w"), answer.reply());
+    cluster.at(1).engine().request(cluster.request("w"), answer.reply());
     cluster.at(1).turn();
     EXPECT_FALSE(answer.accepted());
     ASSERT_FALSE(reported.empty());
@@ -303,8 +300,8 @@ TEST(Shared, two_servers_that_publish_policies_at_once_make_two_versions) {
     return PolicySource::read(std::string("policy: p\nrules: [{id: all, effect: ") + effect + "}]", "p").value();
   };
   Answer<PolicyRef> first, second, same;
-  cluster.at(0).engine().publish_policy(cluster.tenant, source("allow"), Actor{"a"}, first.reply());
-  cluster.at(1).engine().publish_policy(cluster.tenant, source("deny"), Actor{"b"}, second.reply());
+  cluster.at(0).engine().request(PublishPolicy{cluster.tenant, source("allow"), Actor{"a"}}, first.reply());
+  cluster.at(1).engine().request(PublishPolicy{cluster.tenant, source("deny"), Actor{"b"}}, second.reply());
   cluster.at(0).decide();
   cluster.at(1).decide();
   cluster.at(0).commit();
@@ -312,7 +309,7 @@ TEST(Shared, two_servers_that_publish_policies_at_once_make_two_versions) {
   cluster.at(1).turn();
   EXPECT_EQ(first.value().version, 1);
   EXPECT_EQ(second.value().version, 2);
-  cluster.at(0).engine().publish_policy(cluster.tenant, source("deny"), Actor{"a"}, same.reply());
+  cluster.at(0).engine().request(PublishPolicy{cluster.tenant, source("deny"), Actor{"a"}}, same.reply());
   cluster.at(0).turn();
   EXPECT_EQ(same.value().version, 2);
   EXPECT_FALSE(same.value().is_new);
@@ -322,8 +319,8 @@ TEST(Shared, two_servers_that_publish_policies_at_once_make_two_versions) {
 TEST(Shared, one_name_is_one_tenant) {
   Cluster cluster(2);
   Answer<TenantId> first, second;
-  cluster.at(0).engine().create_tenant("acme", Actor{"a"}, first.reply());
-  cluster.at(1).engine().create_tenant("acme", Actor{"b"}, second.reply());
+  cluster.at(0).engine().request(CreateTenant{"acme", Actor{"a"}}, first.reply());
+  cluster.at(1).engine().request(CreateTenant{"acme", Actor{"b"}}, second.reply());
   cluster.at(0).decide();
   cluster.at(1).decide();
   cluster.at(0).commit();
@@ -349,7 +346,7 @@ TEST(Shared, a_lease_of_a_server_that_died_is_taken_over) {
   EXPECT_GT(taken.token, dead.token);
   StepReport late = completion(dead);
   Answer<RunAnswer> refused;
-  cluster.at(0).engine().report(late, refused.reply());
+  cluster.at(0).engine().request(ReportStep{late}, refused.reply());
   cluster.at(0).turn();
   EXPECT_TRUE(refused.refused_as(RefusalCode::lease_lost));
 }
@@ -374,7 +371,7 @@ TEST(Shared, a_lease_that_its_worker_keeps_alive_on_another_server_is_not_taken)
     if (i % 10 == 0) {
       const Lease& lease = leases[0];
       Answer<Instant> extended;
-      cluster.at(1).engine().heartbeat(lease.tenant, lease.run, lease.step, lease.proof(), extended.reply());
+      cluster.at(1).engine().request(Heartbeat{lease.tenant, lease.run, lease.step, lease.proof()}, extended.reply());
       cluster.at(1).turn();
       ASSERT_TRUE(extended.accepted()) << i;
       EXPECT_EQ(extended.value(), cluster.clock.now() + seconds(30));
@@ -385,7 +382,7 @@ TEST(Shared, a_lease_that_its_worker_keeps_alive_on_another_server_is_not_taken)
   EXPECT_TRUE(cluster.at(0).worker.leases.empty() && cluster.at(1).worker.leases.empty());
   StepReport report = completion(leases[0]);
   Answer<RunAnswer> done;
-  cluster.at(0).engine().report(report, done.reply());
+  cluster.at(0).engine().request(ReportStep{report}, done.reply());
   cluster.at(0).turn();
   EXPECT_TRUE(done.accepted());
   EXPECT_EQ(cluster.row(watched).status, RunStatus::success);
@@ -402,7 +399,7 @@ TEST(Shared, a_heartbeat_is_answered_when_its_extension_is_durable) {
   auto written = cluster.row(run).revision;
   cluster.clock.pass(seconds(10));
   Answer<Instant> extended;
-  cluster.at(0).engine().heartbeat(lease.tenant, run, lease.step, lease.proof(), extended.reply());
+  cluster.at(0).engine().request(Heartbeat{lease.tenant, run, lease.step, lease.proof()}, extended.reply());
   cluster.at(0).decide();
   EXPECT_FALSE(extended.came());
   cluster.at(0).commit();
@@ -419,7 +416,7 @@ TEST(Shared, a_heartbeat_that_loses_against_another_server_is_decided_again) {
   Lease lease = poll(cluster.at(0), cluster.tenant, "remote").at(0);
   cluster.clock.pass(seconds(20));
   Answer<Instant> extended;
-  cluster.at(0).engine().heartbeat(lease.tenant, run, lease.step, lease.proof(), extended.reply());
+  cluster.at(0).engine().request(Heartbeat{lease.tenant, run, lease.step, lease.proof()}, extended.reply());
   cluster.at(0).decide();
   // Meanwhile another server's worker takes the other step of the run.
   cluster.at(1).offer(1);
@@ -445,9 +442,9 @@ TEST(Shared, a_heartbeat_that_loses_against_the_end_of_its_run_is_refused) {
   RunId run = cluster.create(0, cluster.request("w"));
   Lease lease = poll(cluster.at(0), cluster.tenant, "remote").at(0);
   Answer<Instant> extended;
-  cluster.at(0).engine().heartbeat(lease.tenant, run, lease.step, lease.proof(), extended.reply());
+  cluster.at(0).engine().request(Heartbeat{lease.tenant, run, lease.step, lease.proof()}, extended.reply());
   cluster.at(0).decide();
-  cluster.at(1).engine().command(cluster.tenant, run, CancelRun{Actor{"person:a"}, {}}, {});
+  cluster.at(1).engine().request(RunRequest{cluster.tenant, run, CancelRun{Actor{"person:a"}, {}}});
   cluster.at(1).turn();
   cluster.at(0).turn();
   EXPECT_TRUE(extended.refused_as(RefusalCode::lease_lost));
@@ -459,7 +456,7 @@ TEST(Shared, a_cancel_on_another_server_reaches_the_worker_here) {
   cluster.at(0).offer(1);
   RunId run = cluster.create(0, cluster.request("w"));
   Lease lease = cluster.at(0).worker.take();
-  cluster.at(1).engine().command(cluster.tenant, run, CancelRun{Actor{"person:a"}, {}}, {});
+  cluster.at(1).engine().request(RunRequest{cluster.tenant, run, CancelRun{Actor{"person:a"}, {}}});
   cluster.at(1).turn();
   cluster.clock.pass(seconds(2));
   cluster.at(0).turn();
@@ -470,14 +467,14 @@ TEST(Shared, a_cancel_on_another_server_reaches_the_worker_here) {
 TEST(Shared, caps_hold_over_all_servers) {
   Cluster cluster(3);
   cluster.publish(one_step);
-  cluster.at(0).engine().change_limits(
-      cluster.tenant, [](LimitsSet& limits) { limits.limits = Caps{.max_concurrency = 4}; }, Actor{"admin"}, {});
+  cluster.at(0).engine().request(
+      TenantRequest{cluster.tenant, ChangeLimits{{{}, {{Limit::max_concurrency, 4}}}}, Actor{"admin"}});
   cluster.at(0).turn();
   cluster.clock.pass(seconds(2));
   for (std::size_t i = 0; i < 3; ++i) cluster.at(i).offer(100);
   std::vector<Answer<RunAnswer>> answers(60);
   for (std::size_t i = 0; i < answers.size(); ++i)
-    cluster.at(i % 3).engine().create_run(cluster.request("w"), answers[i].reply());
+    cluster.at(i % 3).engine().request(cluster.request("w"), answers[i].reply());
   int finished = 0;
   for (int round = 0; round < 2000 && finished < 60; ++round) {
     Server& server = cluster.at(static_cast<std::size_t>(round) % 3);
@@ -486,7 +483,7 @@ TEST(Shared, caps_hold_over_all_servers) {
     ASSERT_LE(cluster.database.running(cluster.tenant), 4);
     if (!server.worker.leases.empty()) {
       StepReport report = completion(server.worker.take());
-      server.engine().report(report);
+      server.engine().request(ReportStep{report});
       ++finished;
     }
   }
@@ -504,11 +501,10 @@ TEST(Shared, caps_that_two_servers_change_at_once_are_both_changed) {
   cluster.clock.pass(seconds(2));
   cluster.at(1).turn();
   Answer<TenantId> first, second;
-  cluster.at(0).engine().change_limits(
-      cluster.tenant, [](LimitsSet& limits) { limits.limits[Limit::max_concurrency] = 4; }, Actor{"admin"},
-      first.reply());
-  cluster.at(1).engine().change_limits(
-      cluster.tenant, [](LimitsSet& limits) { limits.limits[Limit::max_runs_per_min] = 7; }, Actor{"admin"},
+  cluster.at(0).engine().request(
+      TenantRequest{cluster.tenant, ChangeLimits{{{}, {{Limit::max_concurrency, 4}}}}, Actor{"admin"}}, first.reply());
+  cluster.at(1).engine().request(
+      TenantRequest{cluster.tenant, ChangeLimits{{{}, {{Limit::max_runs_per_min, 7}}}}, Actor{"admin"}},
       second.reply());
   for (int round = 0; round < 10; ++round) {
     cluster.at(static_cast<std::size_t>(round) % 2).turn();
@@ -547,7 +543,8 @@ TEST_P(Chaos, ends_with_every_run_done_and_every_stream_whole) {
     auto report = [&](Server& server, const Held& one, bool fails) {
       StepReport said = completion(one.lease);
       if (fails) said.outcome = Failed{"TOOL_FAILED", "it did not work", true, {}, {}};
-      server.task([&](Engine& engine) { engine.report(said, [done = one.answered](auto) { *done = true; }); });
+      server.task(
+          [&](Engine& engine) { engine.request(ReportStep{said}, [done = one.answered](auto) { *done = true; }); });
     };
     auto live_server = [&]() -> Server& {
       for (;;) {
@@ -566,7 +563,7 @@ TEST_P(Chaos, ends_with_every_run_done_and_every_stream_whole) {
         case 0:
           asked.push_back(std::make_shared<Answer<RunAnswer>>());
           server.task([&](Engine& engine) {
-            engine.create_run(cluster.request("w"), [&runs, slot = asked.back()->slot](auto answer) {
+            engine.request(cluster.request("w"), [&runs, slot = asked.back()->slot](auto answer) {
               if (answer) runs.push_back(answer->run);
               *slot = std::move(answer);
             });
@@ -585,8 +582,8 @@ TEST_P(Chaos, ends_with_every_run_done_and_every_stream_whole) {
         case 5:
           if (!runs.empty())
             server.task([&](Engine& engine) {
-              engine.command(cluster.tenant, runs[static_cast<std::size_t>(dice.below(runs.size()))],
-                             ResolveApproval{{}, true, Actor{"person:a"}, {}}, {});
+              engine.request(RunRequest{cluster.tenant, runs[static_cast<std::size_t>(dice.below(runs.size()))],
+                                        ResolveApproval{{}, true, Actor{"person:a"}, {}}});
             });
           break;
         case 6:
@@ -622,8 +619,8 @@ TEST_P(Chaos, ends_with_every_run_done_and_every_stream_whole) {
         for (const Held& one : held) report(cluster.at(i), one, false);
         for (auto& [key, each] : cluster.database.runs)
           if (each.row.status == RunStatus::waiting && round % 5 == 0)
-            cluster.at(i).engine().command(key.tenant, each.row.id, ResolveApproval{{}, true, Actor{"person:a"}, {}},
-                                           {});
+            cluster.at(i).engine().request(
+                RunRequest{key.tenant, each.row.id, ResolveApproval{{}, true, Actor{"person:a"}, {}}});
         cluster.at(i).turn();
       }
     }

@@ -33,7 +33,9 @@ class Square {
   Square(std::size_t servers, std::uint64_t seed) : cluster(servers), dice(seed) {
     cluster.publish(work_once);
     Answer<WorkflowRef> answer;
-    cluster.at(0).task([&](Engine& engine) { engine.prepare_tasks(cluster.tenant, TaskAgent::none, answer.reply()); });
+    cluster.at(0).task([&](Engine& engine) {
+      engine.request(PrepareTasks{cluster.tenant, TaskAgent::none}, answer.reply());
+    });
     cluster.at(0).turn();
     EXPECT_TRUE(answer.accepted());
   }
@@ -44,7 +46,7 @@ class Square {
     task.spec.depends_on = std::move(depends_on);
     Answer<RunAnswer> answer;
     Server& server = any();
-    server.task([&](Engine& engine) { engine.create_task(task, answer.reply()); });
+    server.task([&](Engine& engine) { engine.request(task, answer.reply()); });
     server.turn();
     EXPECT_TRUE(answer.accepted()) << (answer.came() ? (*answer.slot)->error().message : "no answer");
     return task_of_stream(answer.value().run);
@@ -54,7 +56,7 @@ class Square {
   // Decided, and not committed yet.
   Answer<RunAnswer> ask(Server& server, TaskId task, TaskCommand command) {
     Answer<RunAnswer> answer;
-    server.task([&](Engine& engine) { engine.command_task(cluster.tenant, task, command, answer.reply()); });
+    server.task([&](Engine& engine) { engine.request(TaskRequest{cluster.tenant, task, command}, answer.reply()); });
     return answer;
   }
   Answer<RunAnswer> ask_now(TaskId task, TaskCommand command) {
@@ -68,7 +70,7 @@ class Square {
     while (true) {
       Answer<TaskView> answer;
       Server& server = any();
-      server.task([&](Engine& engine) { engine.follow_task(cluster.tenant, task, answer.reply()); });
+      server.task([&](Engine& engine) { engine.request(UpdateTask{cluster.tenant, task}, answer.reply()); });
       server.turn();
       EXPECT_TRUE(answer.accepted());
       if (!answer.value().is_unsettled) return answer.value();
@@ -126,7 +128,7 @@ TEST(Tasks, a_completion_and_a_cancel_at_once_have_one_outcome) {
     auto cancel = square.ask(square.cluster.at(0), task, CancelTask{ada, ""});
     Answer<RunAnswer> done;
     StepReport report = completion(lease);
-    square.cluster.at(1).task([&](Engine& engine) { engine.report(report, done.reply()); });
+    square.cluster.at(1).task([&](Engine& engine) { engine.request(ReportStep{report}, done.reply()); });
     square.settle();
     ASSERT_TRUE(cancel.came() && done.came());
     square.follow(task);
@@ -150,7 +152,7 @@ TEST(Tasks, an_accept_and_a_reject_at_once_have_one_outcome) {
     TaskId task = square.add();
     Lease lease = square.begin(task);
     StepReport report = completion(lease);
-    square.cluster.at(0).task([&](Engine& engine) { engine.report(report); });
+    square.cluster.at(0).task([&](Engine& engine) { engine.request(ReportStep{report}); });
     square.settle();
     square.follow(task);
     ASSERT_EQ(square.state(task), TaskState::ready);
@@ -176,13 +178,14 @@ TEST(Tasks, an_answer_and_a_time_out_at_once_have_one_outcome) {
     NewTask wanted = some_task(square.cluster.tenant);
     wanted.spec.timeout = seconds(100);
     Answer<RunAnswer> made;
-    square.cluster.at(0).task([&](Engine& engine) { engine.create_task(wanted, made.reply()); });
+    square.cluster.at(0).task([&](Engine& engine) { engine.request(wanted, made.reply()); });
     square.cluster.at(0).turn();
     TaskId task = task_of_stream(made.value().run);
     Lease lease = square.begin(task);
     Answer<RunAnswer> asked;
     square.cluster.at(0).task([&](Engine& engine) {
-      engine.ask(lease.tenant, lease.run, lease.step, lease.proof(), "\"why?\"", asked.reply());
+      engine.request(RunRequest{lease.tenant, lease.run, AskQuestion{lease.step, lease.proof(), "\"why?\""}},
+                     asked.reply());
     });
     square.cluster.at(0).turn();
     square.follow(task);
@@ -262,7 +265,7 @@ TEST(Tasks, random_histories_on_several_servers_follow_their_runs) {
           square.ask(server, task, AnswerTask{ada, "\"x\""});
           break;
         case 5:
-          server.task([&](Engine& engine) { engine.follow_task(square.cluster.tenant, task, {}); });
+          server.task([&](Engine& engine) { engine.request(UpdateTask{square.cluster.tenant, task}); });
           break;
         case 6:
           server.offer(1);
@@ -271,11 +274,12 @@ TEST(Tasks, random_histories_on_several_servers_follow_their_runs) {
           if (!server.worker.leases.empty()) {
             Lease lease = server.worker.take();
             if (square.dice.below(3) == 0) {
-              server.task(
-                  [&](Engine& engine) { engine.ask(lease.tenant, lease.run, lease.step, lease.proof(), "\"?\"", {}); });
+              server.task([&](Engine& engine) {
+                engine.request(RunRequest{lease.tenant, lease.run, AskQuestion{lease.step, lease.proof(), "\"?\""}});
+              });
             } else {
               StepReport report = completion(lease);
-              server.task([&](Engine& engine) { engine.report(report); });
+              server.task([&](Engine& engine) { engine.request(ReportStep{report}); });
             }
           }
           break;
@@ -336,21 +340,21 @@ TEST(Tasks, random_histories_on_several_servers_follow_their_runs) {
 
 TaskView follow(TestServer& server, TaskId task) {
   Answer<TaskView> answer;
-  server.engine().follow_task(server.tenant, task, answer.reply());
+  server.engine().request(UpdateTask{server.tenant, task}, answer.reply());
   server.turn();
   return answer.value();
 }
 
 TaskId add(TestServer& server, NewTask task) {
   Answer<RunAnswer> answer;
-  server.engine().create_task(std::move(task), answer.reply());
+  server.engine().request(std::move(task), answer.reply());
   server.turn();
   return task_of_stream(answer.value().run);
 }
 
 void prepare(TestServer& server) {
   server.publish(work_once);
-  server.engine().prepare_tasks(server.tenant, TaskAgent::none, {});
+  server.engine().request(PrepareTasks{server.tenant, TaskAgent::none});
   server.turn();
 }
 
@@ -358,7 +362,7 @@ void prepare(TestServer& server) {
 struct TaskServer : TestServer {
   TaskServer() {
     publish(work_once);
-    engine().prepare_tasks(tenant, TaskAgent::none, {});
+    engine().request(PrepareTasks{tenant, TaskAgent::none});
     turn();
   }
   Answer<RunAnswer> add(std::optional<TaskId> parent, std::optional<Money> budget) {
@@ -366,7 +370,7 @@ struct TaskServer : TestServer {
     task.spec.parent = parent;
     task.spec.max_budget = budget;
     Answer<RunAnswer> answer;
-    engine().create_task(task, answer.reply());
+    engine().request(task, answer.reply());
     turn();
     return answer;
   }
@@ -375,12 +379,12 @@ struct TaskServer : TestServer {
   }
   Answer<RunAnswer> ask(TaskId task, const TaskCommand& command) {
     Answer<RunAnswer> answer;
-    engine().command_task(tenant, task, command, answer.reply());
+    engine().request(TaskRequest{tenant, task, command}, answer.reply());
     turn();
     return answer;
   }
   void follow(TaskId task) {
-    engine().follow_task(tenant, task, {});
+    engine().request(UpdateTask{tenant, task});
     turn();
   }
 };
@@ -434,7 +438,7 @@ TEST(TaskLimits, what_a_parent_has_spent_is_not_there_for_subtasks) {
   server.follow(parent);
   server.turn();
   Lease lease = worker.take();
-  server.engine().charge(lease.tenant, lease.run, lease.step, lease.proof(), Money{400'000}, {});
+  server.engine().request(RunRequest{lease.tenant, lease.run, ChargeStep{lease.step, lease.proof(), Money{400'000}}});
   server.turn();
   EXPECT_TRUE(server.add(parent, Money{600'001}).refused_as(RefusalCode::task_limit));
   EXPECT_TRUE(server.add(parent, Money{600'000}).accepted());
@@ -461,7 +465,7 @@ TEST(TaskLimits, of_several_servers_that_add_subtasks_at_once_none_overdraws_the
     NewTask top = some_task(square.cluster.tenant);
     top.spec.max_budget = Money{1'000'000};
     Answer<RunAnswer> made;
-    square.cluster.at(0).task([&](Engine& engine) { engine.create_task(top, made.reply()); });
+    square.cluster.at(0).task([&](Engine& engine) { engine.request(top, made.reply()); });
     square.cluster.at(0).turn();
     TaskId parent = task_of_stream(made.value().run);
     std::array<Answer<RunAnswer>, 2> answers;
@@ -469,7 +473,7 @@ TEST(TaskLimits, of_several_servers_that_add_subtasks_at_once_none_overdraws_the
       NewTask part = some_task(square.cluster.tenant);
       part.spec.parent = parent;
       part.spec.max_budget = Money{600'000};
-      square.cluster.at(i).task([&](Engine& engine) { engine.create_task(part, answers[i].reply()); });
+      square.cluster.at(i).task([&](Engine& engine) { engine.request(part, answers[i].reply()); });
     }
     square.settle();
     Money given;
@@ -489,7 +493,7 @@ TEST(Tasks, survive_a_crash_before_they_are_in_the_tables) {
   NewTask child = some_task(server.tenant, "child");
   child.spec.parent = parent;
   TaskId part = add(server, child);
-  server.engine().command_task(server.tenant, parent, RunTask{ada}, {});
+  server.engine().request(TaskRequest{server.tenant, parent, RunTask{ada}});
   server.turn();
   server.restart();
   pawl::Run found = server.inspect(stream_of(parent));
@@ -507,7 +511,7 @@ TEST(Tasks, the_run_of_one_was_asked_for_by_everybody_who_had_it_or_its_parents_
     prepare(server);
     TaskId parent = add(server, some_task(server.tenant, "parent"));
     auto run = [&](TaskId task, const Actor& by) {
-      server.engine().command_task(server.tenant, task, RunTask{by}, {});
+      server.engine().request(TaskRequest{server.tenant, task, RunTask{by}});
       server.turn();
       if (restarts) server.restart();
       follow(server, task);
@@ -540,7 +544,7 @@ TEST(Tasks, looking_at_one_that_has_nothing_to_follow_writes_nothing) {
   TestServer server;
   prepare(server);
   TaskId task = add(server, some_task(server.tenant));
-  server.engine().command_task(server.tenant, task, RunTask{ada}, {});
+  server.engine().request(TaskRequest{server.tenant, task, RunTask{ada}});
   server.turn();
   follow(server, task);
   std::uint64_t events = server.engine().stats().events;

@@ -21,6 +21,7 @@
 #include "engine/engine.h"
 #include "store/crash_vfs.h"
 #include "store/sqlite/sqlite_store.h"
+#include "support/limits.h"
 
 namespace pawl::tests {
 
@@ -95,27 +96,26 @@ class TestServer {
 
   TenantId make_tenant(const std::string& name) {
     Answer<TenantId> answer;
-    engine_->create_tenant(name, Actor{"admin"}, answer.reply());
+    engine_->request(CreateTenant{name, Actor{"admin"}}, answer.reply());
     turn();
     return answer.value();
   }
   WorkflowRef publish(const std::string& source) {
     Answer<WorkflowRef> answer;
-    engine_->publish(tenant, source, "test", Actor{"admin"}, answer.reply());
+    engine_->request(PublishWorkflow{tenant, source, "test", Actor{"admin"}}, answer.reply());
     turn();
     if (!answer.accepted()) throw std::runtime_error((*answer.slot)->error().message);
     return answer.value();
   }
   PolicyRef publish_policy(const std::string& source) {
     Answer<PolicyRef> answer;
-    engine_->publish_policy(tenant, PolicySource::read(source, "test").value(), Actor{"admin"}, answer.reply());
+    engine_->request(PublishPolicy{tenant, PolicySource::read(source, "test").value(), Actor{"admin"}}, answer.reply());
     turn();
     return answer.value();
   }
   void limit(Caps caps, int weight = 1) {
-    if (weight != 1)
-      engine_->change_ceiling(tenant, [=](CeilingSet& ceiling) { ceiling.weight = weight; }, Actor{"admin"}, {});
-    engine_->change_limits(tenant, [=](LimitsSet& limits) { limits.limits = caps; }, Actor{"admin"}, {});
+    if (weight != 1) engine_->request(TenantRequest{tenant, ChangeCeiling{{weight, {}}}, Actor{"admin"}});
+    engine_->request(TenantRequest{tenant, ChangeLimits{replacing_all(caps)}, Actor{"admin"}});
     turn();
   }
   Worker& worker(const std::string& name, int slots = 0, std::vector<ToolName> tools = {{"work"}, {"write"}}) {
@@ -123,10 +123,10 @@ class TestServer {
     Worker& worker = *workers_.back();
     worker.name.text = name;
     engine_->add_worker(worker.name, std::move(tools), worker);
-    if (slots > 0) engine_->offer(worker.name, slots);
+    if (slots > 0) engine_->offer({worker.name, slots});
     return worker;
   }
-  void offer(Worker& worker, int slots) { engine_->offer(worker.name, slots); }
+  void offer(Worker& worker, int slots) { engine_->offer({worker.name, slots}); }
 
   // ---- Runs; each of these takes a turn
 
@@ -140,13 +140,13 @@ class TestServer {
   RunId create(const std::string& workflow) { return create(request(workflow)); }
   RunId create(NewRun request) {
     Answer<RunAnswer> answer;
-    engine_->create_run(std::move(request), answer.reply());
+    engine_->request(std::move(request), answer.reply());
     turn();
     return answer.value().run;
   }
   Answer<RunAnswer> command(RunId run, const RunCommand& command) {
     Answer<RunAnswer> answer;
-    engine_->command(tenant, run, command, answer.reply());
+    engine_->request(RunRequest{tenant, run, command}, answer.reply());
     turn();
     return answer;
   }
@@ -163,7 +163,7 @@ class TestServer {
   Answer<RunAnswer> report(const Lease& lease, StepOutcome outcome) {
     Answer<RunAnswer> answer;
     StepReport report{lease.tenant, lease.run, lease.step, lease.proof(), std::move(outcome)};
-    engine_->report(report, answer.reply());
+    engine_->request(ReportStep{report}, answer.reply());
     turn();
     return answer;
   }
@@ -171,13 +171,13 @@ class TestServer {
   // Whether it is answered at once that the lease is extended.
   bool heartbeat(const Lease& lease, const LeaseProof& proof) {
     bool extended = false;
-    engine_->heartbeat(lease.tenant, lease.run, lease.step, proof,
-                       [&](std::expected<Instant, Refusal> until) { extended = until.has_value(); });
+    engine_->request(Heartbeat{lease.tenant, lease.run, lease.step, proof},
+                     [&](std::expected<Instant, Refusal> until) { extended = until.has_value(); });
     return extended;
   }
   Run inspect(RunId run) {
     Answer<std::shared_ptr<const Run>> answer;
-    engine_->inspect(tenant, run, answer.reply());
+    engine_->request(InspectRun{tenant, run}, answer.reply());
     turn();
     return *answer.value();
   }

@@ -160,7 +160,7 @@ TEST(LostServers, that_are_known_to_be_gone_are_replaced_at_once) {
   // It was only away, and knows nothing of that.
   Answer<RunAnswer> late;
   StepReport report = completion(old);
-  cluster.at(0).task([&](Engine& engine) { engine.report(report, late.reply()); });
+  cluster.at(0).task([&](Engine& engine) { engine.request(ReportStep{report}, late.reply()); });
   cluster.at(0).turn();
   EXPECT_TRUE(late.refused_as(RefusalCode::lease_lost));
   EXPECT_EQ(cluster.row(lost).status, RunStatus::running);
@@ -173,7 +173,7 @@ TEST(RefusedRetry, of_a_run_that_goes_on_is_recorded_in_its_stream) {
   RunId run = server.create("w");
   const auto before = server.inspect(run).seq;
   Answer<RunAnswer> answer;
-  server.engine().retry(server.tenant, run, Actor{"person:asker"}, answer.reply());
+  server.engine().request(RetryRun{server.tenant, run, Actor{"person:asker"}}, answer.reply());
   server.turn();
   EXPECT_TRUE(answer.refused_as(RefusalCode::run_not_ended));
   EXPECT_EQ(server.inspect(run).seq, before + 1);

@@ -33,7 +33,7 @@ class BundleTest : public testing::Test {
     tools_.expect_remote_tools();
     runtime_.emplace(*store_, tools_, clock_);
     runtime_->start();
-    tenant_ = ask<TenantId>([](Engine& e, Reply<TenantId> r) { e.create_tenant("default", {"admin"}, std::move(r)); });
+    tenant_ = ask(CreateTenant{"default", {"admin"}});
     notary_.emplace(Notary::Parts{*runtime_, *store_, clock_, folder_ / "signing-key.json"});
   }
   ~BundleTest() override {
@@ -43,30 +43,24 @@ class BundleTest : public testing::Test {
     fs::remove_all(folder_);
   }
 
-  template <class T>
-  T ask(std::move_only_function<void(Engine&, Reply<T>)> request) {
-    return runtime_->ask<T>(std::move(request)).value();
+  template <class R>
+  typename R::Answer ask(R value) {
+    return runtime_->ask(std::move(value)).value();
   }
   // A gate that is approved and one that ends the run: no worker is needed.
   RunId run(const std::string& evidence = "metadata") {
     const std::string source = "workflow: w-" + evidence + "\nevidence: " + evidence +
                                "\nsteps:\n- {id: first, tool: approval, prompt: 'ship ${{ input.what }}?'}\n"
                                "- {id: second, tool: approval, two_person: false}\n";
-    ask<WorkflowRef>(
-        [&](Engine& e, Reply<WorkflowRef> r) { e.publish(tenant_, source, "w", {"admin"}, std::move(r)); });
+    ask(PublishWorkflow{tenant_, source, "w", {"admin"}});
     NewRun request;
     request.tenant = tenant_;
     request.workflow.text = "w-" + evidence;
     request.by.text = "person:asker";
     request.input = R"({"what":")" + std::string(canary) + "\"}";
-    RunId id = ask<RunAnswer>([&](Engine& e, Reply<RunAnswer> r) { e.create_run(request, std::move(r)); }).run;
-    return id;
+    return ask(std::move(request)).run;
   }
-  void approve(RunId id) {
-    ask<RunAnswer>([&](Engine& e, Reply<RunAnswer> r) {
-      e.command(tenant_, id, ResolveApproval{{}, true, Actor{"person:ada"}, "fine"}, std::move(r));
-    });
-  }
+  void approve(RunId id) { ask(RunRequest{tenant_, id, ResolveApproval{{}, true, Actor{"person:ada"}, "fine"}}); }
   RunId ended(const std::string& evidence = "metadata") {
     RunId id = run(evidence);
     approve(id);

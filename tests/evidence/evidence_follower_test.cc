@@ -58,7 +58,7 @@ class EvidenceFollowerTest : public testing::Test {
     tools_.expect_remote_tools();
     runtime_.emplace(*store_, tools_, clock_);
     runtime_->start();
-    tenant_ = ask<TenantId>([](Engine& e, Reply<TenantId> r) { e.create_tenant("default", {"admin"}, std::move(r)); });
+    tenant_ = ask(CreateTenant{"default", {"admin"}});
     notary_.emplace(Notary::Parts{*runtime_, *store_, clock_, folder_ / "signing-key.json"});
     publish("workflow: asks\nsteps: [{id: only, tool: approval}]\n");
     publish("workflow: plain\nsteps: [{id: only, tool: test.work}]\n");
@@ -70,24 +70,19 @@ class EvidenceFollowerTest : public testing::Test {
     fs::remove_all(folder_);
   }
 
-  template <class T>
-  T ask(std::move_only_function<void(Engine&, Reply<T>)> request) {
-    return runtime_->ask<T>(std::move(request)).value();
+  template <class R>
+  typename R::Answer ask(R value) {
+    return runtime_->ask(std::move(value)).value();
   }
-  void publish(const std::string& source) {
-    ask<WorkflowRef>(
-        [&](Engine& e, Reply<WorkflowRef> r) { e.publish(tenant_, source, "w", {"admin"}, std::move(r)); });
-  }
+  void publish(const std::string& source) { ask(PublishWorkflow{tenant_, source, "w", {"admin"}}); }
   // A run that was canceled: it has ended, and needed no worker.
   RunId ended(const std::string& workflow) {
     NewRun request;
     request.tenant = tenant_;
     request.workflow.text = workflow;
     request.by.text = "person:asker";
-    const RunId id = ask<RunAnswer>([&](Engine& e, Reply<RunAnswer> r) { e.create_run(request, std::move(r)); }).run;
-    ask<RunAnswer>([&](Engine& e, Reply<RunAnswer> r) {
-      e.command(tenant_, id, CancelRun{Actor{"person:asker"}, "enough"}, std::move(r));
-    });
+    const RunId id = ask(std::move(request)).run;
+    ask(RunRequest{tenant_, id, CancelRun{Actor{"person:asker"}, "enough"}});
     return id;
   }
 
@@ -99,13 +94,13 @@ class EvidenceFollowerTest : public testing::Test {
     request.by.text = "person:asker";
     std::vector<RunId> runs(count);
     all_of(count, [&](Engine& engine, std::size_t which, Reply<RunAnswer> reply) {
-      engine.create_run(request, [&, which, reply = std::move(reply)](std::expected<RunAnswer, Refusal> made) mutable {
+      engine.request(request, [&, which, reply = std::move(reply)](std::expected<RunAnswer, Refusal> made) mutable {
         runs[which] = made.value().run;
         reply(std::move(made));
       });
     });
     all_of(count, [&](Engine& engine, std::size_t which, Reply<RunAnswer> reply) {
-      engine.command(tenant_, runs[which], CancelRun{Actor{"person:asker"}, "enough"}, std::move(reply));
+      engine.request(RunRequest{tenant_, runs[which], CancelRun{Actor{"person:asker"}, "enough"}}, std::move(reply));
     });
   }
   void all_of(std::size_t count, const std::function<void(Engine&, std::size_t, Reply<RunAnswer>)>& ask_one) {

@@ -184,19 +184,20 @@ class FuzzServer {
   void settle() {
     const Actor by{"engine"};
     const auto done = open_->runtime.ask<WorkflowRef>([&](Engine& engine, Reply<WorkflowRef> reply) {
-      engine.create_tenant("default", by, {});
-      engine.create_tenant("neighbour", by, {});
+      engine.request(CreateTenant{"default", by});
+      engine.request(CreateTenant{"neighbour", by});
       const auto own = *engine.find_tenant("default");
       for (const std::string_view role : enum_names<Role>) add_key(engine, own, role, *parse_enum<Role>(role));
       add_key(engine, *engine.find_tenant("neighbour"), "neighbour", Role::admin);
-      engine.publish(own, std::string(some_workflow_source), "w", by, std::move(reply));
+      engine.request(PublishWorkflow{own, std::string(some_workflow_source), "w", by}, std::move(reply));
     });
     check(done.has_value(), "a server can be settled");
   }
   void add_key(Engine& engine, TenantId tenant, std::string_view name, Role role) {
     const api::NewKey made = keys_.make(clock_.now());
     key_texts_[std::string(name)] = made.text;
-    engine.create_key(tenant, {made.id, std::string(name), role, made.secret_hash, end_of_time}, Actor{"engine"}, {});
+    engine.request(TenantRequest{tenant, KeyCreated{made.id, std::string(name), role, made.secret_hash, end_of_time},
+                                 Actor{"engine"}});
   }
 
   ToolCatalog tools_;

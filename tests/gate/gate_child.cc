@@ -126,25 +126,19 @@ class ChildServer {
     };
     runtime_ = std::make_unique<Runtime>(store_, catalog_, clock_, std::move(options));
     runtime_->start();
-    tenant_ = must(runtime_->ask<TenantId>([](Engine& engine, Reply<TenantId> reply) {
-      engine.create_tenant("default", Actor{"admin"}, std::move(reply));
-    }));
+    tenant_ = must(runtime_->ask(CreateTenant{"default", Actor{"admin"}}));
   }
   ~ChildServer() { runtime_->stop(); }
 
   RunId find_or_make_run(const std::string& tool) {
     auto runs = store_.list_runs(tenant_, {});
     if (!runs.empty()) return runs.front().id;
-    must(runtime_->ask<WorkflowRef>([&](Engine& engine, Reply<WorkflowRef> reply) {
-      engine.publish(tenant_,
-                     "workflow: effect\nsteps:\n- {id: effect, tool: " + tool +
-                         ", retry: {max_attempts: 5, base: 1ms, max: 1ms}}\n",
-                     "gate", Actor{"admin"}, std::move(reply));
-    }));
-    return must(runtime_->ask<RunAnswer>([&](Engine& engine, Reply<RunAnswer> reply) {
-             engine.create_run({.tenant = tenant_, .workflow = {"effect"}, .version = {}, .by = Actor{"person:asker"}},
-                               std::move(reply));
-           }))
+    must(runtime_->ask(PublishWorkflow{
+        tenant_,
+        "workflow: effect\nsteps:\n- {id: effect, tool: " + tool + ", retry: {max_attempts: 5, base: 1ms, max: 1ms}}\n",
+        "gate", Actor{"admin"}}));
+    return must(runtime_->ask(
+                    NewRun{.tenant = tenant_, .workflow = {"effect"}, .version = {}, .by = Actor{"person:asker"}}))
         .run;
   }
 
@@ -165,19 +159,14 @@ class ChildServer {
   }
 
   void answer(RunId run, bool happened) {
-    must(runtime_->ask<RunAnswer>([&](Engine& engine, Reply<RunAnswer> reply) {
-      engine.answer(tenant_, run, {"effect"}, happened ? R"({"happened":true})" : R"({"happened":false})",
-                    Actor{"person:ada"}, std::move(reply));
-    }));
+    must(runtime_->ask(RunRequest{
+        tenant_, run,
+        AnswerQuestion{{"effect"}, happened ? R"({"happened":true})" : R"({"happened":false})", Actor{"person:ada"}}}));
   }
 
  private:
   static bool rests(RunStatus status) { return is_terminal(status) || status == RunStatus::waiting; }
-  std::shared_ptr<const Run> inspect(RunId run) {
-    return must(runtime_->ask<std::shared_ptr<const Run>>([&](Engine& engine, Reply<std::shared_ptr<const Run>> reply) {
-      engine.inspect(tenant_, run, std::move(reply));
-    }));
-  }
+  std::shared_ptr<const Run> inspect(RunId run) { return must(runtime_->ask(InspectRun{tenant_, run})); }
 
   SqliteStore store_;
   ServiceClock clock_;

@@ -307,7 +307,7 @@ void Checker::check_grants(const TakenTurn& taken) const {
         return lease.run.str() + " step " + lease.step.text + " token " + std::to_string(lease.token);
       };
       demand(run && run->tenant == lease.tenant, "no grant before its claim is durable", what);
-      auto index = run->workflow->find(lease.step);
+      auto index = run->find_step(lease.step);
       demand(index && *index < run->steps.size(), "a grant is of a step", what);
       const StepModel& step = run->steps[*index];
       demand(step.status == StepStatus::running && step.token == lease.token, "a granted lease is live", what);
@@ -403,7 +403,7 @@ void Checker::worker_removed(const WorkerName& worker, Instant now, std::uint64_
 void Checker::lease_extended(RunId id, const StepId& name, std::uint64_t token, Instant until, bool is_acknowledged) {
   auto found = runs_.find(id);
   if (found == runs_.end()) return;
-  StepModel& step = found->second.steps[*found->second.workflow->find(name)];
+  StepModel& step = found->second.steps[*found->second.find_step(name)];
   if (step.status != StepStatus::running || step.token != token) return;
   if (is_acknowledged) step.earliest_end = std::max(step.earliest_end, until);
   step.latest_end = std::max(step.latest_end, until);

@@ -166,7 +166,7 @@ void Checker::check_effects(const RunModel& run) {
                    target_.has_happened(found.receipt) &&
                    (receipt->status == ReceiptStatus::succeeded || receipt->status == ReceiptStatus::reversed);
     demand(answers, "what answers for an action is its own success", [&] { return run.id.str(); });
-    const StepDefinition& asking = run.definition(run.workflow->find(found.step).value());
+    const StepDefinition& asking = run.definition(run.find_step(found.step).value());
     demand(owner->definition(receipt->step).tool == asking.tool && can_answer(*receipt, found.by),
            "a receipt answers for its own tool, by whoever may speak for it", [&] { return run.id.str(); });
   }

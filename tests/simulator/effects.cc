@@ -22,13 +22,13 @@ void Simulation::introduce_people(TenantId tenant) {
   auto& keys = keys_[tenant];
   for (int i = 0; i < 5; ++i) keys.push_back(KeyId{{static_cast<std::uint64_t>(i + 1), dice_.next()}});
   for (std::size_t i = 0; i < keys.size(); ++i)
-    asked().create_key(tenant, {keys[i], "k" + std::to_string(i), Role::operator_, "hash", end_of_time},
-                       i == 3 ? actor_of(keys[0]) : Actor{"admin"}, expect<TenantId>([](const auto& answer) {
-                         demand(answer.has_value(), "a key can be made", "refused");
-                       }));
-  asked().set_person(tenant, {"ada", {keys[0], keys[1]}, {account_of("ada")}}, Actor{"admin"}, {});
-  asked().set_person(tenant, {"bob", {keys[2]}, {account_of("bob")}}, Actor{"admin"}, {});
-  asked().set_person(tenant, {"cyd", {}, {account_of("cyd")}}, Actor{"admin"}, {});
+    asked().request(
+        TenantRequest{tenant, KeyCreated{keys[i], "k" + std::to_string(i), Role::operator_, "hash", end_of_time},
+                      i == 3 ? actor_of(keys[0]) : Actor{"admin"}},
+        expect<TenantId>([](const auto& answer) { demand(answer.has_value(), "a key can be made", "refused"); }));
+  asked().request(TenantRequest{tenant, PersonSet{"ada", {keys[0], keys[1]}, {account_of("ada")}}, Actor{"admin"}});
+  asked().request(TenantRequest{tenant, PersonSet{"bob", {keys[2]}, {account_of("bob")}}, Actor{"admin"}});
+  asked().request(TenantRequest{tenant, PersonSet{"cyd", {}, {account_of("cyd")}}, Actor{"admin"}});
 }
 
 Actor Simulation::any_identity(TenantId tenant) {
@@ -44,20 +44,21 @@ void Simulation::change_people(TenantId tenant) {
   std::string name = people[dice_.below(people.size())];
   note([&] { return "people change: " + name; });
   if (dice_.percent(20))
-    return asked().remove_person(tenant, {name}, Actor{"admin"}, expect<TenantId>([](const auto&) {}));
+    return asked().request(TenantRequest{tenant, PersonRemoved{name}, Actor{"admin"}},
+                           expect<TenantId>([](const auto&) {}));
   PersonSet person{name, {}, {account_of(name)}};
   for (KeyId key : keys)
     if (dice_.percent(30)) person.keys.insert(key);
   // Refused when one of them is somebody else's.
-  asked().set_person(tenant, person, Actor{"admin"}, expect<TenantId>([](const auto&) {}));
+  asked().request(TenantRequest{tenant, person, Actor{"admin"}}, expect<TenantId>([](const auto&) {}));
 }
 
 void Simulation::change_policy(TenantId tenant) {
   int number = dice_.between(1, policies_count - 1);
   note([&] { return "policy p" + std::to_string(number) + " for " + tenant.str(); });
-  asked().publish_policy(tenant, policy_text(number), Actor{"admin"}, expect<PolicyRef>([](const auto& answer) {
-                           demand(answer.has_value(), "a policy can be published", "refused");
-                         }));
+  asked().request(PublishPolicy{tenant, policy_text(number), Actor{"admin"}}, expect<PolicyRef>([](const auto& answer) {
+                    demand(answer.has_value(), "a policy can be published", "refused");
+                  }));
 }
 
 // ---- Proposals
@@ -132,15 +133,15 @@ void Simulation::propose(SimWorker& worker, Held& held, std::optional<bool> happ
            lease.run.str() + " " + lease.step.text + " token " + std::to_string(lease.token);
   });
   const bool frozen = is_frozen(lease.tenant, proposal->action.connector);
-  asked().propose(
-      {.tenant = lease.tenant,
-       .run = lease.run,
-       .step = lease.step,
-       .proof = lease.proof(),
-       .proposal = proposal,
-       .verdict = verdict,
-       .can_look = can_look(proposal->action),
-       .happened = happened},
+  asked().request(
+      ProposeEffect{.tenant = lease.tenant,
+                    .run = lease.run,
+                    .step = lease.step,
+                    .proof = lease.proof(),
+                    .proposal = proposal,
+                    .verdict = verdict,
+                    .can_look = can_look(proposal->action),
+                    .happened = happened},
       expect<GateAnswer>([this, &worker, lease, proposal, stale, frozen, lifts = lifts_](const auto& answer) {
         bool begins = answer && answer->effect == Effect::allow && !answer->is_done;
         demand(!frozen || !begins || lifts != lifts_, "no effect while it is frozen", lease.run.str());
@@ -233,34 +234,34 @@ void Simulation::record_outcome(SimWorker& worker, Held& held) {
   const Lease& lease = held.lease;
   note([&] { return "outcome of " + held.effect->receipt.str() + " for " + lease.run.str() + " " + lease.step.text; });
   EffectOutcome outcome = outcome_of(held);
-  asked().record_outcome(
-      lease.tenant, lease.run, lease.step, lease.proof(), outcome,
-      expect<RunAnswer>([this, &worker, tenant = lease.tenant, run = lease.run, step = lease.step, token = lease.token,
-                         outcome](const auto& answer) {
-        // Until it has heard that it is recorded, the worker would say it again.
-        // And a repeat that failed has settled nothing: then it has to give up.
-        const ReceiptModel* receipt = answer ? checker_.find(run)->find_receipt(outcome.receipt) : nullptr;
-        bool doubtful = receipt && receipt->status == ReceiptStatus::in_doubt;
-        Held* still = find_held(worker, run, step, token);
-        if (still && still->effect && still->effect->receipt == outcome.receipt) {
-          if (doubtful) {
-            still->effect->is_known = false;
-          } else {
-            still->effect.reset();
-            --still->effects_wanted;
-          }
-        }
-        if (!answer) {
-          demand(answer.error().code == RefusalCode::lease_lost, "an outcome that is late is told so",
-                 answer.error().message);
-          return;
-        }
-        check_answer(tenant, *answer, "outcome for");
-        bool stands = outcome.succeeded
-                          ? receipt->status == ReceiptStatus::succeeded || receipt->status == ReceiptStatus::reversed
-                          : receipt->status == ReceiptStatus::failed || receipt->tokens.size() > 1;
-        demand(stands, "an outcome that is accepted stands", outcome.receipt.str());
-      }));
+  asked().request(RunRequest{lease.tenant, lease.run, outcome_command(lease.step, lease.proof(), outcome)},
+                  expect<RunAnswer>([this, &worker, tenant = lease.tenant, run = lease.run, step = lease.step,
+                                     token = lease.token, outcome](const auto& answer) {
+                    // Until it has heard that it is recorded, the worker would say it again.
+                    // And a repeat that failed has settled nothing: then it has to give up.
+                    const ReceiptModel* receipt = answer ? checker_.find(run)->find_receipt(outcome.receipt) : nullptr;
+                    bool doubtful = receipt && receipt->status == ReceiptStatus::in_doubt;
+                    Held* still = find_held(worker, run, step, token);
+                    if (still && still->effect && still->effect->receipt == outcome.receipt) {
+                      if (doubtful) {
+                        still->effect->is_known = false;
+                      } else {
+                        still->effect.reset();
+                        --still->effects_wanted;
+                      }
+                    }
+                    if (!answer) {
+                      demand(answer.error().code == RefusalCode::lease_lost, "an outcome that is late is told so",
+                             answer.error().message);
+                      return;
+                    }
+                    check_answer(tenant, *answer, "outcome for");
+                    bool stands =
+                        outcome.succeeded
+                            ? receipt->status == ReceiptStatus::succeeded || receipt->status == ReceiptStatus::reversed
+                            : receipt->status == ReceiptStatus::failed || receipt->tokens.size() > 1;
+                    demand(stands, "an outcome that is accepted stands", outcome.receipt.str());
+                  }));
 }
 
 // ---- What they must not get
@@ -273,22 +274,22 @@ void Simulation::act_badly(SimWorker& worker, Held& held) {
   };
   switch (dice_.below(4)) {
     case 0: {  // for another tenant
-      Engine::ActionRequest request{.tenant = dice_.one_of(tenants_),
-                                    .run = lease.run,
-                                    .step = lease.step,
-                                    .proof = lease.proof(),
-                                    .proposal = std::make_shared<const Proposal>(),
-                                    .verdict = {.effect = Effect::allow}};
+      ProposeEffect request{.tenant = dice_.one_of(tenants_),
+                            .run = lease.run,
+                            .step = lease.step,
+                            .proof = lease.proof(),
+                            .proposal = std::make_shared<const Proposal>(),
+                            .verdict = {.effect = Effect::allow}};
       if (request.tenant == lease.tenant) return;
       request.verdict.policy_version = engine_->find_tenant(request.tenant)->policy.version;
-      return asked().propose(request, expect<GateAnswer>(lost));
+      return asked().request(request, expect<GateAnswer>(lost));
     }
     case 1: {  // of what was never allowed
       EffectOutcome outcome{.receipt = ReceiptId{{dice_.next(), dice_.next()}}};
-      return asked().record_outcome(lease.tenant, lease.run, lease.step, lease.proof(), outcome,
-                                    expect<RunAnswer>([](const auto& answer) {
-                                      demand(!answer, "an outcome is of an effect that was allowed", "taken");
-                                    }));
+      return asked().request(RunRequest{lease.tenant, lease.run, outcome_command(lease.step, lease.proof(), outcome)},
+                             expect<RunAnswer>([](const auto& answer) {
+                               demand(!answer, "an outcome is of an effect that was allowed", "taken");
+                             }));
     }
     case 2:  // completes as if there were no effect to account for
       if (held.effect && held.effect->stage != Pending::Stage::asked)
@@ -320,11 +321,12 @@ bool Simulation::answer_doubt(const RunModel& run, StepIndex step) {
   if (may_still_call(receipt)) return false;
   bool happened = target_.has_happened(receipt);
   note([&] { return "answer that " + receipt.str() + (happened ? " happened" : " did not happen"); });
-  asked().answer(run.tenant, run.id, run.definition(step).id,
-                 happened ? R"({"happened":true})" : R"({"happened":false})", anyone(),
-                 expect<RunAnswer>([this, tenant = run.tenant](const auto& answer) {
-                   if (answer) check_answer(tenant, *answer, "answer to");
-                 }));
+  asked().request(RunRequest{run.tenant, run.id,
+                             AnswerQuestion{run.definition(step).id,
+                                            happened ? R"({"happened":true})" : R"({"happened":false})", anyone()}},
+                  expect<RunAnswer>([this, tenant = run.tenant](const auto& answer) {
+                    if (answer) check_answer(tenant, *answer, "answer to");
+                  }));
   return true;
 }
 
@@ -346,7 +348,7 @@ void Simulation::settle_receipt() {
   if (!run || may_still_call(receipt)) return;
   bool happened = target_.has_happened(receipt);
   note([&] { return "settle " + receipt.str() + (happened ? ": it happened" : ": it did not happen"); });
-  asked().command(run->tenant, run->id, SettleReceipt{receipt, happened, anyone()},
+  asked().request(RunRequest{run->tenant, run->id, SettleReceipt{receipt, happened, anyone()}},
                   expect<RunAnswer>([this, id = run->id, receipt](const auto& answer) {
                     if (!answer) return;
                     ReceiptStatus status = checker_.find(id)->find_receipt(receipt)->status;
@@ -361,7 +363,7 @@ void Simulation::reverse_receipt() {
   if (!run) return;
   note([&] { return "undo " + receipt.str(); });
   target_.undo(run->tenant, receipt, run->find_receipt(receipt)->proposal->action);
-  asked().command(run->tenant, run->id, ReverseReceipt{receipt, ReceiptId{{1, 2}}},
+  asked().request(RunRequest{run->tenant, run->id, ReverseReceipt{receipt, ReceiptId{{1, 2}}}},
                   expect<RunAnswer>([this, id = run->id, receipt](const auto& answer) {
                     demand(answer.has_value(), "what was undone is said to be", receipt.str());
                     demand(checker_.find(id)->find_receipt(receipt)->status == ReceiptStatus::reversed,

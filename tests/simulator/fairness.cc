@@ -2,6 +2,7 @@
 // tickets of runs that it canceled would cost it turns, and rightly so.
 #include "simulator/failure.h"
 #include "simulator/simulation.h"
+#include "support/limits.h"
 
 namespace pawl::simulator {
 namespace {
@@ -13,17 +14,17 @@ constexpr const char* plain = "workflow: plain\nsteps: [{id: s0, tool: read, tim
 void Simulation::check_fairness() {
   TenantId busy = tenants_.front(), newcomer;
   int weight = dice_.between(1, 5);
-  asked().create_tenant("newcomer", Actor{"admin"}, expect<TenantId>([&](const auto& id) { newcomer = id.value(); }));
+  asked().request(CreateTenant{"newcomer", Actor{"admin"}},
+                  expect<TenantId>([&](const auto& id) { newcomer = id.value(); }));
   flush();
   tenants_.push_back(newcomer);
   for (auto& worker : workers_)
     if (worker->registered) remove_worker(*worker);
   for (TenantId tenant : tenants_) {
-    asked().change_ceiling(
-        tenant, [=](CeilingSet& ceiling) { ceiling = {.weight = tenant == busy ? weight : 1, .limits = {}}; },
-        Actor{"admin"}, {});
-    asked().change_limits(tenant, [](LimitsSet& limits) { limits.limits = {}; }, Actor{"admin"}, {});
-    asked().publish(tenant, plain, "plain", Actor{"admin"}, {});
+    asked().request(
+        TenantRequest{tenant, ChangeCeiling{tests::replacing_all({}, tenant == busy ? weight : 1)}, Actor{"admin"}});
+    asked().request(TenantRequest{tenant, ChangeLimits{tests::replacing_all({})}, Actor{"admin"}});
+    asked().request(PublishWorkflow{tenant, plain, "plain", Actor{"admin"}});
   }
   flush();
   auto create = [&](TenantId tenant) {
@@ -32,7 +33,7 @@ void Simulation::check_fairness() {
     request.workflow.text = "plain";
     request.workspace.text = dice_.one_of({"default", "a", "b"});
     request.by = anyone();
-    asked().create_run(std::move(request), {});
+    asked().request(std::move(request));
   };
   for (int i = dice_.between(10, 30); i > 0; --i) create(busy);
   SimWorker& worker = *workers_.front();

@@ -81,7 +81,7 @@ void Simulation::report_all(const Lease& lease, const LeaseProof& proof, const c
   auto lost = [who](const auto& answer) { demand(is_lost(answer), "a foreign token changes nothing", who); };
   auto say = [&](StepOutcome outcome) {
     StepReport report{lease.tenant, lease.run, lease.step, proof, std::move(outcome)};
-    asked().report(report, expect<RunAnswer>(lost));
+    asked().request(ReportStep{report}, expect<RunAnswer>(lost));
   };
   switch (hostile_dice_.below(8)) {
     case 0:
@@ -93,35 +93,39 @@ void Simulation::report_all(const Lease& lease, const LeaseProof& proof, const c
     case 3:
       return say(Asked{"\"may I?\""});
     case 4:
-      return asked().charge(lease.tenant, lease.run, lease.step, proof, Money{1000}, expect<RunAnswer>(lost));
+      return asked().request(RunRequest{lease.tenant, lease.run, ChargeStep{lease.step, proof, Money{1000}}},
+                             expect<RunAnswer>(lost));
     case 5: {
       // Of whatever call of the step is open, when there is one.
       const RunModel* run = checker_.find(lease.run);
       ReceiptId receipt{{hostile_dice_.next(), 1}};
       for (const ReceiptModel& one : run->receipts)
         if (run->definition(one.step).id == lease.step) receipt = one.id;
-      return asked().record_outcome(lease.tenant, lease.run, lease.step, proof,
-                                    {.receipt = receipt, .response = "{\"forged\":true}", .undo = hostile_undo()},
-                                    expect<RunAnswer>(lost));
+      return asked().request(
+          RunRequest{lease.tenant, lease.run,
+                     outcome_command(lease.step, proof,
+                                     {.receipt = receipt, .response = "{\"forged\":true}", .undo = hostile_undo()})},
+          expect<RunAnswer>(lost));
     }
     case 6: {
       auto proposal = std::make_shared<Proposal>();
       proposal->action = draw_action(hostile_dice_, lease);
       proposal->action.risk = Tier::high;
       proposal->digest = digest_of(sha256, proposal->action);
-      return asked().propose(
-          {.tenant = lease.tenant,
-           .run = lease.run,
-           .step = lease.step,
-           .proof = proof,
-           .proposal = std::move(proposal),
-           .verdict = {.effect = Effect::allow, .policy_version = engine_->find_tenant(lease.tenant)->policy.version}},
+      return asked().request(
+          ProposeEffect{.tenant = lease.tenant,
+                        .run = lease.run,
+                        .step = lease.step,
+                        .proof = proof,
+                        .proposal = std::move(proposal),
+                        .verdict = {.effect = Effect::allow,
+                                    .policy_version = engine_->find_tenant(lease.tenant)->policy.version}},
           expect<GateAnswer>(lost));
     }
     default:
-      asked().heartbeat(lease.tenant, lease.run, lease.step, proof, expect_heartbeat([](const auto& until) {
-                          demand(!until, "a foreign token changes nothing", "a heartbeat was taken");
-                        }));
+      asked().request(Heartbeat{lease.tenant, lease.run, lease.step, proof}, expect_heartbeat([](const auto& until) {
+                        demand(!until, "a foreign token changes nothing", "a heartbeat was taken");
+                      }));
   }
 }
 
@@ -138,14 +142,14 @@ void Simulation::report_as_program(Held& held) {
                          .succeeded = hostile_dice_.percent(50),
                          .response = "{\"forged\":true}",
                          .undo = hostile_undo()};
-    return asked().record_outcome(lease.tenant, lease.run, lease.step, proof, forged,
-                                  expect<RunAnswer>([](const auto& answer) {
-                                    demand(!answer, "an agent does not answer for its step's tool", "it was taken");
-                                  }));
+    return asked().request(RunRequest{lease.tenant, lease.run, outcome_command(lease.step, proof, forged)},
+                           expect<RunAnswer>([](const auto& answer) {
+                             demand(!answer, "an agent does not answer for its step's tool", "it was taken");
+                           }));
   }
   auto say = [&](StepOutcome outcome) {
     StepReport report{lease.tenant, lease.run, lease.step, proof, std::move(outcome)};
-    asked().report(report, expect<RunAnswer>(lost));
+    asked().request(ReportStep{report}, expect<RunAnswer>(lost));
   };
   switch (hostile_dice_.below(5)) {
     case 0:
@@ -155,11 +159,12 @@ void Simulation::report_as_program(Held& held) {
     case 2:
       return say(Released{});
     case 3:
-      return asked().charge(lease.tenant, lease.run, lease.step, proof, Money{1000}, expect<RunAnswer>(lost));
+      return asked().request(RunRequest{lease.tenant, lease.run, ChargeStep{lease.step, proof, Money{1000}}},
+                             expect<RunAnswer>(lost));
     default:
-      asked().heartbeat(lease.tenant, lease.run, lease.step, proof, expect_heartbeat([](const auto& until) {
-                          demand(!until, "an agent does not end its step", "a heartbeat was taken");
-                        }));
+      asked().request(Heartbeat{lease.tenant, lease.run, lease.step, proof}, expect_heartbeat([](const auto& until) {
+                        demand(!until, "an agent does not end its step", "a heartbeat was taken");
+                      }));
   }
 }
 
@@ -187,20 +192,23 @@ void Simulation::act_as_program(Held& held) {
   held.forgot_effect = true;  // the worker cannot say what its agent has under way
   const auto proof = LeaseProof::program(lease.token);
   note([&] { return "an agent proposes for " + lease.run.str() + " " + lease.step.text; });
-  asked().propose({.tenant = lease.tenant,
-                   .run = lease.run,
-                   .step = lease.step,
-                   .proof = proof,
-                   .proposal = proposal,
-                   .verdict = verdict},
-                  expect<GateAnswer>([this, lease, proof, action](const auto& answer) {
-                    if (!answer || answer->effect != Effect::allow || answer->is_done) return;
-                    target_.call(lease.tenant, answer->receipt, action, Target::Answer::done);
-                    asked().record_outcome(
-                        lease.tenant, lease.run, lease.step, proof,
-                        {.receipt = answer->receipt, .response = "{\"ok\":true}", .undo = hostile_undo()},
-                        expect<RunAnswer>([](const auto&) {}));
-                  }));
+  asked().request(
+      ProposeEffect{.tenant = lease.tenant,
+                    .run = lease.run,
+                    .step = lease.step,
+                    .proof = proof,
+                    .proposal = proposal,
+                    .verdict = verdict},
+      expect<GateAnswer>([this, lease, proof, action](const auto& answer) {
+        if (!answer || answer->effect != Effect::allow || answer->is_done) return;
+        target_.call(lease.tenant, answer->receipt, action, Target::Answer::done);
+        asked().request(
+            RunRequest{
+                lease.tenant, lease.run,
+                outcome_command(lease.step, proof,
+                                {.receipt = answer->receipt, .response = "{\"ok\":true}", .undo = hostile_undo()})},
+            expect<RunAnswer>([](const auto&) {}));
+      }));
 }
 
 // ---- Risk
@@ -215,12 +223,12 @@ void Simulation::lower_risk(const Lease& lease) {
   Verdict verdict{.effect = Effect::allow, .policy_version = engine_->find_tenant(lease.tenant)->policy.version};
   if (by_policy) verdict.risk = Tier::med;
   note([&] { return "a lower risk for " + lease.run.str() + " " + lease.step.text; });
-  asked().propose({.tenant = lease.tenant,
-                   .run = lease.run,
-                   .step = lease.step,
-                   .proof = lease.proof(),
-                   .proposal = std::move(proposal),
-                   .verdict = verdict},
+  asked().request(ProposeEffect{.tenant = lease.tenant,
+                                .run = lease.run,
+                                .step = lease.step,
+                                .proof = lease.proof(),
+                                .proposal = std::move(proposal),
+                                .verdict = verdict},
                   expect<GateAnswer>([](const auto& answer) {
                     demand(!answer, "a worker's word does not lower a risk", "it was taken");
                   }));
@@ -242,7 +250,7 @@ void Simulation::plan_undos() {
   const RunModel* run = any_run_with(ReceiptStatus::succeeded, receipt);
   if (!run) return;
   note([&] { return "plan the undo of " + run->id.str(); });
-  asked().inspect(run->tenant, run->id, expect<std::shared_ptr<const Run>>([this](const auto& found) {
+  asked().request(InspectRun{run->tenant, run->id}, expect<std::shared_ptr<const Run>>([this](const auto& found) {
                     if (found) check_undos(**found);
                   }));
 }

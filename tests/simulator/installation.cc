@@ -2,6 +2,7 @@
 // theirs to raise.
 #include "simulator/failure.h"
 #include "simulator/simulation.h"
+#include "support/limits.h"
 
 namespace pawl::simulator {
 namespace {
@@ -26,35 +27,28 @@ bool is_above(const pawl::Limits& wanted, const pawl::Limits& before, const pawl
 void Simulation::change_limits() {
   TenantId tenant = dice_.one_of(tenants_);
   if (dice_.percent(20))
-    return asked().set_workspace(tenant, {WorkspaceName{dice_.one_of({"default", "a", "b"})}, dice_.between(1, 4)},
-                                 Actor{"admin"}, expect<TenantId>([](const auto&) {}));
+    return asked().request(
+        TenantRequest{tenant, WorkspaceSet{WorkspaceName{dice_.one_of({"default", "a", "b"})}, dice_.between(1, 4)},
+                      Actor{"admin"}},
+        expect<TenantId>([](const auto&) {}));
   const pawl::Limits limits = draw_limits(dice_);
   const int weight = dice_.between(1, 4);
   if (dice_.percent(40)) {
     note([&] { return std::string("change a ceiling"); });
-    return asked().change_ceiling(
-        tenant,
-        [=](CeilingSet& ceiling) {
-          ceiling = {weight, limits};
-        },
-        Actor{"admin"},
+    return asked().request(
+        TenantRequest{tenant, ChangeCeiling{tests::replacing_all(limits, weight)}, Actor{"admin"}},
         expect<TenantId>([](const auto& answer) { demand(answer.has_value(), "ceilings can be set", "refused"); }));
   }
   note([&] { return std::string("change limits"); });
-  // Whether it must be refused is what the engine's own tenant says: with several servers it is decided again.
-  auto above = std::make_shared<bool>(false);
-  Engine& engine = asked();
-  engine.change_limits(
-      tenant,
-      [=, &engine](LimitsSet& own) {
-        const Tenant& now = *engine.find_tenant(tenant);
-        const int weight_max = now.weight_max.value_or(now.weight);
-        *above = now.name != installation_tenant && (is_above(limits, now.limits, now.ceiling) || weight > weight_max);
-        own = {weight, limits};
-      },
-      Actor{"operator"}, expect<TenantId>([above](const auto& answer) {
-        demand(answer.has_value() != *above, "no tenant raises its own ceiling", *above ? "accepted" : "refused");
-      }));
+  const Tenant& now = *asked().find_tenant(tenant);
+  const int weight_most = now.weight_max.value_or(now.weight);
+  const bool is_too_much =
+      now.name != installation_tenant && (is_above(limits, now.limits, now.ceiling) || weight > weight_most);
+  asked().request(TenantRequest{tenant, ChangeLimits{tests::replacing_all(limits, weight)}, Actor{"operator"}},
+                  expect<TenantId>([is_too_much](const auto& answer) {
+                    demand(answer.has_value() != is_too_much, "no tenant raises its own ceiling",
+                           is_too_much ? "accepted" : "refused");
+                  }));
 }
 
 bool Simulation::is_frozen(TenantId tenant, const std::string& connector) const {
@@ -72,31 +66,35 @@ void Simulation::restrict_tenant() {
   auto taken = [](const char* what) {
     return [what](const auto& answer) { demand(answer.has_value(), "a restriction can be set and lifted", what); };
   };
-  if (known.suspended) return asked().resume_tenant(tenant, Actor{"admin"}, expect<TenantId>(taken("resume")));
+  if (known.suspended)
+    return asked().request(TenantRequest{tenant, TenantResumed{}, Actor{"admin"}}, expect<TenantId>(taken("resume")));
   if (!known.freezes.empty() && dice_.percent(70)) {
     auto [scope, connector] = known.freezes.begin()->first;
     ++lifts_;
     // Somebody else may have lifted it.
-    return asked().unfreeze_effects(tenant, {scope, connector}, Actor{"admin"}, expect<TenantId>([](const auto&) {}));
+    return asked().request(TenantRequest{tenant, EffectsUnfrozen{scope, connector}, Actor{"admin"}},
+                           expect<TenantId>([](const auto&) {}));
   }
   if (known.name != installation_tenant && dice_.percent(40)) {
     note([&] { return "suspend " + tenant.str(); });
-    return asked().suspend_tenant(tenant, {"unpaid"}, Actor{"admin"}, expect<TenantId>(taken("suspend")));
+    return asked().request(TenantRequest{tenant, TenantSuspended{"unpaid"}, Actor{"admin"}},
+                           expect<TenantId>(taken("suspend")));
   }
   auto scope = dice_.one_of({FreezeScope::tenant, FreezeScope::installation});
   if (known.name == installation_tenant && dice_.percent(50)) scope = FreezeScope::everywhere;
   const std::string connector = dice_.one_of({"", "desk", "other"});
   note([&] { return "freeze " + std::string(to_string(scope)) + " " + connector + " of " + tenant.str(); });
-  asked().freeze_effects(tenant, {scope, connector, "an incident"}, Actor{"admin"}, expect<TenantId>(taken("freeze")));
+  asked().request(TenantRequest{tenant, EffectsFrozen{scope, connector, "an incident"}, Actor{"admin"}},
+                  expect<TenantId>(taken("freeze")));
 }
 
 void Simulation::lift_restrictions() {
   for (TenantId tenant : tenants_) {
     const Tenant known = *engine_->find_tenant(tenant);
-    asked().resume_tenant(tenant, Actor{"admin"}, {});
+    asked().request(TenantRequest{tenant, TenantResumed{}, Actor{"admin"}});
     ++lifts_;
     for (const auto& [what, freeze] : known.freezes)
-      asked().unfreeze_effects(tenant, {what.first, what.second}, Actor{"admin"}, {});
+      asked().request(TenantRequest{tenant, EffectsUnfrozen{what.first, what.second}, Actor{"admin"}});
   }
   flush();
 }

@@ -43,13 +43,13 @@ void Simulation::create_run() {
   if (dice_.percent(5)) request.budget = Money{dice_.between(0, 50'000)};
   if (dice_.percent(10)) request.timeout = dice_.between(Duration(500), Duration(120'000));
   note([&] { return "create a run of " + request.workflow.text; });
-  asked().create_run(request, expect<RunAnswer>([this, tenant, unknown, by = request.by](const auto& answer) {
-                       demand(answer.has_value() != unknown, "a run is created of a known workflow only", "otherwise");
-                       if (!answer) return;
-                       check_answer(tenant, *answer, "creation of");
-                       demand(checker_.find(answer->run)->created_by == by, "answers say what the journal says",
-                              "another creator");
-                     }));
+  asked().request(request, expect<RunAnswer>([this, tenant, unknown, by = request.by](const auto& answer) {
+                    demand(answer.has_value() != unknown, "a run is created of a known workflow only", "otherwise");
+                    if (!answer) return;
+                    check_answer(tenant, *answer, "creation of");
+                    demand(checker_.find(answer->run)->created_by == by, "answers say what the journal says",
+                           "another creator");
+                  }));
 }
 
 Actor Simulation::any_requester(const RunModel& run) {
@@ -70,7 +70,7 @@ void Simulation::resolve_approval() {
   if (command.approval) command.reason = command.approval->str();
   note(
       [&] { return std::string(command.approve ? "approve " : "reject ") + run->id.str() + " by " + command.by.text; });
-  asked().command(run->tenant, run->id, command,
+  asked().request(RunRequest{run->tenant, run->id, command},
                   expect<RunAnswer>([this, tenant = run->tenant, id = run->id, command](const auto& answer) {
                     const RunModel& model = *checker_.find(id);
                     if (!answer) {
@@ -92,7 +92,7 @@ void Simulation::cancel_run() {
   const RunModel* run = any_run();
   if (!run) return;
   note([&] { return "cancel " + run->id.str(); });
-  asked().command(run->tenant, run->id, CancelRun{anyone(), "why not"},
+  asked().request(RunRequest{run->tenant, run->id, CancelRun{anyone(), "why not"}},
                   expect<RunAnswer>([this, tenant = run->tenant, id = run->id](const auto& answer) {
                     const RunModel& model = *checker_.find(id);
                     // Cancel against completion: whoever was first, both see the same end.
@@ -107,8 +107,9 @@ void Simulation::retry_run() {
   const RunModel* run = any_run();
   if (!run || checker_.runs().size() >= 40) return;
   note([&] { return "retry " + run->id.str(); });
-  asked().retry(
-      run->tenant, run->id, anyone(), expect<RunAnswer>([this, tenant = run->tenant, id = run->id](const auto& answer) {
+  asked().request(
+      RetryRun{run->tenant, run->id, anyone()},
+      expect<RunAnswer>([this, tenant = run->tenant, id = run->id](const auto& answer) {
         if (!answer) return;
         check_answer(tenant, *answer, "retry of");
         const RunModel& old = *checker_.find(id);
@@ -131,10 +132,10 @@ void Simulation::answer_question() {
       step = run->definition(i).id;
     }
   note([&] { return "answer " + run->id.str() + " " + step.text; });
-  asked().answer(run->tenant, run->id, step, "\"yes\"", anyone(),
-                 expect<RunAnswer>([this, tenant = run->tenant](const auto& answer) {
-                   if (answer) check_answer(tenant, *answer, "answer to");
-                 }));
+  asked().request(RunRequest{run->tenant, run->id, AnswerQuestion{step, "\"yes\"", anyone()}},
+                  expect<RunAnswer>([this, tenant = run->tenant](const auto& answer) {
+                    if (answer) check_answer(tenant, *answer, "answer to");
+                  }));
 }
 
 void Simulation::report_external() {
@@ -148,13 +149,14 @@ void Simulation::report_external() {
   if (dice_.percent(80))
     command.diagnostic = std::make_shared<const Diagnostic>(diagnose("TOOL_FAILED", "elsewhere", clock_.now()));
   note([&] { return "report " + std::string(to_string(command.trigger)) + " of " + run->id.str(); });
-  asked().command(
-      run->tenant, run->id, command, expect<RunAnswer>([this, tenant = run->tenant, id = run->id](const auto& answer) {
-        if (answer) return check_answer(tenant, *answer, "report on");
-        const RunModel& model = *checker_.find(id);
-        if (answer.error().code == RefusalCode::invalid_transition)
-          demand(model.error_code == "INVALID_STATE_TRANSITION", "an undefined transition fails the run", id.str());
-      }));
+  asked().request(RunRequest{run->tenant, run->id, command},
+                  expect<RunAnswer>([this, tenant = run->tenant, id = run->id](const auto& answer) {
+                    if (answer) return check_answer(tenant, *answer, "report on");
+                    const RunModel& model = *checker_.find(id);
+                    if (answer.error().code == RefusalCode::invalid_transition)
+                      demand(model.error_code == "INVALID_STATE_TRANSITION", "an undefined transition fails the run",
+                             id.str());
+                  }));
 }
 
 void Simulation::publish(TenantId tenant, const std::string& name) {
@@ -163,7 +165,7 @@ void Simulation::publish(TenantId tenant, const std::string& name) {
   std::string source = again ? sources[name] : make_workflow(dice_, name);
   if (hostile_ && !again) source = with_risks(hostile_dice_, std::move(source));
   note([&] { return "publish " + name + "\n" + source; });
-  asked().publish(tenant, source, name, Actor{"admin"},
+  asked().request(PublishWorkflow{tenant, source, name, Actor{"admin"}},
                   expect<WorkflowRef>([this, tenant, name, source](const std::expected<WorkflowRef, Refusal>& answer) {
                     demand(answer.has_value(), "what the simulation writes is a workflow",
                            [&] { return answer.error().message + "\n" + source; });
@@ -173,14 +175,14 @@ void Simulation::publish(TenantId tenant, const std::string& name) {
                   }));
 }
 
-RunCommand Simulation::any_command() {
+RunCommand Simulation::any_command_on(const RunModel& run) {
   switch (dice_.below(4)) {
     case 0:
       return CancelRun{anyone(), {}};
     case 1:
       return ResolveApproval{{}, true, anyone(), {}};
     case 2:
-      return AnswerQuestion{0, "1", anyone()};
+      return AnswerQuestion{run.definition(0).id, "1", anyone()};
     default:
       return ReportRun{RunTrigger::start, anyone(), {}, {}};
   }
@@ -199,17 +201,17 @@ void Simulation::meddle() {
            "no tenant sees another's", answer ? "it was accepted" : answer.error().message);
   };
   if (dice_.percent(25)) {
-    asked().retry(tenant, id, anyone(), expect<RunAnswer>(refused));
+    asked().request(RetryRun{tenant, id, anyone()}, expect<RunAnswer>(refused));
     return;
   }
-  if (dice_.percent(25)) return asked().inspect(tenant, id, expect<std::shared_ptr<const Run>>(refused));
-  if (dice_.percent(20)) return asked().flush(tenant, id, expect<RunAnswer>(refused));
+  if (dice_.percent(25)) return asked().request(InspectRun{tenant, id}, expect<std::shared_ptr<const Run>>(refused));
+  if (dice_.percent(20)) return asked().request(FlushRows{tenant, id}, expect<RunAnswer>(refused));
   if (const TaskModel* task = any_task(run->tenant); task && dice_.percent(20))
-    return asked().inspect_task(tenant, task->id, expect<std::shared_ptr<const Run>>([](const auto& answer) {
-                                  demand(!answer && answer.error().code == RefusalCode::not_found,
-                                         "no tenant sees another's", "a task");
-                                }));
-  asked().command(tenant, id, any_command(), expect<RunAnswer>(refused));
+    return asked().request(InspectTask{tenant, task->id}, expect<std::shared_ptr<const Run>>([](const auto& answer) {
+                             demand(!answer && answer.error().code == RefusalCode::not_found,
+                                    "no tenant sees another's", "a task");
+                           }));
+  asked().request(RunRequest{tenant, id, any_command_on(*run)}, expect<RunAnswer>(refused));
 }
 
 }  // namespace pawl::simulator

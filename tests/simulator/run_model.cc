@@ -50,7 +50,7 @@ struct RunModel::Rules {
   }
 
   StepModel& move(const StepId& id, StepTrigger trigger) const {
-    auto index = run.workflow->find(id);
+    auto index = run.find_step(id);
     check(index && *index < run.steps.size(), "only tabled transitions", "no step " + in_quotes(id.text));
     StepModel& step = run.steps[*index];
     auto to = next(step_table, step.status, trigger);
@@ -72,7 +72,7 @@ struct RunModel::Rules {
             receipt.id.str());
     }
   }
-  const StepDefinition& definition(const StepId& id) const { return run.workflow->steps[*run.workflow->find(id)]; }
+  const StepDefinition& definition(const StepId& id) const { return run.definition(*run.find_step(id)); }
   bool needs_met(const StepDefinition& step) const {
     return std::ranges::all_of(step.needs,
                                [&](StepIndex need) { return run.steps[need].status == StepStatus::succeeded; });
@@ -180,7 +180,7 @@ struct RunModel::Rules {
 
   void operator()(const StepClaimed& event) const {
     const StepDefinition& step_definition = definition(event.step);
-    StepModel before = run.steps[*run.workflow->find(event.step)];
+    StepModel before = run.steps[*run.find_step(event.step)];
     StepModel& step = move(event.step, event.trigger);
     check(!step_definition.is_gate(), "workers never get an approval", event.step.text);
     check(needs_met(step_definition), "a step runs only after all it needs", event.step.text);
@@ -226,7 +226,7 @@ struct RunModel::Rules {
     return "lease:" + run.id.str() + ":" + run.definition(index).id.text;
   }
   void check_reporter(const StepId& id, const Actor& by, bool by_program_too) const {
-    StepIndex index = *run.workflow->find(id);
+    StepIndex index = *run.find_step(id);
     const StepModel& step = run.steps[index];
     bool is_program = by_program_too && !step.holder && by.text == program_of(index);
     check(is_program || by.text == holder_of(step), "a report is the holder's, and the journal names them",
@@ -277,7 +277,7 @@ struct RunModel::Rules {
   }
 
   void operator()(const StepCharged& event) const {
-    StepModel& step = run.steps[*run.workflow->find(event.step)];
+    StepModel& step = run.steps[*run.find_step(event.step)];
     check(step.status == StepStatus::running, "only what runs costs", event.step.text);
     check(event.cost.micros > 0, "what costs nothing is not told", event.step.text);
     check_reporter(event.step, event.by, false);
@@ -318,7 +318,7 @@ struct RunModel::Rules {
   }
 
   void operator()(const ApprovalRequested& event) const {
-    auto index = run.workflow->find(event.step);
+    auto index = run.find_step(event.step);
     check(index && run.steps[*index].status == StepStatus::waiting_approval, "an approval belongs to a waiting step",
           event.step.text);
     run.approvals.push_back({.id = event.approval,
@@ -362,7 +362,7 @@ struct RunModel::Rules {
     return *found;
   }
   StepIndex running(const StepId& id) const {
-    auto index = run.workflow->find(id);
+    auto index = run.find_step(id);
     check(index && *index < run.steps.size() && run.steps[*index].status == StepStatus::running,
           "only who holds the step acts for it", id.text);
     return *index;

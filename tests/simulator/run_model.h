@@ -96,6 +96,7 @@ class RunModel {
   }
   Instant deadline() const { return timeout && started ? started_at + *timeout : end_of_time; }
   const StepDefinition& definition(StepIndex index) const { return workflow->steps[index]; }
+  std::optional<StepIndex> find_step(const StepId& step) const { return workflow->find(step); }
   bool starts_at_gate() const;
   // The run that the engine holds, or that a row's snapshot gives, says the same.
   void compare(const Run& run, const char* where) const;

@@ -139,13 +139,13 @@ Engine& Simulation::asked() {
 void Simulation::set_up() {
   bool was = std::exchange(faults_, false);
   for (int i = dice_.between(1, 3); i > 0; --i)
-    asked().create_tenant(
-        i == 1 ? std::string(installation_tenant) : "tenant-" + std::to_string(i), Actor{"admin"},
+    asked().request(
+        CreateTenant{i == 1 ? std::string(installation_tenant) : "tenant-" + std::to_string(i), Actor{"admin"}},
         expect<TenantId>([this](const std::expected<TenantId, Refusal>& id) { tenants_.push_back(id.value()); }));
   flush();
   for (TenantId tenant : tenants_) {
     for (int i = dice_.between(1, 2); i > 0; --i) publish(tenant, "w" + std::to_string(i));
-    if (habits_.tasks > 0) asked().prepare_tasks(tenant, TaskAgent::none, {});
+    if (habits_.tasks > 0) asked().request(PrepareTasks{tenant, TaskAgent::none});
     if (dice_.percent(50)) change_limits();
     if (habits_.governed > 0 || dice_.percent(30)) introduce_people(tenant);
     if (habits_.governed > 0 && dice_.percent(70)) change_policy(tenant);
@@ -408,14 +408,15 @@ void Simulation::flush() {
 void Simulation::inspect_everything() {
   engine_->advance();
   for (const auto& [id, run] : checker_.runs())
-    asked().inspect(run.tenant, id, expect<std::shared_ptr<const Run>>([this](const auto& answer) {
+    asked().request(InspectRun{run.tenant, id}, expect<std::shared_ptr<const Run>>([this](const auto& answer) {
                       demand(answer.has_value(), "what was acknowledged is there", "an inspected run is unknown");
                       const RunModel& model = *checker_.find((*answer)->id);
                       // What happened to it later in the same turn is not in the answer.
                       if (!ground_->is_shared() || (*answer)->seq == model.seq) model.compare(**answer, "in memory");
                     }));
   for (const auto& [id, task] : checker_.tasks())
-    asked().inspect(task.tenant, stream_of(id), expect<std::shared_ptr<const Run>>([this](const auto& answer) {
+    asked().request(InspectRun{task.tenant, stream_of(id)},
+                    expect<std::shared_ptr<const Run>>([this](const auto& answer) {
                       demand(answer.has_value(), "what was acknowledged is there", "an inspected task is unknown");
                       const TaskModel& model = *checker_.find(task_of_stream((*answer)->id));
                       if (!ground_->is_shared() || (*answer)->seq == model.seq) model.compare(**answer, "in memory");
@@ -451,20 +452,21 @@ bool Simulation::serve_everyone() {
   for (const auto& [id, run] : checker_.runs()) {
     if (run.ended()) continue;
     if (!run.is_native()) {
-      asked().command(run.tenant, id, CancelRun{Actor{"admin"}, "the end"}, {});
+      asked().request(RunRequest{run.tenant, id, CancelRun{Actor{"admin"}, "the end"}});
       any = true;
     }
     for (StepIndex i = 0; i < run.steps.size(); ++i)
       if (run.steps[i].status == StepStatus::waiting_input && run.steps[i].doubt) {
         any = answer_doubt(run, i) || any;
       } else if (run.steps[i].status == StepStatus::waiting_input) {
-        asked().answer(run.tenant, id, run.definition(i).id, "\"yes\"", Actor{"person:ada"}, {});
+        asked().request(
+            RunRequest{run.tenant, id, AnswerQuestion{run.definition(i).id, "\"yes\"", Actor{"person:ada"}}});
         any = true;
       }
     for (const auto& approval : run.approvals)
       if (approval.status == ApprovalStatus::requested)
         for (const char* person : {"person:one", "person:two", "person:three"}) {
-          asked().command(run.tenant, id, ResolveApproval{approval.id, true, Actor{person}, {}}, {});
+          asked().request(RunRequest{run.tenant, id, ResolveApproval{approval.id, true, Actor{person}, {}}});
           any = true;
         }
   }

@@ -115,7 +115,7 @@ class Simulation {
   // Somebody of the tenant, by whatever key or account they speak.
   Actor any_identity(TenantId tenant);
   Actor any_requester(const RunModel& run);
-  RunCommand any_command();
+  RunCommand any_command_on(const RunModel& run);
 
   // What becomes of tasks (tasks.cc).
   void attend_to_tasks();

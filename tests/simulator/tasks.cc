@@ -47,12 +47,12 @@ void Simulation::create_task() {
     if (other->spec.max_budget && dice_.percent(80)) request.spec.max_budget = Money{dice_.between(0, 40'000)};
   }
   note([&] { return "create " + request.spec.title; });
-  asked().create_task(request, expect<RunAnswer>([this, tenant = request.tenant](const auto& answer) {
-                        if (!answer) return;
-                        const TaskModel* made = checker_.find(task_of_stream(answer->run));
-                        demand(made && made->tenant == tenant && made->seq >= answer->seq,
-                               "no answer before the commit is durable", "a task");
-                      }));
+  asked().request(request, expect<RunAnswer>([this, tenant = request.tenant](const auto& answer) {
+                    if (!answer) return;
+                    const TaskModel* made = checker_.find(task_of_stream(answer->run));
+                    demand(made && made->tenant == tenant && made->seq >= answer->seq,
+                           "no answer before the commit is durable", "a task");
+                  }));
 }
 
 void Simulation::command_task() {
@@ -67,8 +67,8 @@ void Simulation::command_task() {
   if (task->state == TaskState::blocked && dice_.percent(80))
     command = AnswerTask{anyone(), dice_.one_of({"\"yes\"", "\"retry\"", "\"drop\"", "\"cancel\""})};
   note([&] { return "request " + std::to_string(command.index()) + " of " + task->id.str(); });
-  asked().command_task(
-      tenant, task->id, command,
+  asked().request(
+      TaskRequest{tenant, task->id, command},
       expect<RunAnswer>([this, tenant, id = task->id, command](const std::expected<RunAnswer, Refusal>& answer) {
         const TaskModel& model = *checker_.find(id);
         if (!answer) return;
@@ -83,9 +83,10 @@ void Simulation::command_task() {
 }
 
 void Simulation::follow_task(const TaskModel& task) {
-  asked().follow_task(task.tenant, task.id, expect<TaskView>([](const std::expected<TaskView, Refusal>& answer) {
-                        demand(answer.has_value(), "a task can always be looked at", "it was refused");
-                      }));
+  asked().request(UpdateTask{task.tenant, task.id},
+                  expect<TaskView>([](const std::expected<TaskView, Refusal>& answer) {
+                    demand(answer.has_value(), "a task can always be looked at", "it was refused");
+                  }));
 }
 
 void Simulation::attend_to_tasks() {
@@ -108,7 +109,7 @@ bool Simulation::serve_tasks() {
     if (task.state == TaskState::ready) command = AcceptTask{anyone()};
     if (task.has_question) command = AnswerTask{anyone(), task.asked_about ? "\"drop\"" : "\"yes\""};
     if (!command) continue;
-    asked().command_task(task.tenant, id, *command, {});
+    asked().request(TaskRequest{task.tenant, id, *command});
     any = true;
   }
   return any;

@@ -58,7 +58,7 @@ void Simulation::remove_worker(SimWorker& worker) {
 void Simulation::offer(SimWorker& worker, int slots) {
   if (worker.key) return poll(worker, slots);
   worker.slots += slots;
-  engine_->offer(worker.name, slots);
+  engine_->offer({worker.name, slots});
 }
 
 // A lease reaches its worker: nobody else may still count on one for the same step.
@@ -84,7 +84,7 @@ Held Simulation::take_lease(SimWorker& worker, Lease lease) {
                return what() + " while " + other->name.text + " holds token " + std::to_string(held.lease.token);
              });
   const RunModel& run = *checker_.find(lease.run);
-  const StepDefinition& definition = run.definition(*run.workflow->find(lease.step));
+  const StepDefinition& definition = run.definition(*run.find_step(lease.step));
   Instant ends_by = lease.expires_at - definition.lease + lease.timeout;
   Instant until = worker.is_local() ? end_of_time : lease.expires_at;
   int chance = lease.tool.text == "read" ? habits_.governed / 10 : habits_.governed;
@@ -143,10 +143,10 @@ void Simulation::send(const Held& held, StepOutcome outcome, std::uint64_t token
   StepReport report{lease.tenant, lease.run, lease.step, proof_of(lease, token), std::move(outcome)};
   if (with_effect) report.effect = outcome_of(held);
   bool owes = completes && (held.forgot_effect || token != lease.token || (held.effect && !with_effect));
-  if (dice_.percent(20)) return asked().report(report);
-  asked().report(
-      report, expect<RunAnswer>([this, completes, surely_stale, owes, tenant = lease.tenant, run = lease.run,
-                                 step = lease.step](const auto& answer) {
+  if (dice_.percent(20)) return asked().request(ReportStep{report});
+  asked().request(
+      ReportStep{report}, expect<RunAnswer>([this, completes, surely_stale, owes, tenant = lease.tenant,
+                                             run = lease.run, step = lease.step](const auto& answer) {
         if (!answer) {
           bool told = answer.error().code == RefusalCode::outcome_missing && owes;
           demand(told || answer.error().code == RefusalCode::lease_lost, "a report that is late is told so",
@@ -157,7 +157,7 @@ void Simulation::send(const Held& held, StepOutcome outcome, std::uint64_t token
                "a report on " + run.str() + " " + step.text + " was taken though a later token had been given out");
         check_answer(tenant, *answer, "report on");
         const RunModel& model = *checker_.find(run);
-        const StepModel& state = model.steps[*model.workflow->find(step)];
+        const StepModel& state = model.steps[*model.find_step(step)];
         demand(!completes || state.status == StepStatus::succeeded || state.status == StepStatus::failed_terminal,
                "a completion that is accepted stands", run.str() + " " + step.text);
       }));
@@ -176,11 +176,11 @@ LeaseProof Simulation::proof_of(const Lease& lease, std::uint64_t number) const 
 void Simulation::heartbeat(Held& held) {
   const Lease& lease = held.lease;
   const RunModel& run = *checker_.find(lease.run);
-  const Instant at_least = clock_.now() + run.definition(*run.workflow->find(lease.step)).lease;
+  const Instant at_least = clock_.now() + run.definition(*run.find_step(lease.step)).lease;
   // It may be durable, and its answer lost with the process.
   if (ground_->is_shared()) checker_.lease_extended(lease.run, lease.step, lease.token, at_least, false);
-  asked().heartbeat(
-      lease.tenant, lease.run, lease.step, lease.proof(),
+  asked().request(
+      Heartbeat{lease.tenant, lease.run, lease.step, lease.proof()},
       expect_heartbeat([this, id = lease.run, step = lease.step, token = lease.token, at_least](const auto& until) {
         note([&] { return "heartbeat " + id.str() + " " + step.text + (until ? "" : " (lost)"); });
         if (!until) return;
@@ -223,11 +223,9 @@ void Simulation::do_badly(SimWorker& worker, Held& held) {
     case 6:
       return heartbeat(held);
     case 7: {  // a question
-      const RunModel& run = *checker_.find(lease.run);
       note([&] { return "ask " + lease.run.str() + " " + lease.step.text; });
       held.reported = true;
-      return asked().command(lease.tenant, lease.run,
-                             AskQuestion{*run.workflow->find(lease.step), lease.proof(), "\"may I?\""},
+      return asked().request(RunRequest{lease.tenant, lease.run, AskQuestion{lease.step, lease.proof(), "\"may I?\""}},
                              expect<RunAnswer>([this, tenant = lease.tenant](const auto& answer) {
                                if (answer) check_answer(tenant, *answer, "question of");
                              }));
@@ -236,21 +234,21 @@ void Simulation::do_badly(SimWorker& worker, Held& held) {
       Held foreign = held;
       foreign.lease.tenant = dice_.one_of(tenants_);
       if (foreign.lease.tenant == lease.tenant) return;
-      asked().heartbeat(
-          foreign.lease.tenant, lease.run, lease.step, lease.proof(),
+      asked().request(
+          Heartbeat{foreign.lease.tenant, lease.run, lease.step, lease.proof()},
           expect_heartbeat([](const auto& until) { demand(!until, "no tenant sees another's", "a heartbeat"); }));
       StepReport report{foreign.lease.tenant, lease.run, lease.step, lease.proof(), Completed{}};
-      return asked().report(report, expect<RunAnswer>([](const auto& answer) {
-                              demand(!answer, "no tenant sees another's", "a report was accepted");
-                            }));
+      return asked().request(ReportStep{report}, expect<RunAnswer>([](const auto& answer) {
+                               demand(!answer, "no tenant sees another's", "a report was accepted");
+                             }));
     }
     case 15:
     case 16: {  // what it has spent so far, now and then under the lease before its own
       std::uint64_t under = lease.token - (dice_.percent(10) ? 1 : 0);
       Money cost{dice_.between(0, 4000)};
       note([&] { return "charge " + lease.run.str() + " " + lease.step.text + " " + print_money(cost); });
-      return asked().charge(
-          lease.tenant, lease.run, lease.step, proof_of(lease, under), cost,
+      return asked().request(
+          RunRequest{lease.tenant, lease.run, ChargeStep{lease.step, proof_of(lease, under), cost}},
           expect<RunAnswer>([this, tenant = lease.tenant, is_own = under == lease.token](const auto& answer) {
             demand(is_own || !answer, "a stale token changes nothing", "a charge was taken");
             if (answer) check_answer(tenant, *answer, "charge of");

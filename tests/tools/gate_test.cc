@@ -53,11 +53,8 @@ class PolicyGateTest : public testing::Test {
     store_ = std::make_unique<SqliteStore>(SqliteOptions{.folder = folder_, .vfs = {}});
     runtime_ = std::make_unique<Runtime>(*store_, tools_, clock_);
     runtime_->start();
-    tenant_ = ask<TenantId>(
-        [](Engine& engine, Reply<TenantId> reply) { engine.create_tenant("default", admin, std::move(reply)); });
-    ask<WorkflowRef>([&](Engine& engine, Reply<WorkflowRef> reply) {
-      engine.publish(tenant_, "workflow: w\nsteps: [{id: a, tool: write}]", "test", admin, std::move(reply));
-    });
+    tenant_ = ask(CreateTenant{"default", admin});
+    ask(PublishWorkflow{tenant_, "workflow: w\nsteps: [{id: a, tool: write}]", "test", admin});
     runtime_->post([this](Engine& engine) { engine.add_worker(worker_, {{"write"}}, leases_); });
     gate_ = std::make_unique<PolicyGate>(*runtime_);
   }
@@ -69,20 +66,16 @@ class PolicyGateTest : public testing::Test {
     fs::remove_all(folder_);
   }
 
-  template <class T>
-  T ask(std::move_only_function<void(Engine&, Reply<T>)> request) {
-    return runtime_->ask<T>(std::move(request)).value();
+  template <class R>
+  typename R::Answer ask(R value) {
+    return runtime_->ask(std::move(value)).value();
   }
   void policy(const std::string& effect) {
-    ask<PolicyRef>([&](Engine& engine, Reply<PolicyRef> reply) {
-      auto source = PolicySource::read("policy: p\nrules: [{id: rule, effect: " + effect + "}]", "test");
-      engine.publish_policy(tenant_, std::move(*source), admin, std::move(reply));
-    });
+    auto source = PolicySource::read("policy: p\nrules: [{id: rule, effect: " + effect + "}]", "test");
+    ask(PublishPolicy{tenant_, std::move(*source), admin});
   }
   Lease lease() {
-    ask<RunAnswer>([&](Engine& engine, Reply<RunAnswer> reply) {
-      engine.create_run({.tenant = tenant_, .workflow = {"w"}}, std::move(reply));
-    });
+    ask(NewRun{.tenant = tenant_, .workflow = {"w"}});
     runtime_->offer(worker_, 1);
     return leases_.take();
   }
@@ -95,11 +88,7 @@ class PolicyGateTest : public testing::Test {
                                    .idempotency_key = lease.idempotency_key}},
                        {});
   }
-  std::shared_ptr<const pawl::Run> run_of(const Lease& lease) {
-    return ask<std::shared_ptr<const pawl::Run>>([&](Engine& engine, Reply<std::shared_ptr<const pawl::Run>> reply) {
-      engine.inspect(tenant_, lease.run, std::move(reply));
-    });
-  }
+  std::shared_ptr<const pawl::Run> run_of(const Lease& lease) { return ask(InspectRun{tenant_, lease.run}); }
 
   inline static const Actor admin{"admin"};
   const WorkerName worker_{"local/1"};
@@ -147,9 +136,7 @@ TEST_F(PolicyGateTest, withholds_what_the_policy_denies) {
 TEST_F(PolicyGateTest, withholds_everything_from_a_lease_that_is_over) {
   policy("allow");
   Lease taken = lease();
-  ask<RunAnswer>([&](Engine& engine, Reply<RunAnswer> reply) {
-    engine.command(tenant_, taken.run, CancelRun{admin, ""}, std::move(reply));
-  });
+  ask(RunRequest{tenant_, taken.run, CancelRun{admin, ""}});
   EXPECT_TRUE(std::holds_alternative<Withheld>(pass(taken)));
   EXPECT_TRUE(run_of(taken)->receipts.empty());
 }
@@ -167,10 +154,8 @@ TEST_F(PolicyGateTest, refuses_a_second_action_under_one_key) {
 TEST_F(PolicyGateTest, lets_nothing_begin_while_effects_are_frozen) {
   policy("allow");
   Lease taken = lease();
-  ask<TenantId>([&](Engine& engine, Reply<TenantId> reply) {
-    engine.freeze_effects(tenant_, {.scope = FreezeScope::tenant, .connector = "", .reason = "incident"}, admin,
-                          std::move(reply));
-  });
+  ask(TenantRequest{tenant_, EffectsFrozen{.scope = FreezeScope::tenant, .connector = "", .reason = "incident"},
+                    admin});
   GatePass passed = pass(taken);
   EXPECT_FALSE(std::holds_alternative<Allowed>(passed));
   EXPECT_TRUE(run_of(taken)->receipts.empty());
