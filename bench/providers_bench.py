@@ -135,7 +135,7 @@ def main(arguments):
     if "--json" in arguments:
         print(json.dumps(figures))
         return
-    print(f"{'provider':<14} {'runs':>6}  {'of a core':>9}  {'a look every':>12}  {'seen after, median':>18}  "
+    print(f"{'provider':<14} {'runs':>6}  {'of a core':>9}  {'a poll every':>12}  {'seen after, median':>18}  "
           f"{'longest':>8}")
     for each in figures:
         seen = each["seen_after_s"]
