@@ -8,7 +8,7 @@ The first word behind the three backquotes says what a block is:
     text        what the `sh` block before it prints, all of it. Names of runs and the like, times and durations may
                 differ; `...` stands for anything within a line, and on a line of its own for any number of lines.
     console     typed by the reader, and not run: it installs or builds something. The test lists each of them.
-    others      (yaml, json, python, sql, mermaid) are there to be read
+    others      (yaml, json, http, python, sql, mermaid) are there to be read
 
 A page may name the ports 7295 (the server's default) and 8080. The test replaces them by free ones.
 """
@@ -23,7 +23,7 @@ from pawl_case import HANG_S, PAWL, SOURCE, until
 from ports import stable_port
 
 FENCE = re.compile(r"^```(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-READ = {"yaml", "json", "python", "sql", "mermaid"}
+READ = {"yaml", "json", "http", "python", "sql", "mermaid"}
 # What differs from run to run, and what is compared instead.
 VARYING = [
     (re.compile(r"\b(run|task|key|apr|rcp|ten|evt)_[0-9a-z]{26}\b"), r"\1_ID"),

@@ -1,5 +1,5 @@
-"""README and the quickstarts work as written: every block that a reader is told to type is run, and prints what the
-page shows. pages.py says how a block is marked."""
+"""README, the quickstarts and the guide to the API work as written: every block that a reader is told to type is run,
+and prints what the page shows. pages.py says how a block is marked."""
 import pathlib
 import shutil
 import tempfile
@@ -54,6 +54,9 @@ class Quickstarts(unittest.TestCase):
     def test_readme(self):
         self.follow("README.md")
 
+    def test_api(self):
+        self.follow("docs/api.md")
+
     def test_backend(self):
         self.follow("docs/quickstart-backend.md")
 
@@ -96,7 +99,7 @@ class Rules(unittest.TestCase):
     def test_every_quickstart_is_followed(self):
         pages = {path.name for path in (SOURCE / "docs").glob("quickstart-*.md")}
         tested = {f"quickstart-{name[5:]}.md" for name in dir(Quickstarts) if name.startswith("test_")}
-        self.assertEqual(pages, tested - {"quickstart-readme.md"})
+        self.assertEqual(pages, tested - {"quickstart-readme.md", "quickstart-api.md"})
 
     def test_output_is_shown_and_not_left_out(self):
         for page in ["README.md", *(f"docs/{path.name}" for path in (SOURCE / "docs").glob("quickstart-*.md"))]:
