@@ -85,12 +85,7 @@ void Engine::report_damage(const std::string& subject, const std::string& what) 
 }
 
 Engine::Resident* Engine::adopt(RunRow row) {
-  if (shared_ && !tenants_.contains(row.tenant)) learn(row.tenant);
-  const Workflow* workflow = workflows_.find(row.tenant, row.workflow, row.version);
-  if (!workflow && shared_) {
-    learn_workflows(row.tenant);
-    workflow = workflows_.find(row.tenant, row.workflow, row.version);
-  }
+  const Workflow* workflow = find_workflow(row.tenant, row.workflow, row.version);
   if (!workflow) {
     report_damage(row.id.str(), "its row names " + row.workflow.text + " v" + std::to_string(row.version) +
                                     ", which is not there or is not what was published");
@@ -196,9 +191,8 @@ RunAnswer Engine::answer_of(const Resident& resident, bool wants_state) const {
 }
 
 Basis Engine::basis_of(const Resident& resident) const {
-  if (!shared_) return {};
   const TenantEntry& tenant = tenants_.at(resident.run.tenant);
-  return {is_undurable(resident) ? resident.incarnation : 0, tenant.changed_at > durable_ ? tenant.incarnation : 0};
+  return {may_be_lost(resident) ? resident.incarnation : 0, may_be_lost(tenant) ? tenant.incarnation : 0};
 }
 
 // Who held the step's lease before an event moved it.
@@ -298,7 +292,7 @@ void Engine::revoke(Worker& worker, const Run& run, StepIndex step, std::uint64_
 Decision Engine::decide_on(Resident& resident, const RunCommand& command) {
   Decision decision = decide(resident.run, command, clock_.now(), {random_.signed_unit()});
   // What changes nothing is not checked by any commit: it must be true of the run as it is now.
-  if (shared_ && (decision.events.empty() || decision.refusal) && verify(resident))
+  if ((decision.events.empty() || decision.refusal) && verify(resident))
     decision = decide(resident.run, command, clock_.now(), {random_.signed_unit()});
   return decision;
 }
@@ -510,7 +504,7 @@ std::optional<Instant> Engine::extend_lease(Resident& resident, const StepId& st
   bool ran_out = resident.lease_marks[*index] == LeaseMark::reclaim_queued || expires_at <= now;
   if (ran_out && !planted(Bug::revive_lost_lease)) return std::nullopt;
   expires_at = std::max(expires_at, now + run.definition(*index).lease);
-  if (shared_) rewrite(resident);
+  rewrite(resident);
   return expires_at;
 }
 
@@ -520,7 +514,7 @@ Engine::Outcome<Instant> Engine::handle(Heartbeat& request) {
   Resident* resident = find_leased(request.tenant, request.run);
   auto until = resident ? extend_lease(*resident, request.step, request.proof) : std::nullopt;
   // A refusal is checked by no commit: it must be true of the run as it is now.
-  if (!until && resident && shared_ && verify(*resident)) until = extend_lease(*resident, request.step, request.proof);
+  if (!until && resident && verify(*resident)) until = extend_lease(*resident, request.step, request.proof);
   if (!until) return {lease_over(), resident ? basis_of(*resident) : no_basis};
   return {*until, planted(Bug::forget_lost_extension) ? no_basis : basis_of(*resident)};
 }

@@ -424,7 +424,11 @@ class Engine {
 
   // With several servers.
   bool is_undurable(const Resident& resident) const;
-  // Looks whether the store has it otherwise, unless this server itself is about to write it; true when it had.
+  // What was decided on it here can turn out to be void, because another server was faster. Never with one server.
+  bool may_be_lost(const Resident& resident) const;
+  bool may_be_lost(const TenantEntry& entry) const;
+  // Looks whether the store has it otherwise, unless this server itself is about to write it; true when it had. With
+  // one server what is in memory is the present.
   bool verify(Resident& resident);
   Resident* find_verified(TenantId tenant, RunId run);
   void find_place(Resident& resident, const RunRow& row);
@@ -453,6 +457,10 @@ class Engine {
   bool learn(TenantId tenant);
   void learn_workflows(TenantId tenant);
   void learn_tenants();
+  // The same, unless they were learned since the last request came.
+  void learn_tenants_once();
+  // Without a version the latest; null when there is none.
+  const Workflow* find_workflow(TenantId tenant, const WorkflowName& name, std::optional<int> version = {});
 
   Store& store_;
   SharedStore* const shared_;  // the same, when there are several servers

@@ -70,7 +70,7 @@ bool Engine::is_live_lease(Resident& resident, StepIndex step, const LeaseProof&
     const auto& steps = resident.run.steps;
     return step < steps.size() && is_held_by(steps[step], proof);
   };
-  return is_live() || (shared_ && verify(resident) && is_live());
+  return is_live() || (verify(resident) && is_live());
 }
 
 std::optional<Engine::LeaseContext> Engine::lease_context(TenantId tenant, RunId run, const StepId& step,
@@ -88,7 +88,7 @@ Engine::Outcome<GateAnswer> Engine::handle(ProposeEffect& request) {
   auto index = resident ? resident->run.find_step(request.step) : std::nullopt;
   if (!index) return {lease_over()};
   // What another server froze, or published, before this was proposed counts.
-  if (shared_ && std::exchange(tenants_learned_in_, arrivals_) != arrivals_) learn_tenants();
+  learn_tenants_once();
   // In-process workers are alive while they are registered, and time has not been told yet when a proposal comes first.
   if (*index < resident->run.steps.size() && resident->run.steps[*index].lease_expires_at <= clock_.now())
     pass_time(*resident);

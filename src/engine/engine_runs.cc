@@ -22,15 +22,7 @@ bool reports_on_lease(const RunCommand& command) {
 }  // namespace
 
 Engine::Outcome<RunAnswer> Engine::handle(NewRun& request) {
-  auto find_workflow = [&] {
-    return request.version ? workflows_.find(request.tenant, request.workflow, *request.version)
-                           : workflows_.latest(request.tenant, request.workflow);
-  };
-  const Workflow* workflow = find_workflow();
-  if (!workflow && shared_ && find_entry(request.tenant)) {
-    learn_workflows(request.tenant);
-    workflow = find_workflow();
-  }
+  const Workflow* workflow = find_workflow(request.tenant, request.workflow, request.version);
   if (!workflow || (is_reserved_name(workflow->name.text) && !request.is_internal)) return {no_such("workflow")};
   if (auto problem = provider_problem(*workflow, request.provider.value_or(workflow->provider)))
     return {std::unexpected(std::move(*problem))};
@@ -51,7 +43,7 @@ Engine::Outcome<RunAnswer> Engine::handle(NewRun& request) {
                                .budget = request.budget,
                                .timeout = request.timeout,
                                .other_requesters = std::move(request.other_requesters)});
-  resident.wants_latest = shared_ && !request.version;
+  resident.wants_latest = !request.version;
   return {answer_of_new(resident, request.wants_state), basis_of(resident)};
 }
 
@@ -161,7 +153,7 @@ Engine::Outcome<RunAnswer> Engine::handle(RetryRun& request) {
   Resident* resident = find_verified(tenant, request.run);
   if (!resident || resident->run.task) return {no_such("run")};
   // The commit judges each run by itself: a new one would stay, though the end that it stands on were lost.
-  if (shared_ && is_undurable(*resident)) return {.answer = {}, .waits_for_turn = true};
+  if (may_be_lost(*resident)) return {.answer = {}, .waits_for_turn = true};
   if (auto repeat =
           request.idempotency ? answer_repeat(tenant, *request.idempotency, request.wants_state) : std::nullopt)
     return std::move(*repeat);

@@ -309,7 +309,7 @@ void Engine::fire_timers() {
 }
 
 void Engine::pass_time(Resident& resident) {
-  if (shared_) verify(resident);
+  verify(resident);
   Run& run = resident.run;
   Instant now = clock_.now();
   for (StepIndex i = 0; i < run.steps.size(); ++i) {
@@ -319,7 +319,7 @@ void Engine::pass_time(Resident& resident) {
     if (resident.lease_marks[i] == LeaseMark::counted && step.lease_expires_at <= now && is_in_process(step) &&
         find_worker(step.lease_owner)) {
       step.lease_expires_at = now + lease_term(run.definition(i), step.lease_owner, false);
-      if (shared_) rewrite(resident);
+      rewrite(resident);
     }
   }
   // A worker of a suspended tenant could not make itself heard: that its lease ended is not its fault.
@@ -340,7 +340,7 @@ void Engine::pass_time(Resident& resident) {
     end_lease(resident, i);
     resident.lease_marks[i] = LeaseMark::reclaim_queued;
     queue_step(resident, i);
-    if (shared_) rewrite(resident);  // other servers may have a worker for it
+    rewrite(resident);  // other servers may have a worker for it
   }
 }
 

@@ -48,6 +48,10 @@ bool Engine::is_undurable(const Resident& resident) const {
   return resident.in_turn() || resident.rewrite_wanted || resident.changed_at > durable_;
 }
 
+bool Engine::may_be_lost(const Resident& resident) const { return shared_ && is_undurable(resident); }
+
+bool Engine::may_be_lost(const TenantEntry& entry) const { return shared_ && entry.changed_at > durable_; }
+
 bool Engine::holds_local_leases(const Resident& resident) const {
   return std::ranges::any_of(resident.run.steps, [&](const Step& step) {
     return step.status == StepStatus::running &&
@@ -71,7 +75,7 @@ void Engine::find_place(Resident& resident, const RunRow& row) {
 }
 
 bool Engine::verify(Resident& resident) {
-  if (resident.verified_in == arrivals_ || is_undurable(resident)) return false;
+  if (!shared_ || resident.verified_in == arrivals_ || is_undurable(resident)) return false;
   auto row = store_.load(resident.run.tenant, resident.run.id);
   if (!row) throw StoreFailure(resident.run.id.str() + " has no row any more; runs are never deleted");
   resident.verified_in = arrivals_;
@@ -82,7 +86,7 @@ bool Engine::verify(Resident& resident) {
 
 Engine::Resident* Engine::find_verified(TenantId tenant, RunId run) {
   Resident* resident = find(tenant, run);
-  if (resident && shared_) verify(*resident);
+  if (resident) verify(*resident);
   return resident;
 }
 
@@ -187,7 +191,7 @@ void Engine::lose(const Lost& lost) {
 // ---- Rows
 
 void Engine::rewrite(Resident& resident) {
-  if (!std::exchange(resident.rewrite_wanted, true)) rewrites_.push_back(resident.run.id);
+  if (shared_ && !std::exchange(resident.rewrite_wanted, true)) rewrites_.push_back(resident.run.id);
 }
 
 void Engine::fold_shared(Resident& resident, RunFold& out) {
@@ -424,6 +428,7 @@ void Engine::look_around() {
 }
 
 bool Engine::learn(TenantId id) {
+  if (!shared_) return false;
   auto known = tenants_.find(id);
   if (known != tenants_.end() && known->second.changed_at > durable_) return false;  // about to be written here
   auto loaded = shared_->load_tenant(id);
@@ -446,6 +451,7 @@ bool Engine::learn(TenantId id) {
 }
 
 void Engine::learn_workflows(TenantId tenant) {
+  if (!shared_) return;
   auto rows = shared_->workflows_of(tenant);
   std::erase_if(rows, [&](const WorkflowRow& row) { return workflows_.find(tenant, row.name, row.version); });
   std::set<std::pair<WorkflowName, int>> wanted;
@@ -464,7 +470,20 @@ void Engine::learn_workflows(TenantId tenant) {
   }
 }
 
+void Engine::learn_tenants_once() {
+  if (std::exchange(tenants_learned_in_, arrivals_) != arrivals_) learn_tenants();
+}
+
+const Workflow* Engine::find_workflow(TenantId tenant, const WorkflowName& name, std::optional<int> version) {
+  auto find_known = [&] { return version ? workflows_.find(tenant, name, *version) : workflows_.latest(tenant, name); };
+  const Workflow* known = find_known();
+  if (known || !shared_ || !find_entry(tenant)) return known;
+  learn_workflows(tenant);
+  return find_known();
+}
+
 void Engine::learn_tenants() {
+  if (!shared_) return;
   for (const auto& [tenant, seq] : shared_->tenant_heads()) {
     auto known = tenants_.find(tenant);
     if (known == tenants_.end() || known->second.tenant.seq != seq) learn(tenant);

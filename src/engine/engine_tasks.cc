@@ -83,12 +83,7 @@ std::optional<Refusal> Engine::task_problem(const NewTask& request) {
   for (TaskId id : spec.depends_on)
     if (!find_task(request.tenant, id)) return invalid("it depends on " + id.str() + ", and there is no such task");
   if (spec.agent == TaskAgent::none) {
-    const Workflow* workflow = workflows_.latest(request.tenant, spec.workflow);
-    if (!workflow && shared_ && find_entry(request.tenant)) {
-      learn_workflows(request.tenant);
-      workflow = workflows_.latest(request.tenant, spec.workflow);
-    }
-    if (!workflow || is_reserved_name(spec.workflow.text))
+    if (!find_workflow(request.tenant, spec.workflow) || is_reserved_name(spec.workflow.text))
       return invalid("there is no workflow \"" + spec.workflow.text + "\"; publish it first");
   }
   if (!spec.parent) return std::nullopt;
@@ -204,14 +199,13 @@ Engine::Resident* Engine::find_task(TenantId tenant, TaskId task) {
 }
 
 Basis Engine::basis_of(const Resident& resident, const Resident* other) const {
-  if (!shared_) return {};
-  return {is_undurable(resident) ? resident.incarnation : 0, other && is_undurable(*other) ? other->incarnation : 0};
+  return {may_be_lost(resident) ? resident.incarnation : 0, other && may_be_lost(*other) ? other->incarnation : 0};
 }
 
 std::optional<Refusal> Engine::decide_and_apply(Resident& resident, const TaskCommand& command) {
   TaskDraws draws{ids_.make<RunId>(clock_.now()), make_session(random_)};
   Decision decision = decide(resident.run, command, clock_.now(), draws);
-  if (shared_ && (decision.events.empty() || decision.refusal) && verify(resident))
+  if ((decision.events.empty() || decision.refusal) && verify(resident))
     decision = decide(resident.run, command, clock_.now(), draws);
   apply(resident, decision.events, std::nullopt);
   return decision.refusal;
@@ -337,7 +331,7 @@ std::optional<Relative> Engine::relative(TenantId tenant, TaskId task) {
   if (completed_tasks_.contains(task)) return Relative{task, TaskState::completed, {}};
   Resident* resident = find_verified(tenant, stream_of(task));
   if (!resident || !resident->run.task) return Relative{task, std::nullopt, {}};
-  if (shared_ && is_undurable(*resident)) return std::nullopt;
+  if (may_be_lost(*resident)) return std::nullopt;
   const Task& found = *resident->run.task;
   bool is_completed = found.state == TaskState::completed;  // and stays so for those who waited for it, deleted or not
   if (is_completed && !is_undurable(*resident)) {
@@ -355,7 +349,7 @@ std::optional<FollowTask> Engine::look_around_task(Resident& resident, Resident*
   bool follows_run = is_active(task->state) || task->state == TaskState::blocked || is_over;
   run = follows_run && task->latest() ? find_verified(tenant, task->latest()->run) : nullptr;
   if (run) {
-    if (shared_ && is_undurable(*run)) return std::nullopt;
+    if (may_be_lost(*run)) return std::nullopt;
     out.run = &run->run;
   }
   auto add = [&](const std::vector<TaskId>& ids, std::vector<Relative>& relatives) {
@@ -372,8 +366,7 @@ std::optional<FollowTask> Engine::look_around_task(Resident& resident, Resident*
   if (run && !is_over && !add(task->subtasks, out.subtasks)) return std::nullopt;
   if (is_unmade) {
     WorkflowName carrier = carrying_workflow(task->spec);
-    if (!workflows_.latest(tenant, carrier) && shared_) learn_workflows(tenant);
-    if (!workflows_.latest(tenant, carrier)) out.obstacle = "there is no workflow \"" + carrier.text + "\"";
+    if (!find_workflow(tenant, carrier)) out.obstacle = "there is no workflow \"" + carrier.text + "\"";
     if (auto left = budget_left(tenant, resident.run); left && left->micros <= 0)
       out.obstacle = "its budget of " + print_money(*task->spec.max_budget) + " USD is used up";
     if (auto others = other_requesters_of(resident.run.created_by, requesters_of_tree(tenant, resident.run)); !others)
@@ -430,7 +423,7 @@ Engine::Outcome<TaskView> Engine::handle(UpdateTask& request) {
   view.priority = task.spec.priority;
   view.parent = task.spec.parent;
   NextTaskAction next_action = around ? next_action_of(resident->run, *around) : NextTaskAction::none;
-  view.is_unsettled = !around || (shared_ && next_action != NextTaskAction::none && is_undurable(*resident));
+  view.is_unsettled = !around || (next_action != NextTaskAction::none && may_be_lost(*resident));
   if (view.is_unsettled) return {view};
   if (task.state == TaskState::queued && !run)
     for (const Relative& each : around->dependencies)

@@ -9,13 +9,11 @@ namespace pawl {
 
 Engine::TenantEntry* Engine::find_entry(TenantId tenant) {
   auto found = tenants_.find(tenant);
-  if (found == tenants_.end() && shared_ && learn(tenant)) found = tenants_.find(tenant);
+  if (found == tenants_.end() && learn(tenant)) found = tenants_.find(tenant);
   return found == tenants_.end() ? nullptr : &found->second;
 }
 
-Basis Engine::basis_of(const TenantEntry& entry) const {
-  return {shared_ && entry.changed_at > durable_ ? entry.incarnation : 0, 0};
-}
+Basis Engine::basis_of(const TenantEntry& entry) const { return {may_be_lost(entry) ? entry.incarnation : 0, 0}; }
 
 // Caps of several servers are kept by the store. A suspension is kept here too.
 void Engine::limit(const Tenant& tenant) {
@@ -102,8 +100,6 @@ Engine::Outcome<TenantId> Engine::handle(CreateTenant& request) {
 
 // The tenant as the store has it: another server may have changed it since it was read.
 Engine::TenantEntry* Engine::find_current(TenantId tenant) {
-  TenantEntry* entry = find_entry(tenant);
-  if (!entry || !shared_) return entry;
   learn(tenant);
   return find_entry(tenant);
 }
@@ -150,8 +146,7 @@ std::optional<std::string> reserved_name_problem(const Workflow& workflow, const
 // What pawl publishes for itself is not bound by the rules for workflows of tenants; its steps are, when they run.
 std::expected<Workflow, std::string> Engine::compile(TenantId tenant, std::string_view source, std::string_view file,
                                                      const Actor& by) {
-  if (shared_) learn(tenant);
-  TenantEntry* entry = find_entry(tenant);
+  TenantEntry* entry = find_current(tenant);
   if (!entry || by.text == "engine") return compile_workflow(source, file, &tools_);
   const TenantRules rules(limits_.rules, entry->tenant);
   return compile_workflow(source, file, &tools_, &rules);
