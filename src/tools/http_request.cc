@@ -29,6 +29,14 @@ constexpr std::array<std::string_view, 7> methods = {"GET", "HEAD", "OPTIONS", "
 // libcurl frames the message; two opinions on where it ends are how requests are smuggled. The host is the URL's, which
 // is what a policy judges.
 constexpr std::array<std::string_view, 4> fixed_headers = {"content-length", "transfer-encoding", "connection", "host"};
+// Names of another host or path, which some servers take instead of the URL's.
+constexpr std::array<std::string_view, 11> diverting_headers = {
+    "forwarded",      "x-forwarded-host", "x-forwarded-uri",      "x-host",        "x-original-host", "x-original-url",
+    "x-original-uri", "x-rewrite-url",    "x-http-host-override", "x-rewrite-uri", "x-override-url"};
+// Names of another method.
+constexpr std::array<std::string_view, 5> overriding_headers = {
+    "x-http-method-override", "x-http-method", "x-method-override", "x-method", "http-method-override"};
+constexpr std::array<std::string_view, 3> reading_methods = {"GET", "HEAD", "OPTIONS"};
 // What another origin may see after a redirect; anything else may say who asks.
 constexpr std::array<std::string_view, 4> impersonal_headers = {"accept", "accept-language", "content-type",
                                                                 "user-agent"};
@@ -85,12 +93,35 @@ void read_url(Arguments& with, const Lease& lease, HttpRequest& request) {
     with.refuse("url", "has a secret that leads to another place than the URL without it; percent-encode its value");
 }
 
+// As servers see it that make no difference between `-` and `_`.
+std::string plain_header_name(std::string_view name) {
+  std::string out = with_case(name, lower);
+  std::ranges::replace(out, '_', '-');
+  return out;
+}
+
+// Whether the header may make a server execute another method than the one that is judged. One that only reads is less
+// than what is judged.
+bool overrides_method(std::string_view name, std::string_view value, std::string_view method) {
+  const auto first = value.find_first_not_of(" \t");
+  const auto last = value.find_last_not_of(" \t");
+  const std::string other =
+      first == value.npos ? std::string() : with_case(value.substr(first, last - first + 1), upper);
+  if (other.empty() || other == method || contains(reading_methods, other)) return false;
+  return contains(overriding_headers, name) || (name.contains("method") && contains(methods, other));
+}
+
 void read_headers(Arguments& with, HttpRequest& request) {
   request.headers = with.text_map("headers");
   for (const auto& [name, value] : request.headers) {
     if (!is_header_name(name) || !is_header_value(value))
       with.refuse("headers", "must map header names to one line each");
-    if (contains(fixed_headers, with_case(name, lower))) with.refuse("headers", fmt::format("must not set {}", name));
+    const std::string plain = plain_header_name(name);
+    if (contains(fixed_headers, plain)) with.refuse("headers", fmt::format("must not set {}", name));
+    if (contains(diverting_headers, plain))
+      with.refuse("headers", fmt::format("must not set {}: the request goes where `url` says", name));
+    if (overrides_method(plain, value, request.method))
+      with.refuse("headers", fmt::format("must not name another method in {}; write it as `method`", name));
   }
 }
 
@@ -198,8 +229,8 @@ class HttpRequestTool final : public Tool {
   std::expected<Plan, Failed> plan(const Lease& lease, std::stop_token stop) override {
     Arguments with(lease.input);
     const bool writes = may_write(spec_, lease.input);
-    const HttpRequest request = read_request(with, lease, limits_, writes);
     read_follows(with, writes);
+    const HttpRequest request = read_request(with, lease, limits_, writes);
     check_http_undo(with, lease);
     const bool repeats = with.boolean("idempotent").value_or(false);
     const bool only_reads = with.boolean("writes") == std::optional(false);
@@ -226,8 +257,8 @@ class HttpRequestTool final : public Tool {
   ToolResult run(const Lease& lease, Instant now, std::stop_token stop) override {
     Arguments with(lease.input);
     const bool writes = may_write(spec_, lease.input);
-    HttpRequest request = read_request(with, lease, limits_, writes);
     const bool follows = read_follows(with, writes);
+    HttpRequest request = read_request(with, lease, limits_, writes);
     check_http_undo(with, lease);
     if (with.refusal()) return *with.refusal();
 

@@ -106,13 +106,22 @@ std::vector<std::string_view> split(std::string_view text, std::string_view sepa
   }
 }
 
-// Servers differ in how often they decode, whether a backslash separates, and whether `;` ends a segment.
+// Without blanks and control characters at its ends, which some servers drop.
+std::string_view without_outer_blanks(std::string_view text) {
+  const auto is_blank = [](char c) { return static_cast<unsigned char>(c) <= 0x20 || c == 0x7f; };
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+// Servers differ in how often they decode, whether a backslash separates, whether `;` ends a segment, and whether a
+// decoded `?` or `#` ends the path.
 bool has_hidden_dots(std::string_view segment) {
   std::string text(segment);
   for (int round = 0; round < decodings_max; ++round) {
     const std::string seen = without_lookalikes(lower_case(text));
     for (const std::string_view part : split(seen, "/\\")) {
-      const std::string_view name = part.substr(0, part.find(';'));
+      const std::string_view name = without_outer_blanks(part.substr(0, part.find_first_of(";?#")));
       if (name == "." || name == "..") return true;
     }
     std::string decoded = decoded_once(text);

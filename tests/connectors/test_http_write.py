@@ -34,8 +34,8 @@ class DeclaredWriteTest(ConnectorCase):
         self.assertEqual(receipt["action"]["target"], self.things.url + "/thing")
 
     def test_a_read_that_carries_something_is_a_write(self):
-        for with_ in ({"body": {"query": "x"}}, {"headers": {"X-HTTP-Method-Override": "DELETE"}},
-                      {"method": "get", "headers": {"x_method_override": "PUT"}}):
+        for with_ in ({"body": {"query": "x"}}, {"headers": {"X-HTTP-Method-Override": "GET"}},
+                      {"method": "get", "headers": {"x_method_override": "head"}}):
             self.ask(**with_)
             self.assertEqual(self.only_receipt("succeeded")["action"]["target"], self.things.url + "/thing")
         self.ask(headers={"Accept": "text/plain"})
@@ -177,6 +177,22 @@ class JudgedIsSentTest(ConnectorCase):
         self.assertEqual(self.pawl("policy", "put", text).returncode, 0)
         self.assertEqual(self.post("/x", code=3, method="delete")["last_error"]["error_code"], "POLICY_DENIED")
         self.assertEqual(self.paths(), [])
+
+    def test_no_header_leads_to_another_method_or_place(self):
+        text = self.workflow("policy: p\nrules: [{id: all, effect: allow}]\n", "policy.yaml")
+        self.assertEqual(self.pawl("policy", "put", text).returncode, 0)
+        for name, value in (("X-HTTP-Method-Override", "DELETE"), ("x_http_method", "merge"), ("X-Method", " put "),
+                            ("X-Sub-Method", "delete"), ("X-Original-URL", "/admin"), ("x_rewrite_url", "/admin"),
+                            ("X-Forwarded-Host", "other.example"), ("Forwarded", "host=other.example"),
+                            ("X-Host", "other.example"), ("transfer_encoding", "chunked"), ("content_length", "0")):
+            for method in ("GET", "POST"):
+                step = self.post("/public/x", code=1, method=method, headers={name: value})
+                self.assertEqual(step["last_error"]["error_code"], "TOOL_INVALID_ARGUMENTS", step)
+                self.assertIn(name, step["last_error"]["message"])
+        self.assertEqual(self.paths(), [])
+        # The same method, one that only reads, and what is no method are no more than what is judged.
+        self.post("/public/x", headers={"X-HTTP-Method-Override": "post", "X-Method": "GET", "Payment-Method": "card"})
+        self.assertEqual(self.paths(), ["/public/x"])
 
     def test_a_secret_does_not_lead_elsewhere(self):
         self.assertEqual(self.post("/public/${{ secrets.UP }}", code=1)["last_error"]["error_code"],

@@ -97,6 +97,12 @@ TEST(Url, is_refused_when_it_could_be_read_in_two_ways) {
                           "http://h/a/%25252e%25252e/admin",
                           "http://h/a/..;x/admin",
                           "http://h/a/%2e%2e;/admin",
+                          "http://h/a/..%20/admin",
+                          "http://h/a/%09../admin",
+                          "http://h/a/. /admin",
+                          "http://h/a/..%3f/admin",
+                          "http://h/a/..%23/admin",
+                          "http://h/a/%2e%2e%253fx/admin",
                           "http://h/a/x%2f../b",
                           "http://h/a/%2F..%2Fb",
                           "http://h/a%00b"})
