@@ -4,7 +4,9 @@
 //           -> deny, needs_approval: the lease is over: stop working on this step
 #include "api/api.h"
 #include "api/lease_id.h"
+#include "core/characters.h"
 #include "crypto/sha256.h"
+#include "tools/http_url.h"
 
 namespace pawl::api {
 namespace {
@@ -24,6 +26,21 @@ LeaseProof proof_in(const Call& call, const Input& input) {
     return LeaseProof::program(call.who.lease->token);
   }
   return LeaseProof::remote({call.who.key, sha256(input.text("token", lease_token_chars_max))});
+}
+
+// Why the target cannot be judged: a URL has one spelling, that in which connectors of this server name it, because
+// policies compare it as text. `https://host/public/../admin` leads to /admin.
+std::optional<std::string> target_problem(const Action& action) {
+  const std::string begin = lower_case(action.target.substr(0, 8));
+  if (!begin.starts_with("http://") && !begin.starts_with("https://")) return std::nullopt;
+  // Behind `#` stands what is meant at an address, as in https://ghe.example/acme/shop#7. `http` has only addresses.
+  const auto end = action.connector == "http" ? std::string::npos : action.target.find('#');
+  const std::string url = action.target.substr(0, end);
+  const auto normal = normalize_url(url);
+  if (!normal) return "`target` " + normal.error();
+  const bool is_address = url == *normal || (action.connector != "http" && url + "/" == *normal);
+  if (is_address) return std::nullopt;
+  return "`target` is a URL that has another spelling; write it as " + *normal;
 }
 
 // `key`: under which it may happen once, when the request does not say.
@@ -82,6 +99,7 @@ void judge(CallPtr call, ProposalRequest request, const Engine::LeaseContext& co
   Action& action = request.proposal.action;
   if (action.idempotency_key.empty()) action.idempotency_key = context.idempotency_key;
   if (auto fits = check_action(action); !fits) refuse_input("", fits.error());
+  if (auto problem = target_problem(action)) refuse_input("", *problem);
   call->api.gatekeeper().propose({.action = {.tenant = call->who.tenant,
                                              .run = request.lease.run,
                                              .step = request.lease.step,
@@ -134,6 +152,7 @@ void record_outcome(CallPtr call) {
     in.only({"connector", "operation", "target", "fields", "risk", "idempotency_key"});
     Action action = read_action_of(in, "undo:" + receipt->str());
     if (auto fits = check_action(action); !fits) refuse_input("/undo", fits.error());
+    if (auto problem = target_problem(action)) refuse_input("/undo", *problem);
     outcome.undo = std::make_shared<const Action>(std::move(action));
   }
   const auto status = outcome.succeeded ? ReceiptStatus::succeeded : ReceiptStatus::failed;

@@ -130,6 +130,24 @@ class Proposing(GateCase):
         self.assertEqual((changed["decision"], changed["rule"]), ("deny", "approved_digest"))
         self.assertEqual(self.get_run(run)["error_code"], "ACTION_CHANGED")
 
+    def test_a_target_that_is_a_url_has_one_spelling(self):
+        self.ok(self.admin.request("PUT", "/policy", "policy: p\nrules:\n- {id: public, effect: allow, "
+                                   "when: \"target LIKE 'https://host/public/%'\"}"), 201)
+        self.start(REMOTE)
+        lease = self.lease_one()
+        for target, hint in (("https://host/public/../admin", "write it as https://host/admin"),
+                             ("https://host/public/%2e%2e/admin", "write it as https://host/admin"),
+                             ("HTTPS://Host:443/public/x", "write it as https://host/public/x"),
+                             ("https://host/public/..%2fadmin", "hidden by its encoding"),
+                             ("https://me@host/public/x", "must not have a user name"),
+                             ("https://host/public/x y", "write it as https://host/public/x%20y")):
+            for connector in ("http", "test"):
+                refused = self.try_to_propose(lease, connector=connector, target=target)
+                self.assertIn(hint, self.refused(refused, 400, "INVALID_REQUEST").json["detail"])
+        self.refused(self.try_to_propose(lease, connector="http", target="https://host/public/x#y"), 400,
+                     "INVALID_REQUEST")
+        self.assertEqual(self.propose(lease, connector="test", target="https://host/public/x#7")["decision"], "allow")
+
     def test_the_risk_is_at_least_the_steps_own(self):
         self.start("workflow: risky\nsteps: [{id: only, tool: test.work, risk: med}]")
         self.assertEqual(self.propose(self.lease_one(), risk="low")["decision"], "needs_approval")
