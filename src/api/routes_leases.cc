@@ -1,4 +1,5 @@
 // Remote workers: take leases, keep them, report on them. routes_actions.cc has what they do in between.
+#include <algorithm>
 #include <atomic>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
@@ -54,6 +55,10 @@ void take_leases(CallPtr call) {
     if (is_reserved_name(tool.get_string())) input.refuse("tools", "must not hold pawl's own");
     poll.tools.push_back(ToolName{std::string(tool.get_string())});
   }
+  // A worker's key must not take over, while the server is busy, what the server executes itself: the author of such a
+  // step relies on the server for its outcome.
+  const auto& own = call->api.local_worker().tools;
+  std::erase_if(poll.tools, [&](const ToolName& tool) { return std::ranges::find(own, tool) != own.end(); });
   poll.max = static_cast<int>(input.number("max", 1, leases_max).value_or(1));
   poll.wait = input.duration("wait").value_or(Duration(0));
   if (poll.wait > wait_max) input.refuse("wait", "can be 60s at most");

@@ -584,15 +584,24 @@ class WhoseSteps(LeaseCase):
         self.assertEqual([lease["run_id"] for lease in result["leases"]], [mine])
         self.assertEqual(self.get_run(theirs, stranger)["status"], "created")
 
-    def test_what_the_server_can_do_itself_is_shared_with_remote_workers_of_that_tool(self):
-        run = self.start(INSTANT)["id"]
-        self.lease(tools=["noop"])
-        self.until(lambda: self.get_run(run)["status"], lambda s: s in ("running", "success"), "somebody has it")
-
     def test_a_gate_is_no_work(self):
         run = self.start(GATED)["id"]
         self.run_status(run, "waiting")
         self.assertEqual(self.lease(tools=["approval"], wait="100ms"), [])
+
+
+class BusyServer(LeaseCase):
+    flags = ("--worker-slots", "1")
+
+    def test_what_the_server_executes_itself_is_left_to_nobody_while_it_is_busy(self):
+        self.start("workflow: busy\nsteps:\n- {id: a, tool: shell, with: {argv: [sleep, '1000'], sandbox: 'off'}}\n")
+        self.until_metric("pawl_leases_open", 1)
+        run = self.start(INSTANT)["id"]
+        self.start(REMOTE)
+        leases = self.lease(tools=["noop", "shell", "http.request", "test.work"], max=10, wait="10s")
+        self.assertEqual([lease["tool"] for lease in leases], ["test.work"])
+        self.assertEqual(self.lease(tools=["noop"]), [])
+        self.assertEqual(self.step(run, "only")["status"], "ready")
 
 
 class WithoutWorkers(LeaseCase):
