@@ -198,6 +198,17 @@ Decision decide_task(const Run& run, const DeleteTask& command, Instant now, con
   return std::move(draft).done();
 }
 
+// Why the budget cannot become this: what its subtasks were given they keep.
+std::optional<std::string> lower_budget_problem(const Task& task, const Money& wanted, const ChangeTask& command) {
+  const bool is_lower = !task.spec.max_budget || wanted < *task.spec.max_budget;
+  if (!is_lower || task.subtasks.empty()) return std::nullopt;
+  if (command.unlimited_subtask)
+    return "its subtask " + command.unlimited_subtask->str() + " has no budget; give it a max_budget_usd first";
+  if (wanted >= command.committed) return std::nullopt;
+  return "it and its subtasks have cost or may still cost " + print_money(command.committed) +
+         " USD, so its max_budget_usd must be at least that; lower those of its subtasks first";
+}
+
 Decision decide_task(const Run& run, const ChangeTask& command, Instant now, const TaskDraws&) {
   TaskDraft draft(run, now);
   const TaskSpec& spec = run.task->spec;
@@ -210,6 +221,9 @@ Decision decide_task(const Run& run, const ChangeTask& command, Instant now, con
     return refuse_task_request(run, now, "change", RefusalCode::task_limit, command.by,
                                "its parent has a budget: a max_budget_usd of at most " +
                                    print_money({std::max<std::int64_t>(0, command.budget_max->micros)}) + " is left");
+  if (changes_budget && changed->max_budget)
+    if (auto problem = lower_budget_problem(*run.task, *changed->max_budget, command))
+      return refuse_task_request(run, now, "change", RefusalCode::task_limit, command.by, std::move(*problem));
   if (*changed != spec) draft.emit(TaskChanged{canonical(value_of(command.changes)), command.by});
   return std::move(draft).done();
 }

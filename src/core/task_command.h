@@ -55,6 +55,10 @@ struct ChangeTask {
   JsonText changes;  // see changed_spec()
   // What the nearest of its ancestors that has a budget could give it at most; nothing when none has.
   std::optional<Money> budget_max = {};
+  // What it has cost, and what its subtasks have cost or may still cost: it keeps at least that.
+  Money committed = {};
+  // One of its subtasks that has no budget and may still cost something.
+  std::optional<TaskId> unlimited_subtask = {};
 };
 
 // The engine's: a task was made that names this one as its parent.

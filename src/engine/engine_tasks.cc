@@ -276,6 +276,15 @@ std::optional<Refusal> Engine::change_task(Resident& resident, ChangeTask comman
     if (command.budget_max) command.budget_max->micros += spoken_for(tenant, resident.run).micros;
     above = parent->run.task->spec.parent;
   }
+  Resident* run = task.latest() && !task.latest()->outcome ? find_verified(tenant, task.latest()->run) : nullptr;
+  command.committed = own_cost(task, run ? &run->run : nullptr);
+  for (TaskId id : task.subtasks) {
+    Resident* subtask = find_verified(tenant, stream_of(id));
+    if (!subtask || !subtask->run.task) continue;
+    command.committed = command.committed + spoken_for(tenant, subtask->run);
+    const Task& each = *subtask->run.task;
+    if (!each.spec.max_budget && !each.deleted && !is_terminal(each.state)) command.unlimited_subtask = id;
+  }
   return decide_and_apply(resident, command);
 }
 

@@ -300,6 +300,21 @@ class Changes(TaskCase):
         self.refused(self.change(child, max_budget_usd=None), 422, "TASK_LIMIT")
         self.ok(self.change(child, max_budget_usd="3.00"))
 
+    def test_a_budget_stays_above_what_the_subtasks_were_given(self):
+        parent = self.add(max_budget_usd="5.00")["id"]
+        child = self.add(parent_task_id=parent, max_budget_usd="3.00")["id"]
+        self.refused(self.change(parent, max_budget_usd="2.99"), 422, "TASK_LIMIT")
+        self.ok(self.change(parent, max_budget_usd="3.00"))
+        self.ok(self.change(child, max_budget_usd="1.00"))
+        self.ok(self.change(parent, max_budget_usd="1.00"))
+
+    def test_a_budget_is_not_set_above_a_subtask_that_has_none(self):
+        parent = self.add()["id"]
+        child = self.add(parent_task_id=parent)["id"]
+        self.assertIn(child, self.refused(self.change(parent, max_budget_usd="5.00"), 422, "TASK_LIMIT").json["detail"])
+        self.ok(self.change(child, max_budget_usd="1.00"))
+        self.ok(self.change(parent, max_budget_usd="5.00"))
+
     def test_run_after_a_time_out_starts_over_and_resume_goes_on(self):
         for verb, resumes in (("run", False), ("resume", True)):
             task, _ = self.bring("TIMED_OUT")
