@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import sqlite3
 import unittest
@@ -412,6 +413,20 @@ class DamagedFolders(ServerCase):
             self.assertIn("has 2 hard links", refused.stderr)
         (twin / "pawl.db").unlink()
         self.verify_clean()
+        self.serve()
+
+    def test_a_database_file_that_is_a_link_to_that_of_another_folder_is_refused(self):
+        self.left_by_a_server()
+        other = self.folder / "other"
+        shutil.copytree(self.data, other)
+        (other / "pawl.db").unlink()
+        (other / "pawl.db").symlink_to(self.data / "pawl.db")
+        refused = self.expect(self.pawl("serve", "--listen", "127.0.0.1:0", "--data", other, data=False), 74)
+        self.assertIn("is a link to a file in another folder", refused.stderr)
+        # The folder itself may be one: it has one lock, whatever it is called.
+        (self.folder / "name").symlink_to(self.data)
+        self.verify_clean()
+        self.data = self.folder / "name"
         self.serve()
 
     def test_the_key_of_an_effect_whose_receipt_is_gone_is_held_once_that_is_found(self):

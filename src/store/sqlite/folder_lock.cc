@@ -61,11 +61,17 @@ bool is_locked(const std::filesystem::path& path) {
 }
 
 // The same file in two folders has two locks, and two servers would write it.
-void refuse_hard_links(const std::filesystem::path& folder) {
+void refuse_links(const std::filesystem::path& folder) {
   for (const char* name : {"pawl.db", "pawl.db-wal"}) {
     struct ::stat stat = {};
     const auto path = folder / name;
-    if (::lstat(path.c_str(), &stat) != 0 || stat.st_nlink <= 1) continue;
+    if (::lstat(path.c_str(), &stat) != 0) continue;
+    if (S_ISLNK(stat.st_mode))
+      throw StoreFailure(fmt::format(
+          "{} is a link to a file in another folder, and another server could write it there. Move the file here, or "
+          "use the folder that holds it; the data folder itself may be a link.",
+          path.string()));
+    if (stat.st_nlink <= 1) continue;
     throw StoreFailure(fmt::format(
         "{} has {} hard links, so another folder holds the same file (made by `cp -al`, for example) and another "
         "server could write it. Copy the folder with `pawl backup`, or with `cp -a` while no server runs, and use the "
@@ -91,7 +97,7 @@ FolderLock::FolderLock(const std::filesystem::path& folder) {
       throw StoreFailure(fmt::format("{} is already in use by {}. Stop it first, or use another data folder.",
                                      folder.string(), holder_of(file_)));
     }
-    refuse_hard_links(folder);
+    refuse_links(folder);
     std::string pid = fmt::format("{}\n", ::getpid());
     if (::ftruncate(file_, 0) != 0 || ::pwrite(file_, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size()))
       fail("write", path);
