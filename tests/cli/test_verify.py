@@ -41,6 +41,23 @@ class Verify(PawlCase):
         summary = json.loads(self.expect(self.pawl("verify", "--json"), 0).stdout)
         self.assertEqual((summary["runs"], summary["problems"]), (2, 0))
 
+    def test_a_definition_that_is_not_pawls(self):
+        forged = ("UPDATE sqlite_schema SET sql = replace(sql, 'PRIMARY KEY(tenant, id)', "
+                  "'PRIMARY KEY(tenant, id) ON CONFLICT IGNORE') WHERE name = 'receipts'")
+        for name, statement in (("receipts", forged), ("receipts_by_key", "DROP INDEX receipts_by_key")):
+            with self.subTest(name), contextlib.closing(sqlite3.connect(self.data / "pawl.db")) as database:
+                before = database.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (name,)).fetchone()[0]
+                database.executescript(f"PRAGMA writable_schema = ON; {statement}")
+                for command in (["verify"], ["serve", "--listen", "127.0.0.1:0"]):
+                    refused = self.expect(self.pawl(*command), 74)
+                    self.assertIn(f"{name} is missing, or is not defined as pawl defines it", refused.stderr)
+                if name == "receipts":
+                    database.execute("UPDATE sqlite_schema SET sql = ? WHERE name = ?", (before, name))
+                else:
+                    database.execute(before)
+                database.commit()
+        self.verify_clean()
+
     def test_one_byte_of_history(self):
         # Every piece of history, one after the other: no event can be touched unseen.
         database = sqlite3.connect(self.data / "pawl.db")

@@ -1,5 +1,6 @@
 #include "store/sqlite/migrate.h"
 
+#include <algorithm>
 #include <map>
 
 #include "core/event.h"
@@ -92,7 +93,39 @@ void note_bundles(Connection& connection) {
   }
 }
 
+// The text of a definition, without blanks and comments, in which those of earlier versions may differ.
+std::string essence_of(std::string_view sql) {
+  std::string out;
+  while (!sql.empty()) {
+    if (sql.starts_with("--")) {
+      sql.remove_prefix(std::min(sql.find('\n'), sql.size()));
+    } else {
+      if (sql.front() != ' ' && sql.front() != '\n') out += sql.front();
+      sql.remove_prefix(1);
+    }
+  }
+  return out;
+}
+
+std::map<std::string, std::string> definitions_in(Connection& connection) {
+  std::map<std::string, std::string> out;
+  Statement all(connection, "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL");
+  for (auto rows = all.query(); rows.next();) out.emplace(rows.bytes(0), essence_of(rows.bytes(1)));
+  return out;
+}
+
 }  // namespace
+
+std::string find_changed_definition(Connection& connection) {
+  Connection own({.path = ":memory:", .vfs = {}});
+  migrate(own, 0);
+  const auto found = definitions_in(connection);
+  for (const auto& [name, definition] : definitions_in(own)) {
+    const auto at = found.find(name);
+    if (at == found.end() || at->second != definition) return name;
+  }
+  return {};
+}
 
 bool has_first_layout(Connection& connection) {
   return connection.number("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'ready'") > 0;

@@ -39,6 +39,12 @@ int checked_version(Connection& connection) {
   return version;
 }
 
+void check_definitions(Connection& connection) {
+  if (auto name = sqlite::find_changed_definition(connection); !name.empty())
+    throw StoreFailure(fmt::format("{}: {} is missing, or is not defined as pawl defines it. {}", connection.path(),
+                                   name, sqlite::advice(SQLITE_CORRUPT)));
+}
+
 void set_up_writer(Connection& connection, const SqliteOptions& options) {
   execute_number(connection, "page_size", options.page_bytes);
   execute_number(connection, "cache_size", -options.writer_cache_bytes / 1024);
@@ -118,6 +124,7 @@ SqliteStore::SqliteStore(const SqliteOptions& options)
   int version = checked_version(*writing_);
   set_up_writer(*writing_, options);
   sqlite::migrate(*writing_, version);
+  check_definitions(*writing_);
   // What a dead process left in its log is moved into the database: the start after this one need not read it again.
   writing_->checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
 
@@ -148,6 +155,7 @@ SqliteStore::SqliteStore(ReadOnly, const std::filesystem::path& folder) {
         fmt::format("{} was written by an older pawl and has to be migrated before one can look at it. Start pawl "
                     "serve on it once.",
                     path));
+  if (version == sqlite::schema_version) check_definitions(*reading_);
   set_up_reader(*reading_, SqliteOptions{}.reader_cache_bytes);
   reader_.emplace(*reading_, version);
 }
