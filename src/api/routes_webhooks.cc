@@ -3,6 +3,7 @@
 #include "api/api.h"
 #include "crypto/sha256.h"
 #include "notify/webhooks.h"
+#include "tools/http_url.h"
 
 namespace pawl::api {
 namespace {
@@ -51,6 +52,10 @@ void set_webhook(CallPtr call) {
     webhook.events.emplace_back(each.get_string());
   }
   if (auto problem = webhook_problem(webhook)) refuse_input("", *problem);
+  // What is shown is what is sent to.
+  auto url = normalize_url(webhook.url);
+  if (!url) input.refuse("url", url.error());
+  webhook.url = std::move(*url);
   bool is_new = !call->api.tenants().find(call->who.tenant)->webhooks.contains(webhook.name);
   call->api.runtime().post([call, webhook, is_new](Engine& engine) {
     engine.request(TenantRequest{call->who.tenant, webhook, call->who.actor()},

@@ -247,14 +247,16 @@ class InternalRuns(WebhookCase):
         good = {"url": "https://example.com/x", "events": ["run.*"], "secret": "HOOK"}
         for change, says in (({"url": "ftp://x"}, "https://"), ({"events": ["run.done"]}, "run.done"),
                              ({"events": []}, "between 1"),
-                             ({"secret": "a b"}, "secret"), ({"extra": 1}, "extra"), ({"url": "http://u:p@x/"}, "user")):
+                             ({"secret": "a b"}, "secret"), ({"extra": 1}, "extra"), ({"url": "http://u:p@x/"}, "user"),
+                             ({"url": "https://x/a/..%2fb"}, "hidden"), ({"url": "http://127.1/"}, "four decimal")):
             status, body = self.refused("PUT", "/webhooks/one", {**good, **change})
             self.assertIn(status, (400, 422), body)
             self.assertIn(says, json.dumps(body))
         self.assertEqual(self.refused("GET", "/webhooks/one")[0], 404)
         self.assertEqual(self.refused("DELETE", "/webhooks/one")[0], 404)
         self.assertEqual(self.refused("GET", "/webhooks/one/deliveries")[0], 404)
-        self.request("PUT", "/webhooks/one", good)
+        made = self.request("PUT", "/webhooks/one", {**good, "url": "https://Example.com:443/a/../x"})
+        self.assertEqual(made["url"], good["url"])
         self.assertIn("one", self.expect(self.pawl("webhooks"), 0).stdout)
         self.expect(self.pawl("webhooks", "remove", "one"), 0)
         self.assertIn("no webhooks", self.expect(self.pawl("webhooks", "list"), 0).stdout)
