@@ -11,6 +11,7 @@
 #include "core/expression.h"
 #include "tools/arguments.h"
 #include "tools/connector.h"
+#include "tools/http_headers.h"
 #include "tools/http_outcome.h"
 #include "tools/http_undo.h"
 #include "tools/http_url.h"
@@ -26,17 +27,6 @@ constexpr int redirects_max = 5;
 constexpr std::string_view default_method = "GET";
 
 constexpr std::array<std::string_view, 7> methods = {"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"};
-// libcurl frames the message; two opinions on where it ends are how requests are smuggled. The host is the URL's, which
-// is what a policy judges.
-constexpr std::array<std::string_view, 4> fixed_headers = {"content-length", "transfer-encoding", "connection", "host"};
-// Names of another host or path, which some servers take instead of the URL's.
-constexpr std::array<std::string_view, 11> diverting_headers = {
-    "forwarded",      "x-forwarded-host", "x-forwarded-uri",      "x-host",        "x-original-host", "x-original-url",
-    "x-original-uri", "x-rewrite-url",    "x-http-host-override", "x-rewrite-uri", "x-override-url"};
-// Names of another method.
-constexpr std::array<std::string_view, 5> overriding_headers = {
-    "x-http-method-override", "x-http-method", "x-method-override", "x-method", "http-method-override"};
-constexpr std::array<std::string_view, 3> reading_methods = {"GET", "HEAD", "OPTIONS"};
 // What another origin may see after a redirect; anything else may say who asks.
 constexpr std::array<std::string_view, 4> impersonal_headers = {"accept", "accept-language", "content-type",
                                                                 "user-agent"};
@@ -54,18 +44,6 @@ bool contains(const auto& words, std::string_view word) { return std::ranges::fi
 bool has_header(const HttpRequest& request, std::string_view name) {
   return std::ranges::any_of(request.headers,
                              [&](const auto& header) { return with_case(header.first, lower) == name; });
-}
-
-bool is_header_name(std::string_view name) {
-  constexpr std::string_view symbols = "!#$%&'*+-.^_`|~";
-  return !name.empty() && std::ranges::all_of(name, [&](char c) {
-    const int l = lower(static_cast<unsigned char>(c));
-    return (l >= 'a' && l <= 'z') || (c >= '0' && c <= '9') || symbols.contains(c);
-  });
-}
-
-bool is_header_value(std::string_view value) {
-  return std::ranges::none_of(value, [](char c) { return c == '\r' || c == '\n' || c == '\0'; });
 }
 
 // The text of `url` in what is shown of the input; empty when there is none.
@@ -93,36 +71,10 @@ void read_url(Arguments& with, const Lease& lease, HttpRequest& request) {
     with.refuse("url", "has a secret that leads to another place than the URL without it; percent-encode its value");
 }
 
-// As servers see it that make no difference between `-` and `_`.
-std::string plain_header_name(std::string_view name) {
-  std::string out = with_case(name, lower);
-  std::ranges::replace(out, '_', '-');
-  return out;
-}
-
-// Whether the header may make a server execute another method than the one that is judged. One that only reads is less
-// than what is judged.
-bool overrides_method(std::string_view name, std::string_view value, std::string_view method) {
-  const auto first = value.find_first_not_of(" \t");
-  const auto last = value.find_last_not_of(" \t");
-  const std::string other =
-      first == value.npos ? std::string() : with_case(value.substr(first, last - first + 1), upper);
-  if (other.empty() || other == method || contains(reading_methods, other)) return false;
-  return contains(overriding_headers, name) || (name.contains("method") && contains(methods, other));
-}
-
 void read_headers(Arguments& with, HttpRequest& request) {
   request.headers = with.text_map("headers");
-  for (const auto& [name, value] : request.headers) {
-    if (!is_header_name(name) || !is_header_value(value))
-      with.refuse("headers", "must map header names to one line each");
-    const std::string plain = plain_header_name(name);
-    if (contains(fixed_headers, plain)) with.refuse("headers", fmt::format("must not set {}", name));
-    if (contains(diverting_headers, plain))
-      with.refuse("headers", fmt::format("must not set {}: the request goes where `url` says", name));
-    if (overrides_method(plain, value, request.method))
-      with.refuse("headers", fmt::format("must not name another method in {}; write it as `method`", name));
-  }
+  for (const auto& [name, value] : request.headers)
+    if (const auto problem = header_problem(name, value, request.method)) with.refuse("headers", *problem);
 }
 
 void read_body(Arguments& with, HttpRequest& request) {

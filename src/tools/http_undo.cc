@@ -8,6 +8,7 @@
 
 #include "core/expression.h"
 #include "tools/connector.h"
+#include "tools/http_headers.h"
 #include "tools/http_url.h"
 
 namespace pawl {
@@ -40,6 +41,11 @@ std::optional<std::string> undo_problem(const boost::json::object& undo) {
   if (const Json* headers = undo.if_contains("headers"); headers && names_response(*headers))
     return "has `headers` that name the response, which can stand only in the `url` behind the host and in the values "
            "of a `body`";
+  if (const Json* headers = undo.if_contains("headers"); headers && headers->is_object())
+    for (const auto& entry : headers->get_object())
+      if (const auto* value = entry.value().if_string())
+        if (const auto problem = header_problem(entry.key(), *value, upper_case(method)))
+          return "has `headers` that cannot be sent: they " + *problem;
   if (const Json* body = undo.if_contains("body"); body && body->is_string() && names_response(*body))
     return "has a `body` of text that names the response; write the body as a map or a list";
   if (names_response(Json(url)) && is_whole_expression(url))

@@ -204,6 +204,10 @@ class JudgedIsSentTest(ConnectorCase):
         for url in ("http://ada:word@host/", "http://127.1/", "/thing", "https://${{ secrets.TOKEN }}/x"):
             step = self.post("/public/x", code=1, undo={"method": "DELETE", "url": url})
             self.assertIn("`undo`", step["last_error"]["message"])
+        for name, value in (("Host", "other.example"), ("X-Original-URL", "/admin"), ("X-Method", "PUT"), ("a b", "c")):
+            step = self.post("/public/x", code=1, undo={"method": "DELETE", "url": self.things.url + "/public/x",
+                                                        "headers": {name: value}})
+            self.assertIn("`undo` has `headers` that cannot be sent", step["last_error"]["message"])
         self.assertEqual(self.paths(), [])
 
     def test_a_write_is_not_redirected(self):
