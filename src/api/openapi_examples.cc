@@ -695,6 +695,13 @@ std::vector<ProblemDoc> problem_docs() {
                    "to reach: start it with --restate (docs/providers.md)"})},
       {"INVALID_STATE_TRANSITION",
        problem_of({RefusalCode::invalid_transition, "reported succeed while the run is created"})},
+      {"SIGNING_KEY_LOST",
+       {409,
+        "SIGNING_KEY_LOST",
+        "This server does not have the key that signs the tenant's evidence, and the journal accepts no other. Those "
+        "who run the server must restore signing-key.json from a backup.",
+        "",
+        {}}},
       {"FEED_POSITION_GONE",
        {410,
         "FEED_POSITION_GONE",

@@ -36,6 +36,8 @@ inline constexpr std::array problem_codes{
     ProblemCode{"REQUEST_TOO_SLOW", 408, "The request did not arrive in time.", "Send it again, in one go."},
     ProblemCode{"KEY_NOT_ACTIVE", 409, "The key was replaced or revoked, or its time is over.",
                 "Rotate its successor, or make a new key."},
+    ProblemCode{"SIGNING_KEY_LOST", 409, "The server does not have the key that signs the tenant's evidence.",
+                "Those who run it restore `signing-key.json` from a backup; what was signed stays valid."},
     ProblemCode{"FEED_POSITION_GONE", 410, "What follows this position of the feed is not kept any more.",
                 "Read the runs as they are, then follow without a position."},
     ProblemCode{"BODY_TOO_LARGE", 413, "The body has more than 8 MiB.", "Send it in several requests."},

@@ -10,6 +10,22 @@ namespace {
 using boost::json::array;
 using boost::json::object;
 
+// For what needs the key that signs. Why it is lost is for those who run the server: their log says it.
+template <class Sign>
+auto with_signing_key(Call& call, Sign sign) {
+  try {
+    return sign(call.api.notary());
+  } catch (const SigningKeyLost& lost) {
+    call.api.log().error("nothing can be signed",
+                         {{"what", lost.what()}, {"tenant", call.who.tenant_name}, {"request_id", call.request.id}});
+    throw Problem{.status = 409,
+                  .code = "SIGNING_KEY_LOST",
+                  .detail =
+                      "This server does not have the key that signs the tenant's evidence, and the journal accepts no "
+                      "other. Those who run the server must restore signing-key.json from a backup."};
+  }
+}
+
 // The run is looked at first: what does not concern the caller, or has not ended, is refused before anything is signed.
 void get_evidence(CallPtr call) {
   call->query.only({"partial"});
@@ -21,7 +37,7 @@ void get_evidence(CallPtr call) {
     if (!is_partial && !is_terminal(row->status))
       throw problem_of(
           Refusal{RefusalCode::run_not_ended, "the run has not ended; ?partial=true gives what there is so far"});
-    Bundle bundle = c.api.notary().bundle(c.who.tenant, id);
+    Bundle bundle = with_signing_key(c, [&](Notary& notary) { return notary.bundle(c.who.tenant, id); });
     c.respond({.status = 200,
                .content_type = "application/zip",
                .body = std::move(bundle.bytes),
@@ -50,7 +66,7 @@ void make_checkpoint(CallPtr call) {
   call->query.only({});
   Input::parse(call->request).only({});
   in_background(call, [](Call& c) {
-    const bool is_new = c.api.notary().cover_all(c.who.tenant);
+    const bool is_new = with_signing_key(c, [&](Notary& notary) { return notary.cover_all(c.who.tenant); });
     auto made = pawl::list_checkpoints(c.api.store(), c.who.tenant, {}, 1);
     if (made.empty()) throw not_found();
     c.answer(is_new ? 201 : 200, checkpoint_object(made[0]));
@@ -67,7 +83,7 @@ void prove_consistency(CallPtr call) {
     auto proof = find_consistency(c.api.store(), c.who.tenant, from, to == 0 ? latest[0].checkpoint.number : to);
     if (!proof) throw not_found();
     object out = consistency_object(*proof);
-    out["keys"] = keys_object(c.api.notary().keys().known);
+    out["keys"] = with_signing_key(c, [](Notary& notary) { return keys_object(notary.keys().known); });
     c.answer(200, out);
   });
 }
@@ -96,7 +112,8 @@ void list_audit(CallPtr call) {
 void list_signing_keys(CallPtr call) {
   call->query.only({});
   in_background(call, [](Call& c) {
-    c.answer(200, object{{"items", keys_object(c.api.notary().keys().known)}, {"next_cursor", nullptr}});
+    array keys = with_signing_key(c, [](Notary& notary) { return keys_object(notary.keys().known); });
+    c.answer(200, object{{"items", std::move(keys)}, {"next_cursor", nullptr}});
   });
 }
 
@@ -105,7 +122,7 @@ void rotate_signing_key(CallPtr call) {
   Input::parse(call->request).only({});
   require_default_tenant(*call);
   in_background(call, [](Call& c) {
-    array keys = keys_object(c.api.notary().rotate().known);
+    array keys = with_signing_key(c, [](Notary& notary) { return keys_object(notary.rotate().known); });
     c.answer(201, keys.back());
   });
 }

@@ -30,6 +30,20 @@ Instant last_time(std::string_view lines) {
 
 }  // namespace
 
+// A key that took the place of one that is lost would sign nothing: the journal accepts no other.
+SigningKeys Notary::keys() {
+  if (!had_key_file_) {
+    SigningKeys keys = open_signing_keys(parts_.key_file, parts_.clock.now());
+    had_key_file_ = true;
+    return keys;
+  }
+  try {
+    return read_signing_keys(parts_.key_file);
+  } catch (const KeyFileFailure& failure) {
+    throw SigningKeyLost(failure.what());
+  }
+}
+
 TenantHead Notary::tenant_head(TenantId tenant) {
   auto found = parts_.runtime.ask(InspectTenant{tenant});
   if (!found) throw EvidenceFailure(found.error().message);
@@ -72,7 +86,7 @@ void Notary::record(TenantId tenant, const std::vector<BundleStored>& stored) {
 
 void Notary::introduce_keys(TenantId tenant, const SigningKeys& keys) {
   auto wanted = keys_to_record(tenant_head(tenant).tenant, keys);
-  if (!wanted) throw EvidenceFailure(wanted.error());
+  if (!wanted) throw SigningKeyLost(wanted.error());
   for (const SigningKeySet& key : *wanted)
     if (!try_record(tenant, {key})) return;  // another server has just done it
 }
@@ -228,6 +242,11 @@ Bundle Notary::bundle(TenantId tenant, RunId run) {
     return std::move(*found);
   };
   const SigningKeys keys = this->keys();
+  if (std::ranges::find(keys.known, proof->made.checkpoint.key, &KnownKey::id) == keys.known.end())
+    throw SigningKeyLost(
+        fmt::format("the run is covered by a checkpoint of {}, which the key file does not know: "
+                    "restore the file that this installation had",
+                    proof->made.checkpoint.key));
   return make_bundle({.tenant = tenant,
                       .run = run,
                       .stream = std::move(stream),

@@ -4,6 +4,7 @@
 // one that serves sockets. Any number of them may ask at once.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <mutex>
@@ -24,17 +25,24 @@ class EvidenceFailure : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// This server does not have the key that signs here: its file is gone or damaged, or belongs to another installation.
+class SigningKeyLost : public EvidenceFailure {
+ public:
+  using EvidenceFailure::EvidenceFailure;
+};
+
 class Notary {
  public:
   struct Parts {
     Runtime& runtime;
     Store& store;
     const Clock& clock;
-    std::filesystem::path key_file;  // made when it is not there
+    std::filesystem::path key_file;  // made when it is not there at the first look
   };
   explicit Notary(Parts parts) : parts_(std::move(parts)) {}
 
-  SigningKeys keys() const { return open_signing_keys(parts_.key_file, parts_.clock.now()); }
+  // All that is signed throws SigningKeyLost when the file was there and is gone, or has not the key that it must have.
+  SigningKeys keys();
 
   // Checkpoints that cover these runs as they are now; those that are not there are left out, and those that a recent
   // checkpoint covers as they are get no other. `with_tenant`: and the tenant's own stream. A tenant without any
@@ -65,6 +73,7 @@ class Notary {
   std::optional<EntryProof> find_proof(TenantId tenant, const LogEntry& entry, Instant last_event);
 
   Parts parts_;
+  std::atomic<bool> had_key_file_ = false;
   std::mutex appending_;  // one checkpoint after the other: two at once would only refuse each other
   std::mutex proofs_mutex_;
   ProofCache proofs_;

@@ -358,6 +358,33 @@ class KeysAndData(BackupCase):
         self.assertIn("signing-key.json is missing", done.stderr)
         self.assertFalse((self.data / "signing-key.json").exists())
 
+    def test_evidence_says_that_the_signing_key_was_given_up(self):
+        self.stop(self.fill())
+        (self.data / "signing-key.json").unlink()
+        server = self.serve("--accept-lost-keys")
+        self.check_nothing_is_signed()
+        self.stop(server)
+
+    def test_a_signing_key_that_goes_while_a_server_runs_is_not_replaced(self):
+        server = self.fill()
+        key = self.data / "signing-key.json"
+        kept = key.read_bytes()
+        key.unlink()
+        self.check_nothing_is_signed()
+        done = self.expect(self.pawl("keys", "signing"), 3)
+        self.assertIn("restore signing-key.json", done.stderr)
+        self.assertFalse(key.exists())
+        key.write_bytes(kept)
+        key.chmod(0o600)
+        self.expect(self.pawl("checkpoints", "make"), 0)
+        self.stop(server)
+
+    def check_nothing_is_signed(self):
+        self.request("POST", "/runs", {"workflow": "waiting"})  # which no checkpoint covers yet
+        for command in (("evidence", self.ended[0], "-o", self.folder / "run.zip"), ("checkpoints", "make")):
+            done = self.expect(self.pawl(*command), 3)
+            self.assertIn("restore signing-key.json", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
