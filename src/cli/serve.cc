@@ -519,9 +519,8 @@ class Service {
   void say_lease_lost(const Run& run, StepIndex step) {
     auto held_back = lost_leases_.admit();
     if (!held_back) return;
-    log_.warning(is_in_process(run.steps[step])
-                     ? "the lease of a server that is gone was released; its step waits for another worker"
-                     : "a worker was not heard of in time; its step waits for another",
+    log_.warning(is_in_process(run.steps[step]) ? "the lease of a server that is gone was released"
+                                                : "a worker was not heard of in time; its step waits for another",
                  {{"run", run.id.str()},
                   {"step", run.definition(step).id.text},
                   {"worker", run.steps[step].lease_owner.text},

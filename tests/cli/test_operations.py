@@ -279,6 +279,8 @@ class Dying(OperationsCase):
             server = self.serve()
         self.wait_until(lambda: self.ask("GET", "/runs/" + run).json["status"] == "failed", "the run's end")
         self.assertEqual(self.ask("GET", "/runs/" + run).json["error_code"], "SERVER_LOST")
+        line = self.wait_for_log("the lease of a server that is gone was released")[-1]
+        self.assertNotIn("waits", line["message"], "the step has ended")
 
 
 class Releasing(OperationsCase):
