@@ -27,6 +27,9 @@ REDACTABLE = {"run.created": {"input"}, "step.completed": {"output"}, "run.obser
               "action.found": PROPOSAL, "receipt.succeeded": OUTCOME, "receipt.failed": OUTCOME,
               "receipt.doubted": OUTCOME, "receipt.reversed": OUTCOME}
 
+# Of an ordinary file with mode 0644.
+PART_ATTRIBUTES = 0o100644 << 16
+
 DEPTH_MAX = 64
 
 # The DER of an Ed25519 public key, before its 32 bytes.
@@ -289,6 +292,8 @@ class Verifier:
                         "archive: a part is compressed")
             self.expect(all(self.is_header_twice(file, entry) for entry in entries),
                         "archive: the two headers of a part do not agree")
+            self.expect(all((entry.volume, entry.internal_attr, entry.external_attr) == (0, 0, PART_ATTRIBUTES)
+                            for entry in entries), "archive: a part has other attributes than an ordinary file")
             expected = 22 + sum(76 + 2 * len(entry.filename.encode()) + entry.file_size for entry in entries)
             self.expect(size == expected, "archive: it holds bytes that belong to no part")
             return {entry.filename: archive.read(entry) for entry in entries}

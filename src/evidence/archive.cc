@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <zip.h>
 
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <stdexcept>
@@ -12,6 +13,8 @@ namespace {
 
 // A zip's first day: it knows no earlier one.
 constexpr zip_uint16_t fixed_date = (1 << 5) | 1, fixed_time = 0;
+// An ordinary file with mode 0644, in the words of Unix.
+constexpr zip_uint32_t part_attributes = 0100644U << 16;
 // What a zip of stored parts needs beside their names and bytes.
 constexpr std::size_t local_header_bytes = 30, directory_entry_bytes = 46, directory_end_bytes = 22;
 
@@ -45,7 +48,7 @@ void add_part(zip_t* zip, const ArchivePart& part) {
   const auto place = static_cast<zip_uint64_t>(index);
   if (zip_set_file_compression(zip, place, ZIP_CM_STORE, 0) != 0 ||
       zip_file_set_dostime(zip, place, fixed_time, fixed_date, 0) != 0 ||
-      zip_file_set_external_attributes(zip, place, 0, ZIP_OPSYS_UNIX, 0100644U << 16) != 0)
+      zip_file_set_external_attributes(zip, place, 0, ZIP_OPSYS_UNIX, part_attributes) != 0)
     fail(zip);
 }
 
@@ -79,6 +82,12 @@ std::expected<ArchivePart, std::string> read_part(zip_t* zip, zip_uint64_t index
   return out;
 }
 
+zip_uint32_t number_at(std::string_view bytes, std::size_t at) {
+  zip_uint32_t out = 0;
+  for (std::size_t i = 4; i-- > 0;) out = out << 8 | static_cast<unsigned char>(bytes[at + i]);
+  return out;
+}
+
 // A zip describes each part twice, before it and in the directory at the end: version, flags, method, time, sum, sizes.
 // Parts follow each other without a gap, so the places are known.
 bool headers_agree(std::string_view bytes, const std::vector<ArchivePart>& parts) {
@@ -87,9 +96,7 @@ bool headers_agree(std::string_view bytes, const std::vector<ArchivePart>& parts
   for (const ArchivePart& part : parts) entry_at -= directory_entry_bytes + part.name.size();
   for (const ArchivePart& part : parts) {
     const std::string_view header = bytes.substr(at), entry = bytes.substr(entry_at);
-    std::size_t place = 0;
-    for (std::size_t i = 4; i-- > 0;) place = place << 8 | static_cast<unsigned char>(entry[place_at + i]);
-    if (place != at || !entry.substr(directory_entry_bytes).starts_with(part.name) ||
+    if (number_at(entry, place_at) != at || !entry.substr(directory_entry_bytes).starts_with(part.name) ||
         !header.substr(local_header_bytes).starts_with(part.name) ||
         header.substr(described_at, described_bytes) != entry.substr(described_at_in_directory, described_bytes))
       return false;
@@ -97,6 +104,19 @@ bool headers_agree(std::string_view bytes, const std::vector<ArchivePart>& parts
     entry_at += directory_entry_bytes + part.name.size();
   }
   return true;
+}
+
+// The rest of what the directory says of a part: its disk and internal attributes, which are 0, and those that a
+// program that unpacks it may follow, for example to make a link of it.
+bool are_ordinary_files(std::string_view bytes, const std::vector<ArchivePart>& parts) {
+  constexpr std::size_t disk_at = 34, attributes_at = 38;
+  std::size_t entry_at = bytes.size() - directory_end_bytes;
+  for (const ArchivePart& part : parts) entry_at -= directory_entry_bytes + part.name.size();
+  return std::ranges::all_of(parts, [&](const ArchivePart& part) {
+    const std::string_view entry = bytes.substr(entry_at);
+    entry_at += directory_entry_bytes + part.name.size();
+    return number_at(entry, disk_at) == 0 && number_at(entry, attributes_at) == part_attributes;
+  });
 }
 
 }  // namespace
@@ -155,6 +175,8 @@ std::expected<std::vector<ArchivePart>, std::string> read_archive(std::string_vi
     return std::unexpected(fmt::format("the archive holds {} bytes that belong to none of its parts",
                                        bytes.size() > expected ? bytes.size() - expected : 0));
   if (!headers_agree(bytes, parts)) return std::unexpected("the two headers of a part do not agree");
+  if (!are_ordinary_files(bytes, parts))
+    return std::unexpected("a part has other attributes than those of an ordinary file");
   return parts;
 }
 

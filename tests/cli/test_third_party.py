@@ -126,7 +126,7 @@ class ThirdParty(PawlCase):
             at = first.header_offset + place
             bad.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:])
             self.assertTrue(self.verify(bad, key), f"header, {place}")
-        for place in (6, 8, 10, 12, 14, 16, 20, 24, 28, 30, 32, 42, 46):
+        for place in (6, 8, 10, 12, 14, 16, 20, 24, 28, 30, 32, 34, 36, 38, 41, 42, 46):
             at = directory + place
             bad.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:])
             self.assertTrue(self.verify(bad, key), f"directory, {place}")
