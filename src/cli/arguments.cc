@@ -123,6 +123,22 @@ void add_setting(CLI::App& command, const Setting& setting, GivenSettings& given
 
 }  // namespace
 
+void add_moment(CLI::App& command, const std::string& flag, std::optional<Instant>& at, const std::string& help) {
+  command
+      .add_option_function<std::string>(
+          flag,
+          [flag, &at](const std::string& text) {
+            at = parse_time(text);
+            if (auto span = parse_duration(text); span && !at) at = SystemClock().now() - *span;
+            if (!at)
+              throw CLI::ValidationError(flag, printable(text) +
+                                                   " is neither a time like 2026-11-16T02:21:57Z nor a "
+                                                   "duration like 90m or 2d");
+          },
+          help + ": a time, or how long ago (2d)")
+      ->type_name("TIME");
+}
+
 void add_progress(CLI::App& command, ProgressFlags& flags) {
   add_data(command, flags.data);
   add_server(command, flags.server);
@@ -263,24 +279,6 @@ class CommandTable {
                            "print every setting with where it comes from, and end");
           for (const Setting& setting : serve_settings()) add_setting(command, setting, options.given);
         });
-  }
-
-  // A time, or how long ago that was.
-  static void add_moment(CLI::App& command, const std::string& flag, std::optional<Instant>& at,
-                         const std::string& help) {
-    command
-        .add_option_function<std::string>(
-            flag,
-            [flag, &at](const std::string& text) {
-              at = parse_time(text);
-              if (auto span = parse_duration(text); span && !at) at = SystemClock().now() - *span;
-              if (!at)
-                throw CLI::ValidationError(flag, printable(text) +
-                                                     " is neither a time like 2026-11-16T02:21:57Z nor a "
-                                                     "duration like 90m or 2d");
-            },
-            help + ": a time, or how long ago (2d)")
-        ->type_name("TIME");
   }
 
   void add_runs() {

@@ -49,7 +49,7 @@ DeclaredCommand declare_audit(CLI::App& app) {
       "checkpoints and stored bundles. With --json each line has the event and the hashes that chain it.\n"
       "Examples:\n  pawl audit --type 'key.*'\n  pawl audit --type '!bundle.stored' --type '!checkpoint.made'\n"
       "  pawl audit --object run_01kaw3v9m8f2hr4x6q0t7c5ezy\n"
-      "  pawl audit --actor key_01kaw3v9m8f2hr4x6q0t7c5ezy --since 2026-11-16T00:00:00Z --json");
+      "  pawl audit --actor key_01kaw3v9m8f2hr4x6q0t7c5ezy --since 2d --json");
   command->add_option("--actor", options->actor, "only what this one did: the id of a key, or `by` as --json has it")
       ->type_name("ACTOR");
   command
@@ -62,8 +62,8 @@ DeclaredCommand declare_audit(CLI::App& app) {
       ->add_option("--object", options->object,
                    "only what names this run, workflow, key, person, account, group or webhook")
       ->type_name("TEXT");
-  command->add_option("--since", options->since, "only what happened then or later")->type_name("TIME");
-  command->add_option("--until", options->until, "only what happened before")->type_name("TIME");
+  add_moment(*command, "--since", options->since, "only what happened then or later");
+  add_moment(*command, "--until", options->until, "only what happened before");
   command->add_option("--limit", options->limit, "how many at most")->type_name("N")->check(CLI::Range(1, 100'000));
   add_place(*command, *options);
   return {command, [options] { return show_audit(*options); }};

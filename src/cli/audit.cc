@@ -23,12 +23,6 @@ using boost::json::object;
 
 constexpr std::size_t audit_page_max = 500;
 
-Instant read_moment(const std::string& flag, const std::string& text) {
-  const auto moment = parse_time(text);
-  if (!moment) throw Stop(exit_usage, flag + " must be a time like 2026-11-16T02:21:57Z");
-  return *moment;
-}
-
 // Pages may be short and not the last: the next ones are asked for until there is enough.
 template <class NextPage>
 array collect(std::size_t limit, NextPage next_page) {
@@ -52,9 +46,10 @@ array audit_of(const Remote& remote, const AuditOptions& options) {
   std::string query;
   const std::string types = types_of(options);
   for (const auto& [key, value] :
-       {std::pair("actor", &options.actor), std::pair("type", &types), std::pair("object", &options.object),
-        std::pair("since", &options.since), std::pair("until", &options.until)})
+       {std::pair("actor", &options.actor), std::pair("type", &types), std::pair("object", &options.object)})
     if (!value->empty()) query += fmt::format("&{}={}", key, percent_encode(*value));
+  for (const auto& [key, moment] : {std::pair("since", &options.since), std::pair("until", &options.until)})
+    if (*moment) query += fmt::format("&{}={}", key, percent_encode(print_time(**moment)));
   return collect(options.limit, [&](std::optional<std::uint64_t> before, std::size_t limit) {
     return remote.get(
         fmt::format("/audit?limit={}{}{}", limit, before ? fmt::format("&cursor={}", *before) : "", query));
@@ -62,9 +57,11 @@ array audit_of(const Remote& remote, const AuditOptions& options) {
 }
 
 array audit_of(Store& store, const AuditOptions& options) {
-  AuditFilter filter{.actor = options.actor, .type = types_of(options), .object = options.object};
-  if (!options.since.empty()) filter.since = read_moment("--since", options.since);
-  if (!options.until.empty()) filter.until = read_moment("--until", options.until);
+  AuditFilter filter{.actor = options.actor,
+                     .type = types_of(options),
+                     .object = options.object,
+                     .since = options.since,
+                     .until = options.until};
   const std::vector<Tenant> tenants = store.tenants();
   std::vector<Json> found;
   for (const Tenant& tenant : tenants)
@@ -100,6 +97,14 @@ std::string with_short_ids(std::string text) {
   return text;
 }
 
+// What an event is about, and of a refused request what was asked for.
+std::string about(const Json& event) {
+  const std::string type = text_of(event, "type");
+  if (type == "checkpoint.made") return "checkpoint " + canonical(event.at("number"));
+  const std::string subject = audit_subject(event);
+  return type == "transition.refused" ? subject + " " + text_of(event, "requested") : subject;
+}
+
 // For people: short, and what the event is about in one column. `--json` has it all.
 std::vector<std::string> make_readable(array& items) {
   std::vector<std::string> columns{"seq", "at", "by", "type"};
@@ -119,8 +124,7 @@ std::vector<std::string> make_readable(array& items) {
   std::size_t taken = 0;
   for (const std::string& column : columns) taken += widths[column] + 2;
   const std::size_t left = std::max<std::size_t>(table_columns - std::min(taken, table_columns), 8);
-  for (Json& item : items)
-    item.as_object()["about"] = shorten(with_short_ids(audit_subject(item.at("event"))), left, look);
+  for (Json& item : items) item.as_object()["about"] = shorten(with_short_ids(about(item.at("event"))), left, look);
   columns.emplace_back("about");
   return columns;
 }

@@ -1,6 +1,7 @@
 // Flags that several commands declare alike. For those who declare commands only: CLI11 is slow to compile.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "cli/commands.h"
@@ -24,6 +25,9 @@ void add_action(CLI::App& command, Enum& what, const std::string& help) {
           help)
       ->type_name("");
 }
+
+// A time, or how long ago that was.
+void add_moment(CLI::App& command, const std::string& flag, std::optional<Instant>& at, const std::string& help);
 
 // Of a command that stays with a run.
 void add_progress(CLI::App& command, ProgressFlags& flags);

@@ -224,8 +224,8 @@ struct AuditOptions {
   std::string actor;
   std::vector<std::string> types;
   std::string object;
-  std::string since;
-  std::string until;
+  std::optional<Instant> since;
+  std::optional<Instant> until;
   std::size_t limit = 50;
   bool json = false;
 };

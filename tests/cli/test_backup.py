@@ -256,6 +256,20 @@ class Audit(BackupCase):
                          [each for each in entries if each["type"] not in ("bundle.stored", "checkpoint.made")])
         nothing = self.expect(self.pawl("audit", "--object", "nobody"), 0)
         self.assertEqual(nothing.stdout.strip(), "no entries match")
+        self.assertEqual(self.expect(self.pawl("audit", "--since", "1h", "--limit", "500"), 0).stdout.splitlines(),
+                         lines)
+        for flag in ("--since", "--until"):
+            self.assertIn("nor a duration", self.expect(self.pawl("audit", flag, "yesterday"), 2).stderr)
+
+    def test_the_log_says_what_was_refused_and_which_checkpoint_was_made(self):
+        server = self.fill()
+        self.expect(self.pawl("cancel", self.ended[0]), 3)
+        refused = self.expect(self.pawl("audit", "--type", "transition.refused", "--since", "1h"), 0).stdout
+        self.assertTrue(refused.splitlines()[1].endswith(f"run_{self.ended[0][-6:]} cancel"), refused)
+        made = self.expect(self.pawl("audit", "--type", "checkpoint.made"), 0).stdout
+        self.assertTrue(made.splitlines()[-1].endswith("checkpoint 1"), made)
+        self.assertIn("no entries match", self.expect(self.pawl("audit", "--until", "1d"), 0).stdout)
+        self.stop(server)
 
 
 class KeysAndData(BackupCase):
