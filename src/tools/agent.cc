@@ -175,8 +175,14 @@ class Agent final : public Tool {
     if (auto problem = open_door(attempt, door)) return std::move(*problem);
 
     CostMeter meter(context_->charge, lease);
+    const bool may_be_anothers = lease.token > 1 && !session.is_recorded && !resumes;
     auto end = live_once(attempt, session, resumes, is_first && wanted.resume, meter);
-    if (end && resumes && is_gone(*end)) {
+    if (end && may_be_anothers && has_no_session(*end)) {
+      // The step was claimed before, and this server knows nothing of that: one that is gone has begun the session.
+      resumes = true;
+      end = live_once(attempt, session, resumes, false, meter);
+    }
+    if (end && resumes && has_no_session(*end)) {
       // It is not there any more: another one is told everything from the beginning.
       session.begin_anew(*context_, lease);
       resumes = false;
@@ -234,8 +240,9 @@ class Agent final : public Tool {
     return end;
   }
 
-  // Whether a session that was to be resumed does not exist. Only of the CLI it is known how it says that.
-  bool is_gone(const AgentEnd& end) const {
+  // Whether a session that was to be resumed does not exist, or one that was to be begun does. Only of the CLI it is
+  // known how it says that.
+  bool has_no_session(const AgentEnd& end) const {
     const bool has_failed = end.status && WIFEXITED(*end.status) && WEXITSTATUS(*end.status) != 0;
     return dialect_ == AgentDialect::claude && end.how == AgentEnd::How::by_itself && has_failed &&
            !end.story.has_begun && end.cost == Money{};

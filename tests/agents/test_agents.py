@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import unittest
 
@@ -177,6 +178,26 @@ class Orphans(AgentCase):
         said = self.log_file.read_text()
         self.assertIn("the lease of a server that is gone was released", said)
         self.assertNotIn("a worker was not heard of", said)
+
+    def test_a_session_that_another_server_began_is_resumed_where_it_is_found(self):
+        mark = self.work / "mark"
+        for is_shared in (True, False):
+            with self.subTest(is_shared=is_shared):
+                run = self.begin(f"stay {mark}", step={"retry": {"max_attempts": 1}})
+                self.until(mark.exists)
+                mark.unlink()
+                self.kill()
+                # As on another server: its folder knows nothing of the session.
+                for folder in ("logs", "agents"):
+                    shutil.rmtree(self.data / folder)
+                if not is_shared:
+                    shutil.rmtree(self.sessions)
+                self.start()
+                if is_shared:
+                    self.assertEqual(self.ended(run)["status"], "success")
+                    self.assertIn("You were interrupted", self.run_of(run)["steps"][0]["output"]["result"])
+                else:
+                    self.until(mark.exists, "the agent to begin anew")
 
 
 if __name__ == "__main__":
