@@ -111,6 +111,7 @@ void add_if_there(ArchiveWriter& archive, std::string_view name, const fs::path&
 }
 
 std::string file_of(const BackupOptions& options, Instant now) {
+  if (options.output == "-") throw Stop(exit_usage, "a backup cannot be written to stdout; name a file: -o FILE");
   if (!options.output.empty()) return options.output;
   std::string day = print_time(now).substr(0, 19);
   std::erase_if(day, [](char c) { return c == '-' || c == ':'; });

@@ -232,6 +232,12 @@ class Backup(BackupCase):
         self.assertIn("is there already", self.backup(code=2).stderr)
         self.assertEqual(self.archive.read_text(), "mine")
 
+    def test_stdout_is_no_file(self):
+        self.stop(self.fill())
+        done = self.expect(self.pawl("backup", "-o", "-", *self.flags()), 2)
+        self.assertIn("name a file", done.stderr)
+        self.assertFalse((self.folder / "-").exists())
+
 
 class Audit(BackupCase):
     in_folder = True
