@@ -40,17 +40,20 @@ std::optional<std::string> source_obstacle(const StepDefinition& definition, Und
   return std::nullopt;
 }
 
-std::string unknown_undo(const StepDefinition& definition) {
+std::string unknown_undo(const StepDefinition& definition, const Receipt& receipt) {
   const auto* with = definition.with.if_object();
-  return with && with->contains("undo") ? "its response did not have what the `undo` of the step needs"
-                                        : "nothing is known that would undo it";
+  if (!with || !with->contains("undo")) return "nothing is known that would undo it";
+  // A person who says that it happened does not say what was answered.
+  const bool is_answered = !receipt.response.empty() && receipt.response != "null";
+  return is_answered ? "its response did not have what the `undo` of the step needs"
+                     : "its response never arrived, so what would undo it is not known: undo it by hand";
 }
 
 // Why an effect stays as it is; nothing when it can be undone, or never was.
 std::optional<std::string> obstacle(const Run& run, const Receipt& receipt, const ToolCatalog& tools) {
   switch (receipt.status) {
     case ReceiptStatus::succeeded:
-      if (!receipt.undo) return unknown_undo(run.definition(receipt.step));
+      if (!receipt.undo) return unknown_undo(run.definition(receipt.step), receipt);
       return source_obstacle(run.definition(receipt.step), receipt.undo->source, tools);
     case ReceiptStatus::in_doubt:
       return "nobody knows whether it happened: resolve that first";

@@ -197,6 +197,20 @@ rules:
         self.assertEqual(row["finished_at"], ended)
         self.assertGreater(row["updated_at"], ended)
 
+    def test_an_effect_whose_response_never_arrived_is_undone_by_hand(self):
+        self.serve(*self.flags())
+        self.orders.mood("POST", effect=True, status=502)
+        step = {"id": "only", "tool": "http.request", "with": {
+            "method": "POST", "url": self.orders.url + "/orders",
+            "undo": {"method": "DELETE", "url": self.orders.url + "/orders/${{ response.body.id }}"}}}
+        run = self.started(json.dumps({"workflow": "w", "steps": [step]}), "w")
+        self.wait_until(lambda: self.status(run) == "waiting", "the question whether it happened")
+        receipt, = self.request("GET", "/runs/" + run)["receipts"]
+        self.expect(self.pawl("receipts", receipt["id"], "--happened", "yes"), 0)
+        self.wait_until(lambda: self.status(run) == "success", "the run")
+        effect, = self.undo(run, 1)["effects"]
+        self.assertIn("its response never arrived", effect["why"])
+
     def test_ids_of_its_effects_mean_the_run(self):
         run = self.act()
         receipt = self.show(run)["receipts"][0]["id"]
