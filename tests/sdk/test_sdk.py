@@ -424,6 +424,9 @@ class Requests(SdkCase):
         rows = list(self.client.runs(workflow="work", status="success"))
         self.assertEqual(len(rows), 450)
         self.assertEqual({row.id for row in rows}, made)
+        before = datetime.datetime(2000, 1, 1, tzinfo=datetime.timezone.utc)
+        for none in ({"until": before}, {"error_code": "NOPE"}, {"sub_state": "backing-off"}):
+            self.assertEqual(list(self.client.runs(**none)), [], none)
         events = list(self.client.events(rows[0].id))
         self.assertEqual([event.seq for event in events], list(range(1, len(events) + 1)))
         self.assertEqual([event.seq for event in self.client.events(rows[0].id, after=2)], [e.seq for e in events[2:]])
@@ -666,6 +669,22 @@ class TaskCalls(SdkCase):
         self.assertRaises(pawl.PawlError, self.client.tasks.get, other.id)
         third = self.client.tasks.create(workflow="doing", input={}, title="third")
         self.assertEqual(self.client.tasks.cancel(third.id, reason="no").state, "CANCELLED")
+
+    def test_a_task_is_changed_and_ended_with_all_beneath_it(self):
+        self.publish(["{id: work, tool: noop, with: {output: {n: 7}}}"], name="doing")
+        task = self.client.tasks.create(workflow="doing", title="t", timeout="1h", max_budget_usd="1.50")
+        part = self.client.tasks.create(workflow="doing", title="p", parent_task_id=task.id, max_budget_usd="0.50")
+        changed = self.client.tasks.change(task.id, timeout=None, priority="high", tags=["a"])
+        self.assertEqual([changed.data[key] for key in ("timeout", "max_budget_usd", "priority", "tags")],
+                         [None, "1.50", "high", ["a"]])
+        self.assertEqual(self.client.tasks.change(part.id, max_budget_usd="1.25").data["max_budget_usd"], "1.25")
+        self.client.tasks.run(part.id)
+        self.assertEqual(self.client.tasks.wait(part.id, timeout=TIMEOUT_S).result["output"], {"n": 7})
+        second = self.client.tasks.create(workflow="doing", title="p", parent_task_id=task.id, max_budget_usd="0.10")
+        self.client.tasks.cancel(task.id, subtasks=True)
+        self.assertEqual(self.client.tasks.get(second.id).state, "CANCELLED")
+        self.client.tasks.delete(task.id, subtasks=True)
+        self.assertRaises(pawl.PawlError, self.client.tasks.get, second.id)
 
 
 class TheFeed(SdkCase):

@@ -156,6 +156,9 @@ class Client:
         workflow: Optional[str] = None,
         workspace: Optional[str] = None,
         since: Optional[datetime.datetime] = None,
+        until: Optional[datetime.datetime] = None,
+        sub_state: Optional[str] = None,
+        error_code: Optional[str] = None,
         q: Optional[str] = None,
     ) -> Iterator[RunSummary]:
         """Runs, newest first, fetched page by page as you go on. `q`: part of an id, a workflow or an error code."""
@@ -169,6 +172,9 @@ class Client:
                     "workflow": workflow,
                     "workspace": workspace,
                     "since": None if since is None else print_time(since),
+                    "until": None if until is None else print_time(until),
+                    "sub_state": sub_state,
+                    "error_code": error_code,
                     "q": q,
                     "limit": PAGE_ITEMS,
                     "cursor": cursor,

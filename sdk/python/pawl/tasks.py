@@ -5,7 +5,7 @@ import time
 import uuid
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Iterator, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Tuple
 
 from .model import Duration, Event, Json, Money, print_duration, print_money
 from .transport import Transport, segment
@@ -14,6 +14,8 @@ PAGE_ITEMS = 100
 EVENTS_PAGE_ITEMS = 1000
 POLL_FIRST_S = 0.2
 POLL_MAX_S = 5.0
+# What change() leaves as it is: None takes a value away.
+_AS_IT_IS: Any = object()
 # States in which nothing moves until somebody does something, or ever.
 RESTING_STATES = frozenset(
     {"PENDING", "BLOCKED", "READY", "COMPLETED", "FAILED", "TIMED_OUT", "CANCELLED", "BUDGET_EXCEEDED"}
@@ -28,6 +30,8 @@ class Task:
     title: str
     state: str
     question: Json
+    result: Json
+    """What its latest execution came to: text, output, permission_denials. Of a list the beginning of the text only."""
     run_id: Optional[str]
     error_code: Optional[str]
     cost_usd: Decimal
@@ -48,6 +52,7 @@ class Task:
             title=data["title"],
             state=data["state"],
             question=data["question"],
+            result=data.get("result"),
             run_id=data["run_id"],
             error_code=data["error_code"],
             cost_usd=Decimal(data["cost_usd"]),
@@ -124,8 +129,29 @@ class Tasks:
         """Has it done, or tried again after it failed."""
         return self._post(task_id, "run", {})
 
-    def cancel(self, task_id: str, *, reason: Optional[str] = None) -> Task:
-        return self._post(task_id, "cancel", {"reason": reason})
+    def change(
+        self,
+        task_id: str,
+        *,
+        prompt: Optional[str] = None,
+        timeout: Optional[Duration] = _AS_IT_IS,
+        max_budget_usd: Optional[Money] = _AS_IT_IS,
+        priority: Optional[str] = None,
+        tags: Optional[Sequence[str]] = None,
+    ) -> Task:
+        """Changes a task that is neither queued nor running nor over, from its next run on. `timeout` and
+        `max_budget_usd` of None take these away."""
+        body: Dict[str, Any] = {"prompt": prompt, "priority": priority, "tags": None if tags is None else list(tags)}
+        body = {name: value for name, value in body.items() if value is not None}
+        if timeout is not _AS_IT_IS:
+            body["timeout"] = None if timeout is None else print_duration(timeout)
+        if max_budget_usd is not _AS_IT_IS:
+            body["max_budget_usd"] = None if max_budget_usd is None else print_money(max_budget_usd)
+        return Task.of(self._transport.call("PATCH", f"/tasks/{segment(task_id)}", body=body).body)
+
+    def cancel(self, task_id: str, *, reason: Optional[str] = None, subtasks: bool = False) -> Task:
+        """Ends it, with `subtasks` together with all tasks beneath it."""
+        return self._post(task_id, "cancel", {"reason": reason}, subtasks)
 
     def accept(self, task_id: str) -> Task:
         """Accepts the result of a task that is READY."""
@@ -143,9 +169,9 @@ class Tasks:
         """Answers its question."""
         return self._post(task_id, "answer", {"answer": answer})
 
-    def delete(self, task_id: str) -> None:
-        """Deletes a task that is neither queued nor running."""
-        self._transport.call("DELETE", f"/tasks/{segment(task_id)}")
+    def delete(self, task_id: str, *, subtasks: bool = False) -> None:
+        """Deletes a task that is neither queued nor running, with `subtasks` together with all tasks beneath it."""
+        self._transport.call("DELETE", f"/tasks/{segment(task_id)}", query=_with(subtasks))
 
     def wait(self, task_id: str, timeout: Optional[float] = None) -> Task:
         """The task once it waits for a person or is over (Task.rests). Raises TimeoutError after `timeout` seconds."""
@@ -161,6 +187,11 @@ class Tasks:
             time.sleep(min(pause, left))
             pause = min(POLL_MAX_S, pause * 1.5)
 
-    def _post(self, task_id: str, verb: str, body: Mapping[str, Any]) -> Task:
+    def _post(self, task_id: str, verb: str, body: Mapping[str, Any], subtasks: bool = False) -> Task:
         given = {name: value for name, value in body.items() if value is not None}
-        return Task.of(self._transport.call("POST", f"/tasks/{segment(task_id)}/{verb}", body=given).body)
+        path = f"/tasks/{segment(task_id)}/{verb}"
+        return Task.of(self._transport.call("POST", path, query=_with(subtasks), body=given).body)
+
+
+def _with(subtasks: bool) -> Dict[str, Optional[str]]:
+    return {"subtasks": "true" if subtasks else None}
