@@ -6,6 +6,7 @@ import io
 import json
 import pathlib
 import signal
+import sys
 import threading
 import time
 import unittest
@@ -17,7 +18,7 @@ from decimal import Decimal
 from sdk_case import SOURCE, TIMEOUT_S, Follower, SdkCase, wait_until  # finds the SDK, so it comes first
 import pawl
 from ports import stable_port
-from pawl.failure_text import describe, redact
+from pawl.failure_text import MESSAGE_BYTES_MAX, describe, redact
 from pawl.leases import Lease, server_now
 from pawl.locate import Locator
 from pawl.model import parse_duration, print_duration
@@ -630,6 +631,27 @@ class Exceptions(SdkCase):
             self.assertIn("[redacted]", redact(text, {}), text)
         for text in ("KeyError: 'order'", "the token is missing", "https://shop.example/orders?page=2"):
             self.assertEqual(redact(text, {}), text)
+
+    def test_a_secret_where_the_message_is_cut_is_hidden_whole(self):
+        for before in range(MESSAGE_BYTES_MAX - 30, MESSAGE_BYTES_MAX + 1):
+            text = describe(ValueError("x" * before + " xoxb-0123456789-abcdefghij"))
+            self.assertNotIn("xoxb", text, before)
+
+    @unittest.skipIf(sys.version_info < (3, 11), "there are no groups of exceptions")
+    def test_a_group_of_exceptions_names_its_first_parts(self):
+        def part(number):
+            raise ValueError(f"part {number}")
+
+        parts = []
+        for number in range(5):
+            try:
+                part(number)
+            except ValueError as error:
+                parts.append(error)
+        text = describe(ExceptionGroup("several", parts))  # noqa: F821
+        self.assertRegex(text, r"^ExceptionGroup: several \(5 sub-exceptions\)\nwith ValueError: part 0\n  at ")
+        self.assertIn("with ValueError: part 2", text)
+        self.assertNotIn("part 3", text)
 
     def test_a_deep_traceback_keeps_its_inner_end(self):
         def deep(level):

@@ -9,8 +9,10 @@ import traceback
 from typing import Callable, List, Mapping, Optional, Tuple
 
 MESSAGE_BYTES_MAX = 1000
+HIDDEN_CHARS_MAX = 20_000  # of a message: this much is searched for secrets
 FRAMES_MAX = 12
 CAUSES_MAX = 4
+PARTS_MAX = 3  # of an ExceptionGroup
 HIDDEN = "[redacted]"
 
 # Values of environment variables with such names are never told, if they are long enough to be one.
@@ -55,6 +57,9 @@ def describe(error: BaseException, skipped: int = 0, hide: Callable[[str], str] 
         seen.append(id(current))
         lines.append(("caused by " if len(seen) > 1 else "") + headline(current, hide))
         lines.extend(frames_of(current, skipped if len(seen) == 1 else 0))
+        for part in parts_of(current):
+            lines.append("with " + headline(part, hide))
+            lines.extend(frames_of(part, 0))
         current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
     return "\n".join(lines)
 
@@ -64,8 +69,16 @@ def headline(error: BaseException, hide: Callable[[str], str] = redact) -> str:
         message = str(error)
     except Exception:  # an exception whose own text fails
         message = ""
+    # Secrets are taken out before the cut, which would otherwise leave half of one, and look like none.
+    message = hide(message[:HIDDEN_CHARS_MAX])
     message = message.encode("utf-8", "replace")[:MESSAGE_BYTES_MAX].decode("utf-8", "ignore")
-    return f"{type(error).__name__}: {hide(message)}" if message else type(error).__name__
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def parts_of(error: BaseException) -> List[BaseException]:
+    """The first ones of an ExceptionGroup, which Python 3.9 does not know."""
+    parts = getattr(error, "exceptions", ())
+    return [each for each in parts if isinstance(each, BaseException)][:PARTS_MAX] if isinstance(parts, tuple) else []
 
 
 def frames_of(error: BaseException, skipped: int) -> List[str]:
