@@ -96,6 +96,13 @@ class Agent final : public Tool {
     bool is_ours_ = false;
   };
 
+  // A run that ran out of time ends before its agent has: until that one is gone it has the session and the folder, and
+  // has not said what it was not permitted. False when we are to stop.
+  bool await_end(RunId run, const StepId& step, const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    return step_ended_.wait(lock, stop, [&] { return !working_.contains({run, step}); });
+  }
+
   Failed no_context() const {
     auto failed = failure("TOOL_NOT_IMPLEMENTED",
                           fmt::format("{} needs a data folder, and this worker has none", spec_.name.str()));
@@ -156,6 +163,7 @@ class Agent final : public Tool {
     const bool is_first = !session.has_begun;
     if (!session.is_recorded && context_->resumption)
       if (auto earlier = context_->resumption(lease)) {
+        if (!await_end(earlier->run, lease.step, attempt.stop)) return stopped();
         session.go_on_with(*context_, lease, earlier->run);
         if (session.has_begun && !attempt.wanted.answer && !earlier->message.empty())
           attempt.wanted.answer = as_text(earlier->message);
