@@ -198,6 +198,7 @@ class Agent final : public Tool {
     }
     if (!end) return end.error();
     learn(session, *end, resumes);
+    session.note_denials(*context_, lease, end->story, wanted.secrets);
     const AgentOutcome outcome{.wanted = wanted,
                                .session = session,
                                .end = *end,

@@ -64,16 +64,16 @@ bool is_over_budget(const AgentStory::Result& result) {
   return result.subtype == "error_max_budget_usd" || result.terminal_reason == "budget_exhausted";
 }
 
-std::string denied_tools(const AgentStory::Result& result) {
+std::string denied_tools(const AgentSession& session) {
   std::string out;
-  for (const AgentDenial& denial : result.denials) out += (out.empty() ? "" : ", ") + denial.tool;
-  if (result.denials_left_out > 0) out += fmt::format(" and {} more", result.denials_left_out);
+  for (const AgentDenial& denial : session.denials) out += (out.empty() ? "" : ", ") + denial.tool;
+  if (session.denials_left_out > 0) out += fmt::format(" and {} more", session.denials_left_out);
   return out;
 }
 
-boost::json::array denial_list(const AgentStory::Result& result) {
+boost::json::array denial_list(const AgentSession& session) {
   boost::json::array out;
-  for (const AgentDenial& denial : result.denials)
+  for (const AgentDenial& denial : session.denials)
     out.push_back(object{{"tool", denial.tool}, {"input", value_of(denial.input)}});
   return out;
 }
@@ -129,7 +129,7 @@ ToolResult AgentOutcome::completed(const AgentStory::Result& result) const {
     if (auto given = parse_json(result.output); given && nests_within(*given, json_depth_max - 2))
       output["output"] = std::move(*given);
   if (result.text.size() > agent_result_bytes_max) output["result_is_cut"] = true;
-  if (!result.denials.empty()) output["permission_denials"] = denial_list(result);
+  if (!session.denials.empty()) output["permission_denials"] = denial_list(session);
   return Completed{.output = wanted.secrets.scrubber.json(canonical(Json(std::move(output)))), .cost = {}};
 }
 
@@ -159,7 +159,7 @@ ToolResult AgentOutcome::said_error(const AgentStory::Result& result) const {
   std::string message = result.text.empty() ? fmt::format("{} ended with {}", program, result.subtype) : result.text;
   if (result.api_error_status > 0) message += fmt::format(" (status {})", result.api_error_status);
   if (!end.story.last_error.empty()) message += fmt::format(" ({})", end.story.last_error);
-  if (!result.denials.empty()) message += fmt::format("; it was not permitted to use {}", denied_tools(result));
+  if (!session.denials.empty()) message += fmt::format("; it was not permitted to use {}", denied_tools(session));
   auto failed = agent_failed(wanted.secrets.scrubber.text(head_of(message, agent_message_bytes_max)),
                              result.retryable ? *result.retryable : may_pass(end.story), end);
   if (!result.error_code.empty()) failed.error_code = result.error_code.substr(0, diagnostic_code_chars_max);

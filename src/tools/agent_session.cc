@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <cctype>
@@ -65,6 +66,10 @@ fs::path step_file(const AgentContext& context, RunId run, const StepId& step) {
   return context.logs.folder(run, step) / "agent.json";
 }
 
+fs::path denials_file(const AgentContext& context, RunId run, const StepId& step) {
+  return context.logs.folder(run, step) / "denials.json";
+}
+
 }  // namespace
 
 bool is_uuid(std::string_view text) {
@@ -94,6 +99,7 @@ AgentSession AgentSession::load(const AgentContext& context, const Lease& lease,
   out.was_started = out.has_begun || begun == "started";
   if (out.id.empty()) out.id = wanted.empty() ? uuid_of(lease.run, lease.step) : std::move(wanted);
   out.find_costs(context, lease);
+  out.find_denials(context, lease.run, lease.step);
   return out;
 }
 
@@ -104,6 +110,36 @@ void AgentSession::find_costs(const AgentContext& context, const Lease& lease) {
   untold = money_in(session, "untold_usd");
 }
 
+void AgentSession::find_denials(const AgentContext& context, RunId run, const StepId& step) {
+  const auto file = read_object(denials_file(context, run, step));
+  const Json* list = file.if_contains("denials");
+  if (!list || !list->is_array()) return;
+  for (const Json& each : list->get_array()) {
+    const auto* denial = each.if_object();
+    const Json* input = denial ? denial->if_contains("input") : nullptr;
+    if (input && denials.size() < agent_denials_max) denials.push_back({text_in(*denial, "tool"), canonical(*input)});
+  }
+  if (const Json* more = file.if_contains("left_out"); more && more->is_int64() && more->get_int64() > 0)
+    denials_left_out = static_cast<std::size_t>(more->get_int64());
+}
+
+void AgentSession::note_denials(const AgentContext& context, const Lease& lease, const AgentStory& story,
+                                const LogSecrets& secrets) {
+  const auto& new_ones = story.result ? story.result->denials : story.denials;
+  if (story.result) denials_left_out += story.result->denials_left_out;
+  for (const AgentDenial& each : new_ones) {
+    if (denials.size() < agent_denials_max)
+      denials.push_back({secrets.scrubber.text(each.tool), secrets.scrubber.json(each.input)});
+    else
+      ++denials_left_out;
+  }
+  if (denials.empty()) return;
+  boost::json::array list;
+  for (const AgentDenial& each : denials) list.push_back(object{{"tool", each.tool}, {"input", value_of(each.input)}});
+  write_object(denials_file(context, lease.run, lease.step),
+               {{"denials", std::move(list)}, {"left_out", static_cast<std::int64_t>(denials_left_out)}});
+}
+
 void AgentSession::go_on_with(const AgentContext& context, const Lease& lease, RunId earlier) {
   const auto step = read_object(step_file(context, earlier, lease.step));
   auto found = text_in(step, "session_id");
@@ -112,6 +148,7 @@ void AgentSession::go_on_with(const AgentContext& context, const Lease& lease, R
   has_begun = was_started = true;
   workspace = text_in(step, "folder");
   find_costs(context, lease);
+  find_denials(context, earlier, lease.step);
 }
 
 void AgentSession::save(const AgentContext& context, const Lease& lease) const {

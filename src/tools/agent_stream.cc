@@ -121,6 +121,8 @@ void AgentStream::take_object(const object& line) {
   if (type == "assistant" || type == "system")
     if (auto error = text_in(line, "error"); !error.empty()) story_.last_error = std::move(error);
   if (type == "system" && could_not_connect(line)) story_.has_lost_tools = true;
+  if (type == "system" && text_in(line, "subtype") == "permission_denied" && story_.denials.size() < agent_denials_max)
+    story_.denials.push_back({head_of(text_in(line, "tool_name"), denied_input_bytes_max), "null"});
   if (type != "result") return;
 
   AgentStory::Result result;

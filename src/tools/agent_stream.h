@@ -115,8 +115,10 @@ struct AgentStory {
     std::size_t denials_left_out = 0;
   };
   std::optional<Result> result;  // the last one
-  std::string last_error;        // of a call to the model: rate_limit, overloaded, ...
-  bool has_lost_tools = false;   // it says that it could not connect to pawl's tools
+  // Calls that were not permitted, as they came and without their input: all that a life without a result says of them.
+  std::vector<AgentDenial> denials;  // at most agent_denials_max
+  std::string last_error;            // of a call to the model: rate_limit, overloaded, ...
+  bool has_lost_tools = false;       // it says that it could not connect to pawl's tools
   std::uint64_t lines = 0;
   std::uint64_t lines_broken = 0;
 };

@@ -103,6 +103,16 @@ class Agent:
         self.result("could not", permission_denials=[
             {"tool_name": "Bash", "tool_use_id": "toolu_1", "tool_input": {"command": "git push"}}] * int(rest or "1"))
 
+    def do_ask_after_denial(self, rest):
+        with open(os.environ["PAWL_QUESTION_FILE"], "w") as file:
+            json.dump({"text": "May I?"}, file)
+        self.do_denied("1")
+
+    def do_die_after_denial(self, rest):
+        say({"type": "system", "subtype": "permission_denied", "tool_name": "Write", "tool_use_id": "toolu_2",
+             "session_id": self.session.id})
+        sys.exit(1)
+
     def do_other(self, rest):
         self.result("heard: " + self.message)
 

@@ -113,6 +113,20 @@ class Work(ClaudeCase):
         self.assertEqual(output["permission_denials"][0]["input"]["command"], "touch b.txt")
         self.assertEqual(list(self.work.iterdir()), [])
 
+    def test_a_tool_that_was_denied_before_a_question_or_a_time_out_is_told_at_the_end(self):
+        outside = call("Write", file_path=str(self.base / "made.txt"), content="x")
+        asked = self.add(outside, call("mcp__pawl__ask_human", question="Which?"), "done")
+        self.becomes(asked, "BLOCKED")
+        self.ask("POST", f"/tasks/{asked}/answer", {"answer": "this one"})
+        late = self.add(outside, "hang late", timeout="3s")
+        until(lambda: self.model.hangs("late"), bool, "the agent hangs")
+        self.becomes(late, "TIMED_OUT")
+        self.resume_with_time(late)
+        for task in (asked, late):
+            result = self.becomes(task, "READY")["result"]
+            self.assertEqual([d["tool"] for d in result["permission_denials"]], ["Write"], result)
+            self.assertTrue(result["text"].endswith("not permitted to use: Write."), result)
+
     def test_a_tool_that_is_disallowed_is_not_there(self):
         task = self.add(call("Bash", command="touch b.txt"), "tried", disallowed_tools=["Bash"])
         self.becomes(task, "READY")

@@ -243,6 +243,18 @@ TEST_F(Agents, says_what_it_was_not_permitted) {
   EXPECT_EQ(denials.as_array()[0], (Json{{"tool", "Bash"}, {"input", {{"command", "git push"}}}}));
 }
 
+TEST_F(Agents, says_at_its_end_what_it_was_not_permitted_before_it_asked) {
+  EXPECT_TRUE(std::holds_alternative<Asked>(run(prompt("ask_after_denial"))));
+  const Json denials = done(run(prompt("ask_after_denial"), 2)).at("permission_denials");
+  EXPECT_EQ(denials, *parse_json(R"([{"tool": "Bash", "input": {"command": "git push"}}])"));
+}
+
+TEST_F(Agents, says_at_its_end_what_it_was_not_permitted_in_an_attempt_without_a_result) {
+  expect_failure(run(prompt("die_after_denial")), "AGENT_FAILED", "without a result");
+  const Json denials = done(run(prompt("die_after_denial"), 2)).at("permission_denials");
+  EXPECT_EQ(denials, *parse_json(R"([{"tool": "Write", "input": null}])"));
+}
+
 TEST_F(Agents, is_error_goes_before_the_exit_code) {
   const auto overloaded = failure_of(run(prompt("error_exit_0 529")));
   EXPECT_EQ(overloaded.error_code, "AGENT_FAILED");
