@@ -404,6 +404,22 @@ TEST(Task, the_result_of_an_agent_says_what_it_was_not_permitted) {
   EXPECT_EQ(cut.at("is_cut"), Json(true));
 }
 
+TEST(Task, the_result_says_what_an_agent_before_the_last_step_was_not_permitted) {
+  Workflow workflow = carrier();
+  workflow.steps[0].tool.text = "agent.claude";
+  workflow.steps.push_back(workflow.steps[0]);
+  workflow.steps[1].tool.text = "transform";
+  pawl::Run run;
+  run.workflow = &workflow;
+  run.steps.resize(2);
+  for (Step& step : run.steps) step.status = StepStatus::succeeded;
+  run.steps[0].output = R"({"result":"I tried.","permission_denials":[{"tool":"Bash","input":1}]})";
+  run.steps[1].output = R"({"permission_denials":[7]})";
+  const Json result = *parse_json(task_result_of(run));
+  EXPECT_TRUE(result.at("text").is_null());
+  EXPECT_EQ(result.at("permission_denials"), *parse_json(R"([{"tool":"Bash","input":1}])"));
+}
+
 TEST(Task, a_subtask_that_is_done_needs_no_review) {
   EXPECT_EQ(into(TaskState::completed, Story::subtask()).seen.back().first, TaskState::running);
 }
