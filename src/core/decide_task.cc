@@ -63,6 +63,7 @@ Decision refuse_task_request(const Run& run, Instant now, std::string_view reque
 Decision refuse_move(const Run& run, Instant now, std::string_view requested, const Actor& by) {
   TaskState state = run.task->state;
   auto possible = possible_requests(state);
+  if (run.task->question.empty()) std::erase(possible, "answer");
   std::string message = "the task is " + std::string(to_string(state)) + ": it cannot " + std::string(requested) +
                         (possible.empty() ? ". Nothing is allowed now." : ". Allowed: " + join(possible) + ".");
   return refuse_task_request(run, now, requested, RefusalCode::task_transition, by, std::move(message));

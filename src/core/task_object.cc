@@ -61,7 +61,9 @@ object task_summary(const Run& run) {
   const TaskSpec& spec = task.spec;
   array tags, possible;
   for (const std::string& tag : spec.tags) tags.emplace_back(tag);
-  for (std::string_view request : possible_requests(task.state)) possible.emplace_back(request);
+  // One that waits for its subtasks only has no question.
+  for (std::string_view request : possible_requests(task.state))
+    if (request != "answer" || !task.question.empty()) possible.emplace_back(request);
   return {{"id", task_of_stream(run.id).str()},
           {"title", spec.title},
           {"state", to_string(task.state)},

@@ -65,8 +65,11 @@ array requests_after(std::string_view type, const std::optional<TaskState>& stat
   if (type == "approval.requested" || type == "approval.reminded" || type == "approval.escalated")
     out = {"approve", "reject"};
   if (type == "step.asked") out = {"answer"};
+  // These leave a task BLOCKED, by its subtasks only.
+  const bool has_question = type != "task.subtasks_awaited" && type != "task.question_closed";
   if (state)
-    for (std::string_view request : possible_requests(*state)) out.emplace_back(request);
+    for (std::string_view request : possible_requests(*state))
+      if (request != "answer" || has_question) out.emplace_back(request);
   return out;
 }
 

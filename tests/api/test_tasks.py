@@ -162,6 +162,9 @@ class Transitions(TaskCase):
         self.assertEqual(blocked["subtasks"], children)
         self.assertIsNone(blocked["question"])
         self.refused(self.ask(parent, "answer", answer="x"), 409, "NOTHING_WAITING")
+        self.assertEqual(blocked["possible"], ["cancel", "change", "delete"])
+        refused = self.refused(self.ask(parent, "accept"), 409, "INVALID_TASK_TRANSITION")
+        self.assertIn("Allowed: cancel, change, delete.", refused.json["detail"])
         for child in children:
             self.assertEqual(self.task(parent)["state"], "BLOCKED")
             self.complete(self.begin(child))

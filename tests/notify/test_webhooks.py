@@ -91,6 +91,20 @@ class Webhooks(WebhookCase):
                          [["run", "cancel"], ["cancel"], ["cancel"], ["accept", "reject"], ["run", "cancel"]])
         self.assertEqual({item["status"] for item in self.deliveries()}, {"delivered"})
 
+    def test_ask_for_no_answer_of_a_task_that_waits_for_its_subtasks(self):
+        self.serve()
+        self.publish(ORDER)
+        receiver = self.receiver()
+        self.hook(receiver, "task.subtasks_awaited")
+        body = {"title": "t", "workflow": "order", "input": {"card": "4111"}}
+        task = self.request("POST", "/tasks", body)["id"]
+        self.request("POST", "/tasks", {**body, "parent_task_id": task})
+        self.request("POST", f"/tasks/{task}/run")
+        self.wait_for(receiver, task, "task.subtasks_awaited")
+        awaited, = self.events(receiver, task)
+        self.assertEqual((awaited["data"]["state"], awaited["data"]["requests"]),
+                         ("BLOCKED", ["cancel", "change", "delete"]))
+
     def test_fit_what_receivers_check_them_with(self):
         self.serve()
         self.publish(ORDER)
