@@ -202,18 +202,26 @@ void SourceReader::only_keys(const SourceNode& map, const KnownKeys& known) {
       refuse(entry.place, quote(entry.key) + ' ' + std::string(known.why_elsewhere));
       continue;
     }
-    const auto advice = std::find_if(known.advice.begin(), known.advice.end(),
-                                     [&](const KeyAdvice& each) { return each.key == entry.key; });
-    if (advice != known.advice.end()) {
-      refuse(entry.place, "unknown key " + quote(entry.key) + ": " + std::string(advice->instead));
-      continue;
-    }
+    if (refuse_advised(entry, known.advice)) continue;
     std::string hint = suggest(entry.key, known.here);
     if (hint.empty())
       hint =
           "; " + std::string(known.owner) + " takes " + (known.here.empty() ? "none" : list_words(known.here, "and"));
     refuse(entry.place, "unknown key " + quote(entry.key) + hint);
   }
+}
+
+bool SourceReader::refuse_advised(const SourceNode::Entry& entry, std::span<const KeyAdvice> advice) {
+  const auto found = std::ranges::find(advice, entry.key, &KeyAdvice::key);
+  if (found == advice.end()) return false;
+  refuse(entry.place, "unknown key " + quote(entry.key) + ": " + std::string(found->instead));
+  return true;
+}
+
+bool SourceReader::refuse_advised(const SourceNode& map, std::span<const KeyAdvice> advice) {
+  bool is_any = false;
+  for (const auto& entry : map.entries) is_any = refuse_advised(entry, advice) || is_any;
+  return is_any;
 }
 
 const SourceNode::Entry* SourceReader::required(const SourceNode& map, std::string_view key, std::string_view owner,

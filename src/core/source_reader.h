@@ -65,6 +65,8 @@ class SourceReader {
   bool is_map(const SourceNode& node, std::string_view name);
   bool is_list(const SourceNode& node, std::string_view name);
   void only_keys(const SourceNode& map, const KnownKeys& known);
+  // Refuses keys that there is advice about, and says whether there were any.
+  bool refuse_advised(const SourceNode& map, std::span<const KeyAdvice> advice);
   // "this step has no `id`; add one, such as `id: fetch`"
   const SourceNode::Entry* required(const SourceNode& map, std::string_view key, std::string_view owner,
                                     std::string_view example);
@@ -89,6 +91,7 @@ class SourceReader {
   Json json(const SourceNode& node);
 
  private:
+  bool refuse_advised(const SourceNode::Entry& entry, std::span<const KeyAdvice> advice);
   std::optional<std::size_t> word_index(const SourceNode& node, std::string_view name,
                                         std::span<const std::string_view> words);
   Json plain_scalar(const SourceNode& node);

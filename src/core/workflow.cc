@@ -373,6 +373,7 @@ class WorkflowReader {
     if (const auto* entry = reader_.required(node, "id", "this step", "id: fetch"))
       out.id.text = reader_.valid_name(entry->value, "id").value_or("");
     out.description = read_description(node);
+    if (!find_entry(node, "tool") && reader_.refuse_advised(node, step_advice)) return out;
     const auto* tool = reader_.required(node, "tool", "this step", "tool: http.request");
     const auto word = tool ? reader_.text(tool->value, "tool", "the name of a tool") : std::nullopt;
     if (!word) return out;
@@ -414,8 +415,11 @@ class WorkflowReader {
   }
 
   void read_wait(const SourceNode& node, StepDefinition& out) {
-    reader_.only_keys(
-        node, {.owner = "a wait", .here = wait_keys, .elsewhere = work_keys, .why_elsewhere = no_worker_runs_it});
+    reader_.only_keys(node, {.owner = "a wait",
+                             .here = wait_keys,
+                             .elsewhere = work_keys,
+                             .why_elsewhere = no_worker_runs_it,
+                             .advice = step_advice});
     const auto* span = find_entry(node, "for");
     const auto* moment = find_entry(node, "until");
     if (!span == !moment)
@@ -435,10 +439,14 @@ class WorkflowReader {
   }
 
   std::string suggest_tool(std::string_view word) const {
-    std::vector<std::string_view> known{approval_tool.str(), wait_tool.str()};
-    for (const auto& spec : tools_->all())
-      if (spec.name != approval_tool && !is_reserved_name(spec.name.text)) known.push_back(spec.name.str());
-    for (const ToolName& tool : tools_->remote_tools()) known.push_back(tool.str());
+    std::vector<std::string_view> known;
+    const auto add = [&](std::string_view name) {
+      if (!is_reserved_name(name) && std::ranges::find(known, name) == known.end()) known.push_back(name);
+    };
+    add(approval_tool.str());
+    add(wait_tool.str());
+    for (const auto& spec : tools_->all()) add(spec.name.str());
+    for (const ToolName& tool : tools_->remote_tools()) add(tool.str());
     std::string hint = suggest(word, known);
     return hint.empty() ? "; there are " + list_words(known, "and") : hint;
   }

@@ -49,6 +49,30 @@ TEST(WorkflowErrors, suggest_the_nearest_key) {
   expect_errors(rows);
 }
 
+TEST(WorkflowErrors, say_what_to_write_instead_of_what_other_systems_have) {
+  const std::string no_conditions =
+      "steps have no conditions; decide inside a `transform` or `shell` step, or start another workflow when it "
+      "applies";
+  const Row rows[] = {
+      step("if: x", "3:23: unknown key `if`: " + no_conditions),
+      {"workflow: w\nsteps:\n- {id: a, switch: []}\n", "3:11: unknown key `switch`: " + no_conditions},
+      {"workflow: w\nsteps:\n- {id: a, tool: wait, for: 1s, when: x}\n", "3:32: unknown key `when`: " + no_conditions},
+      {"workflow: w\nsteps:\n- {id: a, run: make}\n",
+       "3:11: unknown key `run`: write `tool: shell` and `with: {argv: [make, test]}`"},
+      step("parallel: []",
+           "3:23: unknown key `parallel`: steps hold no other steps; those whose `needs` are done run side by side: "
+           "`needs: [fetch]` on each of them"),
+      step("outputs: {}",
+           "3:23: unknown key `outputs`: what a step returns is kept, and read as ${{ steps.ID.output }}"),
+      head("on: push",
+           "2:1: unknown key `on`: nothing here starts runs by itself; start them with POST /runs or `pawl run NAME`, "
+           "from cron for example"),
+      {"workflow: w\nsteps:\n- {id: a, colour: red}\n",
+       "3:3: this step has no `tool`; add one, such as `tool: http.request`"},
+  };
+  expect_errors(rows);
+}
+
 // A secret may stand only where it does not end up in the journal.
 TEST(WorkflowErrors, say_where_a_secret_cannot_stand) {
   const std::string request =
