@@ -14,6 +14,7 @@
 #include "cli/text.h"
 #include "core/expression.h"
 #include "core/source_reader.h"
+#include "tools/jq_modules.h"
 #include "tools/jq_pool.h"
 #include "tools/tools.h"
 #include "yaml/yaml.h"
@@ -66,7 +67,12 @@ std::vector<SourceError> jq_errors(JqPool& jq, std::string_view source) {
   if (!steps) return out;
   for (const SourceNode& step : steps->value.items) {
     const SourceNode* program = jq_program_of(step);
-    const auto compiled = program ? jq.compile(program->scalar, {}) : std::expected<void, JqError>();
+    if (!program) continue;
+    if (reads_modules(program->scalar)) {
+      out.push_back({program->place, "`jq` " + std::string(modules_refusal)});
+      continue;
+    }
+    const auto compiled = jq.compile(program->scalar, {});
     if (!compiled && compiled.error().kind == JqError::Kind::program)
       out.push_back({program->place, "`jq` does not compile: " + printable(compiled.error().message)});
   }

@@ -131,6 +131,11 @@ class Checking(PawlCase):
         result = self.expect(self.pawl("check", file, "--tools", tools, data=False), 2)
         self.assertRegex(result.stderr, r":3:\d+: there is no tool `warehouse.pack`; did you mean `warehouse.pick`")
 
+    def test_jq_programs_that_read_modules_are_refused_as_they_are_when_they_run(self):
+        file = self.workflow("workflow: w\nsteps:\n  - {id: a, tool: transform, with: {jq: 'import \"x\" as x; .'}}\n")
+        refused = self.expect(self.pawl("check", file, data=False), 2).stderr
+        self.assertRegex(refused, r":3:\d+: `jq` must not use import, include, module or modulemeta")
+
     def test_jq_programs_are_compiled_and_not_run(self):
         file = self.workflow("workflow: w\nsteps:\n"
                              "  - {id: good, tool: transform, with: {jq: 'def f: .a; f | error', input: 1}}\n"
