@@ -79,14 +79,22 @@ std::vector<SourceError> jq_errors(JqPool& jq, std::string_view source) {
   return out;
 }
 
+// " (did you mean `transform`?)" of "; did you mean `transform`?"
+std::string hint_of(std::string_view suggestion) {
+  return suggestion.empty() ? "" : fmt::format(" ({})", suggestion.substr(suggestion.find_first_not_of("; ")));
+}
+
 void print_summary(const std::string& file, const Workflow& workflow, const ToolCatalog& catalog) {
   fmt::print("{}: {} has {} step{}, no errors\n", file, workflow.name.text, workflow.steps.size(),
              workflow.steps.size() == 1 ? "" : "s");
   const std::string& description = workflow.description;
   if (!description.empty()) fmt::print("  {}\n", printable(description.substr(0, description.find('\n'))));
+  std::vector<std::string_view> built_in{approval_tool.str(), wait_tool.str()};
+  for (const ToolSpec& spec : catalog.all()) built_in.push_back(spec.name.str());
   std::set<std::string> remote;
   for (const StepDefinition& step : workflow.steps)
-    if (!step.is_gate() && !step.is_wait() && !catalog.find(step.tool)) remote.insert(step.tool.text);
+    if (!step.is_gate() && !step.is_wait() && !catalog.find(step.tool))
+      remote.insert(step.tool.text + hint_of(suggest(step.tool.text, built_in)));
   if (!remote.empty()) fmt::print("  tools of remote workers: {}\n", fmt::join(remote, ", "));
 }
 

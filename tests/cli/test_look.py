@@ -131,6 +131,11 @@ class Checking(PawlCase):
         result = self.expect(self.pawl("check", file, "--tools", tools, data=False), 2)
         self.assertRegex(result.stderr, r":3:\d+: there is no tool `warehouse.pack`; did you mean `warehouse.pick`")
 
+    def test_a_remote_tool_with_nearly_a_built_in_name_is_pointed_out(self):
+        file = self.workflow("workflow: w\nsteps:\n  - {id: a, tool: transfrom}\n  - {id: b, tool: warehouse.pack}\n")
+        result = self.expect(self.pawl("check", file, data=False), 0)
+        self.assertIn("remote workers: transfrom (did you mean `transform`?), warehouse.pack", result.stdout)
+
     def test_jq_programs_that_read_modules_are_refused_as_they_are_when_they_run(self):
         file = self.workflow("workflow: w\nsteps:\n  - {id: a, tool: transform, with: {jq: 'import \"x\" as x; .'}}\n")
         refused = self.expect(self.pawl("check", file, data=False), 2).stderr
