@@ -29,6 +29,8 @@ std::shared_ptr<const Workflow> compile_source(const WorkflowSource& source) {
   return std::make_shared<const Workflow>(std::move(*workflow));
 }
 
+std::string meant(const std::string& name) { return name.empty() ? "" : fmt::format("; did you mean {}?", name); }
+
 array requesters_in(Store& store, const RecordedRun& recorded, const RunCreated& created) {
   Run run = recorded.unborn();
   run.created_by = created.by;
@@ -95,8 +97,14 @@ WorkflowSource read_workflow(const Remote& remote, const std::string& name, std:
     row = remote.get(path);
   } catch (const Stop& stop) {
     if (stop.code() != exit_not_found) throw;
-    throw Stop(exit_not_found, fmt::format("there is no workflow {}{} at {}", printable(name),
-                                           version ? fmt::format(" v{}", *version) : "", remote.url()));
+    if (version)
+      throw Stop(exit_not_found,
+                 fmt::format("there is no workflow {} v{} at {}", printable(name), *version, remote.url()));
+    std::vector<std::string> names;
+    const Json published = remote.get_all("/workflows");
+    for (const Json& each : published.at("items").as_array()) names.emplace_back(each.at("name").as_string());
+    throw Stop(exit_not_found, fmt::format("there is no workflow {} at {}{}", printable(name), remote.url(),
+                                           meant(nearest(name, names))));
   }
   return {name, static_cast<int>(row.at("version").as_int64()), std::string(row.at("digest").as_string()),
           std::string(row.at("source").as_string())};
@@ -115,9 +123,7 @@ WorkflowSource read_workflow(const std::string& server_flag, const std::filesyst
   });
   if (found) return {name, found->version, found->digest, found->source};
   if (version) throw Stop(exit_not_found, fmt::format("there is no workflow {} v{}", printable(name), *version));
-  auto near = nearest(name, names);
-  throw Stop(exit_not_found, fmt::format("there is no workflow {}{}", printable(name),
-                                         near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+  throw Stop(exit_not_found, fmt::format("there is no workflow {}{}", printable(name), meant(nearest(name, names))));
 }
 
 Json list_workflows(const std::string& server_flag, const std::filesystem::path& folder) {

@@ -158,6 +158,7 @@ class Lists(ServerCase):
             newest = json.loads(self.expect(self.pawl("runs", "--json", "--limit", "1"), 0).stdout)
             self.assertEqual((newest["workflow"], newest["version"], newest["status"]), ("shown", version, "success"))
         self.assertIn("no workflow nosuch", self.expect(self.pawl("run", "nosuch"), 4).stderr)
+        self.assertIn("did you mean shown?", self.expect(self.pawl("run", "show"), 4).stderr)
         self.assertIn("nosuch.yaml", self.expect(self.pawl("run", "nosuch.yaml"), 4).stderr)
 
     def test_a_question_is_shown_and_answered(self):
