@@ -161,6 +161,7 @@ Inner get_status(const Call& call, object arguments) {
     return {.method = Method::get, .path = "/tasks/" + task, .body = {}, .said = {}};
   }
   if (run.empty() && call.who.lease) run = call.who.lease->run.str();
+  if (run.empty()) throw Misfit{"name a run with run_id, or a task with task_id: this key has no run of its own"};
   if (!RunId::parse(run)) throw Misfit{"run_id is not a run's id"};
   return {.method = Method::get, .path = "/runs/" + run, .body = {}, .said = {}};
 }

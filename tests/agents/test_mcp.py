@@ -171,6 +171,7 @@ class ByHand(McpCase):
         for name, arguments, said in (
                 ("list_tasks", {"bogus": 1}, "bogus is not an argument of list_tasks, which has state, tag"),
                 ("get_status", {"task": "t"}, "task is not an argument of get_status"),
+                ("get_status", {}, "name a run with run_id, or a task with task_id"),
                 ("ask_human", {"question": "?", "bogus": 1, **lease}, "bogus is not an argument"),
                 ("ask_human", {"question": "?", "options": ["a", 1], **lease}, "options must be a list of text"),
                 ("ask_human", {"question": " ", **lease}, "question must say something"),
