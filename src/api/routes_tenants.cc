@@ -195,7 +195,10 @@ void create_key(CallPtr call) {
   const bool is_installation =
       !input.has("tenant") ? call->who.tenant_name == installation_tenant : input.text("tenant") == installation_tenant;
   if (*role == Role::metrics && !is_installation)
-    input.refuse("role", "Figures are those of the whole server, so only the tenant \"default\" has keys for metrics.");
+    input.refuse(
+        "role",
+        "must not be metrics: only the tenant \"default\" has keys for metrics, which are figures of the whole "
+        "server");
   make_key(call, std::move(request));
 }
 

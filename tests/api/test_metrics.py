@@ -31,7 +31,9 @@ class Metrics(ApiCase):
         other = self.make_tenant("other")
         for who, asked in ((self.admin, {"role": "metrics", "tenant": "other"}), (other, {"role": "metrics"})):
             refused = self.refused(who.post("/keys", asked), 400, "INVALID_REQUEST")
-            self.assertIn('only the tenant "default" has keys for metrics', refused.json["detail"])
+            self.assertEqual(refused.json["detail"],
+                             '`role` must not be metrics: only the tenant "default" has keys for metrics, which are '
+                             "figures of the whole server.")
         self.ok(self.admin.post("/keys", {"role": "metrics", "tenant": "default"}), 201)
 
     def test_a_key_for_metrics_reads_them_and_nothing_else(self):
