@@ -102,6 +102,20 @@ ExitCode not_decided() {
   return exit_waiting;
 }
 
+// "1 of 2 people have approved" while more people must; empty when it is decided.
+std::string votes_so_far(const Json& run, const ApprovalId& id) {
+  for (const Json& each : run.at("approvals").as_array())
+    if (text_of(each, "id") == id.str() && text_of(each, "status") == to_string(ApprovalStatus::requested))
+      return fmt::format("{} of {} people have approved", each.at("votes").as_array().size(), text_of(each, "quorum"));
+  return {};
+}
+std::string votes_so_far(const Run& run, const ApprovalId& id) {
+  for (const Approval& each : run.approvals)
+    if (each.id == id && each.status == ApprovalStatus::requested)
+      return fmt::format("{} of {} people have approved", each.votes.size(), each.terms.quorum);
+  return {};
+}
+
 }  // namespace
 
 ExitCode decide_approval(const DecideOptions& given) {
@@ -117,7 +131,11 @@ ExitCode decide_approval(const DecideOptions& given) {
     // Exactly the one that was shown, whatever else is asked for meanwhile.
     boost::json::object body{{"reason", options.reason}, {"approval_id", approval.id.str()}};
     Json answer = remote->post("/runs/" + run.id.str() + (options.approve ? "/approve" : "/reject"), body);
-    print_decided(answer, options.json ? "" : options.approve ? "approved" : "rejected");
+    const std::string votes = options.approve ? votes_so_far(answer, approval.id) : "";
+    if (!options.json && !votes.empty())
+      fmt::print("{}: {}; the run is {}\n", approval.id.str(), votes, text_of(answer, "status"));
+    else
+      print_decided(answer, options.json ? "" : options.approve ? "approved" : "rejected");
     return exit_success;
   }
   Toolbox toolbox;
@@ -138,6 +156,11 @@ ExitCode decide_approval(const DecideOptions& given) {
   if (options.json) {
     fmt::print("{}\n", boost::json::serialize(boost::json::object{
                            {"run", id.str()}, {"status", to_string(answer->status)}, {"seq", answer->seq}}));
+    return exit_success;
+  }
+  const std::string votes = votes_so_far(read_run("", folder, id.str()).folded(), approval.id);
+  if (options.approve && !votes.empty()) {
+    fmt::print("{}: {}; the run is {}\n", approval.id.str(), votes, to_string(answer->status));
     return exit_success;
   }
   fmt::print("{} {}; the run is {}\n", options.approve ? "approved" : "rejected", id.str(), to_string(answer->status));

@@ -120,7 +120,8 @@ class Deciding(ServerCase):
         ada, bo, cy = self.person("ada"), self.person("bo"), self.person("cy", "finance")
         refused = self.expect(self.pawl("approve", run, data=False, env=bo), 3)
         self.assertIn("ada, group:finance", refused.stderr)
-        self.expect(self.pawl("approve", run, data=False, env=cy), 0)
+        voted = self.expect(self.pawl("approve", run, data=False, env=cy), 0).stdout
+        self.assertRegex(voted, r"(?m)^apr_\w+: 1 of 2 people have approved; the run is waiting$")
         inbox = self.expect(self.pawl("inbox"), 5).stdout
         self.assertIn("Close the books?", inbox)
         self.assertRegex(inbox, r"may decide +ada, group:finance")

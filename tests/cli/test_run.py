@@ -132,6 +132,14 @@ class Approval(PawlCase):
     def tearDown(self):
         self.verify_clean()
 
+    def test_the_first_of_two_who_must_approve_is_told_so(self):
+        text = "workflow: pair\nsteps:\n  - {id: gate, tool: approval, quorum: 2}\n"
+        self.expect(self.pawl("run", self.workflow(text)), 5)
+        run = self.only_run()["id"]
+        voted = self.expect(self.pawl("approve", run), 0).stdout
+        self.assertRegex(voted, r"(?m)^apr_\w+: 1 of 2 people have approved; the run is waiting$")
+        self.assertNotIn("go on with", voted)
+
     def test_flags_answer_it(self):
         end = self.run_to_end(GATED, "--approve", "--reason", "looked at it")
         self.assertEqual(end["run"]["status"], "success")
