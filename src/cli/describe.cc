@@ -259,13 +259,27 @@ std::vector<std::string> wrap(std::string_view text, std::size_t columns) {
   return lines;
 }
 
+std::vector<std::string> wrap_lines(std::string_view text, std::size_t columns) {
+  std::vector<std::string> out;
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  for (std::size_t at = 0; at <= text.size();) {
+    const auto end = std::min(text.find('\n', at), text.size());
+    const std::string line = printable(text.substr(at, end - at));
+    const auto spaces = std::min(line.find_first_not_of(' '), line.size());
+    const std::string margin(std::min(spaces, columns / 2), ' ');
+    for (const std::string& words : wrap(line.substr(spaces), columns - margin.size())) out.push_back(margin + words);
+    at = end + 1;
+  }
+  return out;
+}
+
 std::vector<Line> describe_diagnostic(const Diagnostic& diagnostic, std::size_t columns) {
   constexpr std::size_t label_columns = 10;
   std::vector<Line> out;
   auto put = [&](std::string_view label, const std::string& text, Ink ink) {
     if (text.empty()) return;
     std::size_t start = indent + label_columns;
-    auto lines = wrap(printable(text), std::max<std::size_t>(columns, start + 20) - start);
+    auto lines = wrap_lines(text, std::max<std::size_t>(columns, start + 20) - start);
     for (std::size_t i = 0; i < lines.size(); ++i) {
       Line line(Ink::plain, std::string(indent, ' '));
       line.add(Ink::dim, i == 0 ? label : "").to_column(start).add(ink, lines[i]);

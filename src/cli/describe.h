@@ -51,6 +51,8 @@ Line describe_end(const Run& run, const Look& look, Vocabulary vocabulary = Voca
 
 // Words of `text` in lines of at most `columns`.
 std::vector<std::string> wrap(std::string_view text, std::size_t columns);
+// The same of each line of a text of several lines, indented as it is and made safe to show.
+std::vector<std::string> wrap_lines(std::string_view text, std::size_t columns);
 
 // What went wrong, the likely cause, what to do, whether a retry can help.
 std::vector<Line> describe_diagnostic(const Diagnostic& diagnostic, std::size_t columns);

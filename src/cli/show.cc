@@ -1,9 +1,11 @@
 // pawl show: one run as it is, or as it was after any of its events. Reads only, also beside a live process.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <utility>
 
 #include "cli/commands.h"
 #include "cli/describe.h"
@@ -19,6 +21,8 @@ namespace pawl {
 namespace {
 
 constexpr std::size_t output_lines_max = 40;
+constexpr std::size_t fact_column = 13;
+constexpr std::size_t detail_column = 17;
 
 struct Told {
   RunEvent event;
@@ -72,7 +76,7 @@ class Page {
     if (run.finished_at.ms != 0) fact("finished", print_time(run.finished_at));
     if (run.retry_of) fact("retry of", run.retry_of->str());
     if (run.workspace.text != "default") fact("workspace", run.workspace.text);
-    if (run.input != "{}") fact("input", printable(run.input));
+    if (run.input != "{}") put(labelled("input", printable(run.input)));
     if (run.foreign) foreign(run, *run.foreign);
     put(Line());
     StepLayout layout = layout_of(run, columns_);
@@ -88,7 +92,9 @@ class Page {
 
   void bundle(const Json& stored) {
     put(Line());
-    fact("evidence", fmt::format("{}, stored {}", text_of(stored, "location"), text_of(stored, "stored_at")));
+    // To be copied, so never cut.
+    fmt::print("{}\n", labelled("evidence", text_of(stored, "location")).print(look_));
+    fact("stored", text_of(stored, "stored_at"));
     fact("sha256", text_of(stored, "sha256"));
   }
 
@@ -128,9 +134,17 @@ class Page {
     put(Line());
     for (const Line& line : lines) put(line);
   }
+  static Line labelled(std::string_view label, std::string_view text) {
+    return Line(Ink::plain, "  ").add(Ink::dim, label).to_column(fact_column).add(text);
+  }
   void fact(std::string_view label, std::string_view text) {
-    Line line(Ink::plain, "  ");
-    put(line.add(Ink::dim, label).to_column(13).add(text));
+    if (cut_ == 0) return put(labelled(label, text));
+    for (const std::string& words : wrap(text, columns_beside(fact_column)))
+      put(labelled(std::exchange(label, ""), words));
+  }
+  std::size_t columns_beside(std::size_t margin) const {
+    constexpr std::size_t columns_min = 20;
+    return std::max(columns_, margin + columns_min) - margin;
   }
   void foreign(const Run& run, const Foreign& foreign) {
     const std::string state = foreign.state.empty() ? "not seen yet" : printable(foreign.state);
@@ -166,8 +180,9 @@ class Page {
     }
   }
   void detail(std::string_view label, std::string_view text) {
-    Line line(Ink::plain, "    ");
-    put(line.add(Ink::dim, label).to_column(17).add(text));
+    const std::size_t columns = cut_ == 0 ? std::string::npos : columns_beside(detail_column);
+    for (const std::string& words : wrap(text, columns))
+      put(Line(Ink::plain, "    ").add(Ink::dim, std::exchange(label, "")).to_column(detail_column).add(words));
   }
 
   void sandbox(const Run& run, const Receipt& receipt) {

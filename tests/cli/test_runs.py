@@ -139,6 +139,24 @@ class Lists(ServerCase):
         listed = self.expect(self.pawl("receipts"), 0).stdout
         self.assertIn("http request  " + NOWHERE, listed)
 
+    def test_show_prints_a_message_line_by_line_and_cuts_neither_reasons_nor_places(self):
+        run = self.started(ASKING, "asking")
+        taken = {"worker": "w1", "tools": ["test.ask"], "max": 1, "wait": "30s"}
+        lease, = self.request("POST", "/leases", taken)["leases"]
+        message = "KeyError: 'order'\n  at shop/pack.py:12 in pack\n  at shop/stock.py:7 in take"
+        self.request("POST", "/leases/fail", {"items": [{"lease_id": lease["lease_id"], "token": lease["token"],
+                                                         "error_code": "X", "message": message, "retryable": False}]})
+        self.wait_until(lambda: self.request("GET", "/runs/" + run)["bundle"], "the bundle")
+        terminal = Terminal(["show", run, "--data", self.data], self.environment(), self.folder, columns=80)
+        self.addCleanup(terminal.close)
+        self.assertEqual(terminal.finish(), 0)
+        shown = [line.rstrip() for line in without_escapes(terminal.seen).replace("\r", "").split("\n")]
+        at = shown.index("  what      step choose: KeyError: 'order'")
+        self.assertEqual([line.strip() for line in shown[at + 1:at + 3]],
+                         ["at shop/pack.py:12 in pack", "at shop/stock.py:7 in take"])
+        place = self.request("GET", "/runs/" + run)["bundle"]["location"]
+        self.assertIn("  evidence   " + place, shown)
+
     def test_workers_are_listed_with_their_tools(self):
         self.assertRegex(self.expect(self.pawl("workers"), 0).stdout, r"local\S* +server .*http\.request")
         self.request("POST", "/leases", {"worker": "w1", "tools": ["a.b", "c"], "max": 1, "wait": "0s"})
