@@ -71,7 +71,9 @@ DeclaredCommand declare_task(CLI::App& app) {
   command->add_option("--priority", options->priority, "add, change: low, normal or high [normal]")
       ->type_name("WORD")
       ->check(CLI::IsMember({"low", "normal", "high"}));
-  command->add_option("--tag", options->tags, "add, change: may be given several times; list: only those that have it")
+  command
+      ->add_option("--tag", options->tags,
+                   "add, change: may be given several times; change: or none; list: only those that have it")
       ->type_name("TAG")
       ->allow_extra_args(false);
   command->add_option("--workspace", options->workspace, "add: whose turn its runs take [default]")->type_name("NAME");

@@ -233,7 +233,10 @@ object changes_of(const TaskOptions& options) {
   put("timeout", options.timeout);
   put("max_budget_usd", options.budget);
   put("priority", options.priority);
-  if (!options.tags.empty()) out["tags"] = array(options.tags.begin(), options.tags.end());
+  if (options.tags == std::vector<std::string>{"none"})
+    out["tags"] = array{};
+  else if (!options.tags.empty())
+    out["tags"] = array(options.tags.begin(), options.tags.end());
   if (out.empty()) throw Stop(exit_usage, "say what is to change: a prompt, --timeout, --budget, --priority or --tag");
   return out;
 }

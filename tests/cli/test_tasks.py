@@ -131,6 +131,8 @@ class Tasks(ServerCase):
         self.expect(self.pawl("task", "change", part, "--timeout", "none", "--budget", "2.50", "--tag", "a"), 0)
         changed = self.task(part)
         self.assertEqual((changed["timeout"], changed["max_budget_usd"], changed["tags"]), (None, "2.50", ["a"]))
+        self.expect(self.pawl("task", "change", part, "--tag", "none"), 0)
+        self.assertEqual(self.task(part)["tags"], [])
         self.expect(self.pawl("task", "change", task, "--timeout", "1h"), 3)  # it is queued
         self.expect(self.pawl("task", "cancel", task, "--subtasks"), 0)
         self.state(task, "CANCELLED")
