@@ -123,19 +123,31 @@ boost::json::object row_object(const ListedRun& row) {
 namespace {
 
 constexpr std::size_t workflow_width = 18;
+constexpr std::size_t remark_margin = 4;
+constexpr std::size_t remark_columns_min = 20;
+
+struct Remark {
+  Ink ink;
+  std::string text;
+};
 
 // What else there is to know of it, beside what every run has.
-Line remarks(const ListedRun& row) {
+std::vector<Remark> remarks(const ListedRun& row) {
+  std::vector<Remark> out;
+  if (!row.error_code.empty()) out.push_back({Ink::red, row.error_code});
+  if (row.summary.provider != Provider::native) out.push_back({Ink::dim, std::string(to_string(row.summary.provider))});
+  if (!is_terminal(row.status) && (row.phase == RunPhase::backing_off || row.phase == RunPhase::error))
+    out.push_back({Ink::yellow, fmt::format("{}, retries: {}", row.sub_state(), row.summary.retries)});
+  if (!row.waits_for.empty()) out.push_back({Ink::yellow, row.waits_for});
+  return out;
+}
+
+Line joined(const std::vector<Remark>& remarks) {
   Line line;
-  auto add = [&](Ink ink, std::string_view text) {
+  for (const Remark& each : remarks) {
     if (line.columns() > 0) line.add("  ");
-    line.add(ink, text);
-  };
-  if (!row.error_code.empty()) add(Ink::red, row.error_code);
-  if (row.summary.provider != Provider::native) add(Ink::dim, to_string(row.summary.provider));
-  if (!is_terminal(row.status) && row.phase != RunPhase::plain)
-    add(Ink::yellow, fmt::format("{}, retries: {}", row.sub_state(), row.summary.retries));
-  if (!row.waits_for.empty()) add(Ink::yellow, row.waits_for);
+    line.add(each.ink, each.text);
+  }
   return line;
 }
 
@@ -152,10 +164,18 @@ std::vector<Line> row_lines(const ListedRun& row, Instant now, const Look& look,
   // The latest event may come later: that an effect was undone.
   const Instant end = row.summary.finished_at.ms == 0 ? row.updated_at : row.summary.finished_at;
   if (is_terminal(row.status)) line.add_right(Ink::plain, print_elapsed(end - row.created_at), 7);
-  Line more = remarks(row);
-  if (more.columns() == 0) return {line};
-  if (columns == 0 || line.columns() + 2 + more.columns() <= columns) return {line.add("  ").append(more)};
-  return {line, Line(Ink::plain, "    ").append(more)};
+  const std::vector<Remark> more = remarks(row);
+  const Line in_one = joined(more);
+  if (more.empty()) return {line};
+  if (columns == 0 || line.columns() + 2 + in_one.columns() <= columns) return {line.add("  ").append(in_one)};
+  const std::string margin(remark_margin, ' ');
+  if (margin.size() + in_one.columns() <= columns) return {line, Line(Ink::plain, margin).append(in_one)};
+  std::vector<Line> out{line};
+  for (const Remark& each : more)
+    for (const std::string& words :
+         wrap(each.text, std::max(columns, margin.size() + remark_columns_min) - margin.size()))
+      out.push_back(Line(Ink::plain, margin).add(each.ink, words));
+  return out;
 }
 
 }  // namespace pawl

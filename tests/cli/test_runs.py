@@ -17,6 +17,7 @@ FAILING = "workflow: failing-with-a-name-that-is-long\nsteps:\n  - {id: a, tool:
           "retry: {max_attempts: 1}}\n"
 BACKOFF = "workflow: backoff\nsteps:\n  - {id: a, tool: noop, with: {fail_times: 1}, " \
           "retry: {max_attempts: 2, base: 1h, max: 1h, jitter: 0}}\n"
+TIMER = "workflow: timer\nsteps:\n  - {id: cool, tool: wait, for: 1h}\n"
 
 
 class Doubtful(http.server.BaseHTTPRequestHandler):
@@ -118,6 +119,10 @@ class Lists(ServerCase):
         self.started(FAILING, "failing-with-a-name-that-is-long")
         self.started(REMOTE)
         self.wait_for_reason(self.started(ASKING, "asking"), "none is connected")
+        self.wait_for_reason(self.started(BACKOFF, "backoff"), "step a is tried again at 20")
+        self.wait_for_reason(self.started(TIMER, "timer"), "step cool waits until 20")
+        policy = self.workflow("policy: p\nrules:\n- {id: all, effect: allow}\n", "policy.yaml")
+        self.expect(self.pawl("policy", "put", policy), 0)
         written = self.started(WRITING.replace("URL", NOWHERE), "writing")
         self.wait_until(lambda: self.status(written) == "failed", "the receipt")
         self.request("PUT", "/webhooks/orders", {"url": "https://example.org/" + "x" * 100, "events": ["run.*"],
@@ -131,6 +136,15 @@ class Lists(ServerCase):
                 self.assertLessEqual(len(line), 80, (command, line))
             if command == ["runs"]:
                 self.assertIn("none is connected", without_escapes(terminal.seen))
+                self.assertNotIn("waiting, retries", without_escapes(terminal.seen))
+                self.assertRegex(" ".join(without_escapes(terminal.seen).split()), r"step a is tried again at \S+Z\b")
+            if command == ["workers"]:
+                self.assertIn("http.request", without_escapes(terminal.seen))
+                self.assertIn("transform", without_escapes(terminal.seen))
+            if command == ["keys"]:
+                self.assertNotIn("…", without_escapes(terminal.seen))
+            if command == ["policy", "history"]:
+                self.assertRegex(without_escapes(terminal.seen), r" \d{4}-\d\d-\d\d \d\d:\d\d:\d\d ")
             if command == ["receipts"]:
                 receipt = self.request("GET", "/runs/" + written)["receipts"][0]["id"]
                 self.assertRegex(without_escapes(terminal.seen),
