@@ -296,6 +296,12 @@ std::vector<Line> describe_diagnostic(const Diagnostic& diagnostic, std::size_t 
   return out;
 }
 
+std::string denial_text(const Json& denial) {
+  const Json& input = denial.at("input");
+  const std::string tool = denial.at("tool").is_string() ? std::string(denial.at("tool").get_string()) : "";
+  return printable(input.is_null() ? tool : tool + " " + boost::json::serialize(input));
+}
+
 Json result_of(const Run& run) {
   if (run.foreign) {
     auto value = parse_json(run.foreign->output);

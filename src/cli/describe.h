@@ -89,6 +89,9 @@ std::string question_text(const Json& question);
 std::string answer_command(const Run& run, StepIndex step);
 std::string question_text(const JsonText& question);
 
+// A call that an agent was not permitted: its tool, and its input where that is known.
+std::string denial_text(const Json& denial);
+
 // One event in words: subject, what happened, and what else there is to know.
 struct EventWords {
   std::string subject;  // "run", a step's id, "approval"

@@ -1,11 +1,11 @@
 // An approval in words, for those who decide it.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <utility>
 
+#include "cli/card.h"
 #include "cli/describe.h"
 #include "core/display_name.h"
 #include "core/field_changes.h"
@@ -17,52 +17,12 @@ namespace {
 using boost::json::array;
 using boost::json::object;
 
-constexpr std::size_t card_label_column = 4;
-constexpr std::size_t card_value_column = 18;
-constexpr std::size_t card_value_columns_min = 10;
-constexpr std::size_t card_lines_max = 200;
-
 std::string name_of(std::string actor) { return person_name(Actor{std::move(actor)}); }
 
 std::string word_of(const object& in, std::string_view key) {
   const Json* value = in.if_contains(key);
   return value && value->is_string() ? printable(value->get_string()) : "";
 }
-
-class Card {
- public:
-  Card(std::size_t columns, const Look& look) : columns_(columns), look_(look) {}
-
-  void fact(std::string_view label, std::string_view text) {
-    const std::size_t room =
-        std::max(card_value_columns_min, columns_ > card_value_column ? columns_ - card_value_column : 0);
-    for (const std::string& words : wrap(text, room)) {
-      Line line(Ink::plain, std::string(card_label_column, ' '));
-      line.add(Ink::dim, std::exchange(label, "")).to_column(card_value_column).add(words);
-      lines_.push_back(std::move(line));
-    }
-  }
-  void prompt(std::string_view text) {
-    for (const std::string& words : wrap(text, columns_ > 25 ? columns_ - 5 : 20)) {
-      Line line(Ink::plain, "  ");
-      line.add(Ink::yellow, look_.unicode ? "▌" : " ").add(" ").add(words);
-      lines_.push_back(std::move(line));
-    }
-  }
-  std::vector<Line> take() && {
-    if (lines_.size() > card_lines_max) {
-      const std::size_t more = lines_.size() - card_lines_max;
-      lines_.resize(card_lines_max);
-      lines_.push_back(Line(Ink::yellow, fmt::format("    ({} more lines; all of it: pawl show --json)", more)));
-    }
-    return std::move(lines_);
-  }
-
- private:
-  const std::size_t columns_;
-  const Look& look_;
-  std::vector<Line> lines_;
-};
 
 void add_action(Card& card, const object& listed, const object& action) {
   std::string target = word_of(action, "target");
@@ -166,7 +126,7 @@ std::vector<Line> describe_approval(const Json& listed, std::size_t columns, con
   const object& in = listed.as_object();
   const Json* action = in.if_contains("action");
   const bool is_action = action && action->is_object();
-  if (std::string prompt = word_of(in, "prompt"); !prompt.empty() && !is_action) card.prompt(prompt);
+  if (std::string prompt = word_of(in, "prompt"); !prompt.empty() && !is_action) card.quote(prompt);
   if (is_action) add_action(card, in, action->get_object());
   if (const Json* requesters = in.if_contains("requesters"))
     if (std::string by = requester_names(*requesters); !by.empty()) card.fact("requested by", by);

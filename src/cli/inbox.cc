@@ -3,7 +3,10 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <utility>
 
+#include "cli/card.h"
 #include "cli/commands.h"
 #include "cli/describe.h"
 #include "cli/remote.h"
@@ -27,13 +30,29 @@ void add(array& items, std::string_view kind, const std::string& id, const std::
   items.push_back(object{{"kind", kind}, {"id", id}, {"what", what}, {"since", since}, {"command", command}});
 }
 
+// What an agent said that it did, or what another step gave.
+std::string result_text(const Json& result) {
+  const Json& text = result.at("text");
+  if (text.is_string()) return std::string(text.get_string());
+  const Json& output = result.at("output");
+  return output.is_null() ? "" : boost::json::serialize(output);
+}
+
 // The first line of what was done, and whether something was denied.
 std::string result_words(const Json& result) {
-  if (result.is_null() || result.at("text").is_null()) return {};
-  std::string text = text_of(result, "text");
-  text = text.substr(0, text.find('\n'));
+  if (result.is_null()) return {};
+  const std::string text = result_text(result);
+  const std::string line = printable(std::string_view(text).substr(0, text.find('\n')));
   const auto denied = result.at("permission_denials").as_array().size();
-  return ": " + printable(text) + (denied > 0 ? fmt::format(" ({} calls denied)", denied) : "");
+  return (line.empty() ? "" : ": " + line) + (denied > 0 ? fmt::format(" ({} calls denied)", denied) : "");
+}
+
+void add_review(const Remote& remote, array& items, const Json& listed) {
+  const std::string id = text_of(listed, "id");
+  Json task = remote.get("/tasks/" + id);
+  add(items, "review", id, text_of(task, "title") + result_words(task.at("result")), text_of(task, "updated_at"),
+      fmt::format("pawl task accept {}", id));
+  items.back().as_object()["task"] = std::move(task);
 }
 
 void add_tasks(const Remote& remote, array& items) {
@@ -43,8 +62,7 @@ void add_tasks(const Remote& remote, array& items) {
       std::string id = text_of(task, "id"), title = printable(text_of(task, "title"));
       bool asks = !task.at("question").is_null();
       if (std::string_view(state) == "READY")
-        add(items, "review", id, title + result_words(task.at("result")), text_of(task, "updated_at"),
-            fmt::format("pawl task accept {}", id));
+        add_review(remote, items, task);
       else if (asks)
         add(items, "question", id, fmt::format("{}: {}", title, question_text(task.at("question"))),
             text_of(task, "updated_at"), fmt::format("pawl task answer {} TEXT", id));
@@ -113,6 +131,30 @@ void add_runs(const Remote& remote, array& items) {
   }
 }
 
+// What was asked for and what was done: enough to accept or reject it.
+void print_review(const Json& task, std::size_t columns, const Look& look) {
+  constexpr std::size_t prompt_lines_max = 4;
+  constexpr std::size_t result_lines_max = 12;
+  constexpr std::size_t input_lines_max = 4;
+  const std::string all = "... all of it: pawl task show " + text_of(task, "id");
+  for (const std::string& words : wrap(text_of(task, "title"), columns - 2)) fmt::print("  {}\n", words);
+  Card card(columns, look);
+  if (const Json& prompt = task.at("prompt"); prompt.is_string())
+    card.text("asked", prompt.get_string(), prompt_lines_max, all);
+  if (const Json& workflow = task.at("workflow"); workflow.is_string())
+    card.fact("workflow", printable(workflow.get_string()));
+  if (const Json& result = task.at("result"); result.is_null()) {
+    card.fact("result", "none");
+  } else {
+    const std::string text = result_text(result);
+    card.text("result", text.empty() ? "none" : text, result_lines_max, all);
+    for (const Json& denial : result.at("permission_denials").as_array())
+      card.text("denied", denial_text(denial), input_lines_max, all);
+  }
+  card.fact("cost", text_of(task, "cost_usd") + " USD");
+  for (const Line& line : std::move(card).take()) fmt::print("{}\n", line.print(look));
+}
+
 // What it is, all that is to be known of it, and the command that ends the wait.
 void print_item(const Json& item) {
   const TerminalTraits traits = terminal_traits(false);
@@ -122,11 +164,20 @@ void print_item(const Json& item) {
   if (auto since = parse_time(text_of(item, "since")))
     title.add(Ink::dim, fmt::format("  for {}", print_elapsed(SystemClock().now() - *since)));
   fmt::print("{}\n", title.print(traits.look));
-  for (const std::string& words : wrap(text_of(item, "what"), columns - 2)) fmt::print("  {}\n", words);
+  const Json* task = item.as_object().if_contains("task");
+  if (task)
+    print_review(*task, columns, traits.look);
+  else
+    for (const std::string& words : wrap(text_of(item, "what"), columns - 2)) fmt::print("  {}\n", words);
   if (const Json* approval = item.as_object().if_contains("approval"))
     for (const Line& line : describe_approval(*approval, columns, traits.look))
       fmt::print("{}\n", line.print(traits.look));
-  fmt::print("  {}\n\n", Line(Ink::cyan, text_of(item, "command")).print(traits.look));
+  const auto print_command = [&](std::string_view command) {
+    fmt::print("  {}\n", Line(Ink::cyan, command).print(traits.look));
+  };
+  print_command(text_of(item, "command"));
+  if (task) print_command(fmt::format("pawl task reject {} COMMENT", text_of(item, "id")));
+  fmt::print("\n");
 }
 
 }  // namespace

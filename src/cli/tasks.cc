@@ -1,12 +1,14 @@
 // pawl task: what people ask for. Tasks are a server's: it is what carries them out.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <iostream>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "cli/commands.h"
@@ -14,6 +16,7 @@
 #include "cli/files.h"
 #include "cli/remote.h"
 #include "cli/table.h"
+#include "cli/terminal.h"
 #include "cli/text.h"
 #include "core/task.h"
 
@@ -83,8 +86,15 @@ void print_executions(const Json& task) {
   for (const Json& each : task.at("executions").as_array()) {
     std::string outcome = each.at("outcome").is_null() ? "under way" : text_of(each, "outcome");
     fmt::print("  {:>3}  {:<15} {}  {} USD{}\n", text_of(each, "number"), outcome, text_of(each, "run_id"),
-               text_of(each, "cost_usd"), each.at("resumes").as_bool() ? "  goes on with the session" : "");
+               text_of(each, "cost_usd"), each.at("resumes").as_bool() ? "  resumed" : "");
   }
+}
+
+// What a terminal has beside a margin; a program that reads it gets lines as they are.
+std::size_t columns_beside(std::size_t margin) {
+  constexpr std::size_t columns_min = 20;
+  if (!terminal_traits(true).can_move) return std::numeric_limits<std::size_t>::max() / 2;
+  return std::max(terminal_size().columns, margin + columns_min) - margin;
 }
 
 // Line by line, under a label. Of a long one the beginning.
@@ -94,11 +104,19 @@ void print_lines(std::string_view label, std::string_view text, std::size_t line
   std::size_t lines = 0;
   for (std::size_t at = 0; at <= text.size(); ++lines) {
     const auto end = std::min(text.find('\n', at), text.size());
-    if (lines < lines_max) fmt::print("    {}\n", printable(text.substr(at, end - at)));
+    if (lines < lines_max)
+      for (const std::string& words : wrap_lines(text.substr(at, end - at), columns_beside(4)))
+        fmt::print("    {}\n", words);
     at = end + 1;
   }
   if (lines > lines_max)
     fmt::print("    ... {} more; --json shows all of it\n", print_count(lines - lines_max, "line"));
+}
+
+void print_line(std::string_view label, const std::string& text) {
+  if (text.empty() || text == "-") return;
+  for (const std::string& words : wrap(text, columns_beside(14)))
+    fmt::print("  {:<11} {}\n", std::exchange(label, ""), words);
 }
 
 // What the agent says it did, and what it could not do.
@@ -107,14 +125,8 @@ void print_result(const Json& result) {
   const Json& text = result.at("text");
   print_lines("result", text.is_string() ? std::string(text.get_string()) : boost::json::serialize(result.at("output")),
               result_lines_max);
-  for (const Json& denial : result.at("permission_denials").as_array())
-    fmt::print("  denied      {} {}\n", printable(text_of(denial, "tool")),
-               printable(boost::json::serialize(denial.at("input"))));
+  for (const Json& denial : result.at("permission_denials").as_array()) print_line("denied", denial_text(denial));
   if (result.at("is_cut").as_bool()) fmt::print("    ... the whole of it is the output of the run's step\n");
-}
-
-void print_line(std::string_view label, const std::string& text) {
-  if (!text.empty() && text != "-") fmt::print("  {:<11} {}\n", label, text);
 }
 
 // What an agent was given beside its prompt, the settings that were not given left out.

@@ -148,7 +148,27 @@ class Tasks(ServerCase):
         self.expect(self.pawl("task", "answer", task, "the sea"), 0)
         self.state(task, "READY")
         self.assertIn("result\n    done\n", self.pawl("task", "show", task).stdout)
-        self.assertIn("Write: done", self.pawl("inbox").stdout)
+        inbox = self.pawl("inbox").stdout
+        self.assertRegex(inbox, r"asked +Write a poem\.\n")
+        self.assertRegex(inbox, r"result +done\n")
+        for command in (f"pawl task accept {task}", f"pawl task reject {task} COMMENT"):
+            self.assertIn(command, inbox)
+        item, = [json.loads(line) for line in self.pawl("inbox", "--json").stdout.splitlines()]
+        self.assertEqual((item["what"], item["task"]["result"]["text"]), ("Write: done", "done"))
+
+    def test_a_review_shows_what_a_workflow_returned_and_where_the_rest_of_it_is(self):
+        for name, output in (("short", "{total: 40}"), ("long", "'" + "word " * 600 + "'")):
+            source = f"workflow: {name}\nsteps:\n  - {{id: one, tool: noop, with: {{output: {output}}}}}\n"
+            self.expect(self.pawl("workflows", "--publish", self.workflow(source)), 0)
+        short = self.add("short", "--workflow", "short", "--run")
+        long = self.add("long", "--workflow", "long", "--run")
+        for task in (short, long):
+            self.state(task, "READY")
+        inbox = self.pawl("inbox").stdout
+        self.assertRegex(inbox, r'workflow +short\n +result +\{"total":40\}\n')
+        self.assertIn(f"... all of it: pawl task show {long}", " ".join(inbox.split()))
+        for line in inbox.splitlines():
+            self.assertLessEqual(len(line), 80, line)
 
     def test_everything_that_was_given_and_done_is_shown_line_by_line(self):
         prompt = "\n".join(f"line {number}" for number in range(30))
