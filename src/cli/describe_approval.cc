@@ -10,6 +10,8 @@
 #include "core/display_name.h"
 #include "core/field_changes.h"
 #include "core/run_object.h"
+#include "core/time.h"
+#include "engine/clock.h"
 
 namespace pawl {
 namespace {
@@ -136,7 +138,8 @@ std::vector<Line> describe_approval(const Json& listed, std::size_t columns, con
   if (std::string all = votes_in(in); !all.empty()) card.fact("approved by", all);
   if (std::string until = word_of(in, "expires_at"); !until.empty()) card.fact("expires", until);
   if (std::string at = word_of(in, "escalate_at"); !at.empty())
-    card.fact("escalates", fmt::format("{} to {}", at, names_in(in, "escalate_to")));
+    card.fact(parse_time(at).value_or(end_of_time) > SystemClock().now() ? "escalates" : "escalated",
+              fmt::format("{} to {}", at, names_in(in, "escalate_to")));
   return std::move(card).take();
 }
 

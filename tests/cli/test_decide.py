@@ -142,6 +142,14 @@ class Deciding(ServerCase):
         self.assertIn("bo may not decide this", refused.stderr)
         self.assertNotIn("person:", refused.stderr)
 
+    def test_an_escalation_that_has_happened_is_shown_as_such(self):
+        later = "workflow: later\nsteps:\n  - {id: g, tool: approval, escalate: {after: AFTER, to: [group:heads]}}\n"
+        for after, word in (("1h", "escalates"), ("1ms", "escalated")):
+            run = self.waiting(later.replace("AFTER", after), "later")
+            if word == "escalated":
+                self.wait_until(lambda: "approval.escalated" in self.pawl("events", run).stdout, "the escalation")
+            self.assertRegex(self.expect(self.pawl("show", run), 0).stdout, rf"(?m)^ +{word} +\S+Z to group:heads$")
+
     def test_the_inbox_says_how_many_must_approve_and_what_is_at_stake(self):
         run = self.waiting(HIGH, "high")
         inbox = self.expect(self.pawl("inbox"), 5).stdout
