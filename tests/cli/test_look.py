@@ -136,6 +136,15 @@ class Checking(PawlCase):
         result = self.expect(self.pawl("check", file, data=False), 0)
         self.assertIn("remote workers: transfrom (did you mean `transform`?), warehouse.pack", result.stdout)
 
+    def test_every_tool_is_listed_once_where_a_name_is_like_none(self):
+        file = self.workflow("workflow: w\nsteps:\n  - {id: a, tool: quite.another}\n")
+        tools = self.folder / "tools.txt"
+        tools.write_text("warehouse.pack shell noop\n")
+        refused = self.expect(self.pawl("check", file, "--tools", tools, data=False), 2).stderr
+        listed = refused[refused.index("there are ") + 10:].replace(" and ", ", ").strip().split(", ")
+        self.assertEqual(len(listed), len(set(listed)), listed)
+        self.assertIn("warehouse.pack", listed)
+
     def test_jq_programs_that_read_modules_are_refused_as_they_are_when_they_run(self):
         file = self.workflow("workflow: w\nsteps:\n  - {id: a, tool: transform, with: {jq: 'import \"x\" as x; .'}}\n")
         refused = self.expect(self.pawl("check", file, data=False), 2).stderr
