@@ -465,6 +465,9 @@ void change_task(CallPtr call) {
   call->query.only({});
   Input input = Input::parse(call->request);
   input.only({"prompt", "timeout", "max_budget_usd", "tags", "priority"});
+  // Nothing is taken away by these; a null that changed nothing would look as if it did.
+  for (const char* key : {"prompt", "priority", "tags"})
+    if (input.is_null(key)) input.refuse(key, "must not be null; leave it out, or give another value");
   object changes;
   if (input.has("prompt")) changes["prompt"] = read_prompt(input);
   if (input.is_null("timeout"))

@@ -292,7 +292,7 @@ class Changes(TaskCase):
     def test_what_cannot_be_changed_is_refused(self):
         task = self.add()["id"]
         for body in ({"title": "other"}, {"workflow": "other"}, {"timeout": "soon"}, {"priority": "urgent"},
-                     {"max_budget_usd": "-1"}, {"tags": [1]}):
+                     {"max_budget_usd": "-1"}, {"tags": [1]}, {"prompt": None}, {"priority": None}, {"tags": None}):
             self.refused(self.change(task, **body), 400, "INVALID_REQUEST")
 
     def test_a_subtasks_budget_stays_within_its_parents(self):
