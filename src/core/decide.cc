@@ -7,9 +7,7 @@
 namespace pawl {
 namespace {
 
-bool over_budget(const Run& run, Money added) {
-  return run.budget && run.cost + added > *run.budget && !planted(Bug::ignore_budget);
-}
+bool over_budget(const Run& run, Money added) { return run.budget && run.cost + added > *run.budget; }
 
 Diagnostic budget_diagnostic(const Run& run, Money added, Instant now) {
   return diagnose("BUDGET_EXCEEDED",
@@ -35,13 +33,12 @@ void fail_attempt(Draft& draft, StepIndex index, AttemptFailure failure, Draws d
     failure.diagnostic = budget_diagnostic(run, failure.cost, draft.now());
     failure.diagnostic.cause = cause;
   }
-  bool was_last = step.attempts >= definition.retry.max_attempts && !planted(Bug::skip_retry_limit);
+  bool was_last = step.attempts >= definition.retry.max_attempts;
   if (!failure.diagnostic.retryable || was_last)
     return fail_for_good(draft, index, std::move(failure.diagnostic), failure.cost);
   auto diagnostic = diagnostic_of_step(draft, index, std::move(failure.diagnostic));
   Duration wait = retry_delay(definition.retry, step.attempts, draws.jitter);
   if (failure.retry_after) wait = std::max(wait, *failure.retry_after);
-  if (planted(Bug::retry_at_once)) wait = {};
   // Never past the deadline: there the run ends as `timeout`, with this failure as its cause.
   Instant at = std::min(draft.now() + wait, run.deadline());
   draft.move_step(index, StepTrigger::fail_retryable,
@@ -144,8 +141,6 @@ bool is_running(const Run& run, const StepId& step) {
 
 Decision decide_command(const Run& run, const ReleaseStep& command, Instant now, Draws) {
   auto index = leased_step(run, command.step, command.proof, ReportOf::holder);
-  if (!index && planted(Bug::release_by_stale_token) && is_running(run, command.step))
-    index = *run.find_step(command.step);
   if (!index) return {{}, index.error()};
   Draft draft(run, now, reporter_of(run, *index, command.proof));
   draft.move_step(*index, StepTrigger::release, StepReleased{command.step, ReleaseCause::worker, draft.by()});
@@ -234,9 +229,7 @@ void pass_deadline(Draft& draft) {
   end_badly(draft, RunTrigger::time_out, std::make_shared<const Diagnostic>(std::move(diagnostic)));
 }
 
-bool is_due(const Step& wait, Instant now) {
-  return wait.due_at <= now || (planted(Bug::fire_timer_early) && wait.started_at < now);
-}
+bool is_due(const Step& wait, Instant now) { return wait.due_at <= now; }
 
 JsonText output_of_wait(const StepDefinition& definition, const Step& step) {
   if (definition.tool == sleep_tool)
@@ -262,8 +255,7 @@ void pass_time_over_step(Draft& draft, StepIndex index, Draws draws) {
   } else if (step.status == StepStatus::waiting_event && is_due(step, draft.now())) {
     draft.move_step(index, StepTrigger::arrive, StepArrived{definition.id, output_of_wait(definition, step)});
     settle(draft);
-  } else if (step.status == StepStatus::running && step.lease_expires_at <= draft.now() && is_in_process(step) &&
-             !planted(Bug::count_lost_servers)) {
+  } else if (step.status == StepStatus::running && step.lease_expires_at <= draft.now() && is_in_process(step)) {
     lose_server(draft, index);
   } else if (step.status == StepStatus::running && step.started_at + definition.timeout <= draft.now()) {
     fail_attempt(
@@ -387,7 +379,6 @@ std::expected<CreateRun, Refusal> retry_of(const Run& run, RunId new_id, Actor b
     return std::unexpected(Refusal{RefusalCode::run_ended, "the run succeeded; start a new one instead of retrying"});
   auto others = other_requesters_of(by, requesters_of(run));
   if (!others) return std::unexpected(std::move(others.error()));
-  if (planted(Bug::forget_earlier_requesters)) others->clear();
   return CreateRun{.tenant = run.tenant,
                    .id = new_id,
                    .workflow = run.workflow,

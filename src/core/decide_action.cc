@@ -25,9 +25,7 @@ bool has_open_call(const Run& run, const Receipt& receipt) {
 }
 
 // A receipt is its proposer's: that of the step's tool or worker, or that of a program which it runs.
-bool is_proposers(const Receipt& receipt, const LeaseProof& proof) {
-  return receipt.by_program == proof.is_program() || planted(Bug::lend_receipt_to_program);
-}
+bool is_proposers(const Receipt& receipt, const LeaseProof& proof) { return receipt.by_program == proof.is_program(); }
 
 // Who says what became of an effect. A tool of this server is trusted with the effects of its steps, a worker with what
 // it executes itself, an agent with nothing that others rely on.
@@ -40,7 +38,6 @@ bool is_reported_by_worker(const Receipt& receipt) {
 // is still that of its step's tool.
 bool may_answer(const ToolName& tool, const Receipt& receipt, bool is_same_step, const Run& run,
                 const PlacedProposal& command) {
-  if (planted(Bug::lend_foreign_receipt)) return true;
   if (tool != run.definition(command.step).tool) return false;
   if (receipt.by_program != command->proof.is_program()) return false;
   const bool is_in_process = command->proof.bearer() == LeaseProof::Bearer::local;
@@ -53,7 +50,6 @@ std::shared_ptr<const Undo> undo_of(const RecordOutcome& command) {
   auto source = UndoSource::tool;
   if (command.proof.bearer() == LeaseProof::Bearer::remote) source = UndoSource::worker;
   if (command.proof.bearer() == LeaseProof::Bearer::program) source = UndoSource::agent;
-  if (planted(Bug::trust_undo_of_agent)) source = UndoSource::tool;
   return std::make_shared<const Undo>(*command.undo, source);
 }
 
@@ -114,11 +110,10 @@ void ask_about(Draft& draft, StepIndex step, const Receipt& receipt) {
 // An approval of exactly this action under exactly this policy.
 const Approval* approval_of(const Run& run, const PlacedProposal& command) {
   for (const Approval& approval : run.approvals) {
-    bool same_step = approval.step == command.step || planted(Bug::borrow_approval);
+    bool same_step = approval.step == command.step;
     if (!approval.proposal || !same_step || approval.status != ApprovalStatus::approved) continue;
-    bool same_digest = approval.proposal->digest == command->proposal->digest || planted(Bug::skip_digest);
-    bool same_policy =
-        approval.policy_reason.policy_version == command->verdict.policy_version || planted(Bug::skip_policy_version);
+    bool same_digest = approval.proposal->digest == command->proposal->digest;
+    bool same_policy = approval.policy_reason.policy_version == command->verdict.policy_version;
     if (same_digest && same_policy) return &approval;
   }
   return nullptr;
@@ -129,12 +124,12 @@ bool is_changed(const Run& run, const PlacedProposal& command) {
   return std::ranges::any_of(run.approvals, [&](const Approval& approval) {
     return approval.proposal && approval.step == command.step && approval.status == ApprovalStatus::approved &&
            approval.proposal->action.idempotency_key == command->proposal->action.idempotency_key &&
-           is_another(*approval.proposal, approval.policy_reason, command) && !planted(Bug::skip_digest);
+           is_another(*approval.proposal, approval.policy_reason, command);
   });
 }
 
 bool is_over_cap(const Run& run, const PlacedProposal& command) {
-  if (!command->writes_max || planted(Bug::ignore_write_cap)) return false;
+  if (!command->writes_max) return false;
   int effects = 1;  // this one, and the step's others
   for (const std::string_view key : effect_keys(run, command.step))
     if (key != command->proposal->action.idempotency_key) ++effects;
@@ -152,7 +147,7 @@ Decision judge(Draft draft, const PlacedProposal& command, const Receipt* doubte
     else
       intend(draft, command, approval);
   };
-  if (command->frozen && !planted(Bug::allow_while_frozen)) {
+  if (command->frozen) {
     deny(draft, command, "EFFECTS_FROZEN", {command->verdict.policy_version, "freeze", *command->frozen});
     return std::move(draft).done();
   }
@@ -169,10 +164,7 @@ Decision judge(Draft draft, const PlacedProposal& command, const Receipt* doubte
   }
   switch (command->verdict.effect) {
     case Effect::deny:
-      if (planted(Bug::allow_denied))
-        allow({});
-      else
-        deny(draft, command, "POLICY_DENIED", policy_reason_of(command->verdict));
+      deny(draft, command, "POLICY_DENIED", policy_reason_of(command->verdict));
       break;
     case Effect::allow:
       allow({});
@@ -212,7 +204,7 @@ Refusal key_of_others(const Run& run, const PlacedProposal& command, const Recei
 // The key begins with another run's id. Nobody looks for such a one in other runs, so it must not be used there.
 bool is_anothers_key(const Run& run, const std::string& key) {
   auto owner = owner_of_key(key);
-  return owner && *owner != run.id && !planted(Bug::lend_own_key);
+  return owner && *owner != run.id;
 }
 
 // Another run holds the key.
@@ -238,19 +230,17 @@ Decision decide_command(const Run& run, const ProposeAction& proposed, Instant n
   if (!step) return {{}, step.error()};
   const PlacedProposal command{proposed, *step};
   // A report is good until another worker takes the step. An effect is not: that worker may be about to have it too.
-  if (run.steps[command.step].lease_expires_at <= now && !planted(Bug::allow_on_expired_lease))
+  if (run.steps[command.step].lease_expires_at <= now)
     return refuse(RefusalCode::lease_lost, "Lease expired; stop working on this step.");
   if (auto fits = check_action(command->proposal->action); !fits)
     return refuse(RefusalCode::invalid, "the action cannot be proposed: " + fits.error());
   // What is judged, digested and shown has at least the risk that the workflow and the policy give it.
-  if (command->proposal->action.risk < std::max(run.definition(command.step).risk, command->verdict.risk) &&
-      !planted(Bug::believe_low_risk))
+  if (command->proposal->action.risk < std::max(run.definition(command.step).risk, command->verdict.risk))
     return refuse(RefusalCode::invalid,
                   "the action is proposed with less risk than the workflow or the policy gives it");
   Draft draft(run, now, reporter_of(run, command.step, command->proof));
   const std::string& key = command->proposal->action.idempotency_key;
   const Receipt* earlier = find_effect(run, key);
-  if (planted(Bug::forget_receipts)) earlier = nullptr;
   if (!earlier && is_anothers_key(run, key))
     return refuse(RefusalCode::idempotency_conflict,
                   "an idempotency key that begins with a run's id is that run's own; this is another run");
@@ -269,11 +259,10 @@ Decision decide_command(const Run& run, const ProposeAction& proposed, Instant n
     return std::move(draft).done();
   }
   // What the step's tool has begun is not for a program that it runs to answer for, nor the other way round.
-  bool is_own = (is_same_step && is_proposers(*earlier, command->proof)) || planted(Bug::share_open_call);
+  bool is_own = is_same_step && is_proposers(*earlier, command->proof);
   if (is_own && has_open_call(run, *earlier)) {
     // It may not have begun yet, and must not any more. If it has, its outcome can still be recorded.
-    if (command->frozen && !planted(Bug::repeat_call_while_frozen))
-      return refuse(RefusalCode::effects_frozen, *command->frozen);
+    if (command->frozen) return refuse(RefusalCode::effects_frozen, *command->frozen);
     // The same worker asks again: the same answer, to exactly what was allowed.
     if (earlier->proposal->digest == command->proposal->digest) return std::move(draft).done();
     return refuse(RefusalCode::idempotency_conflict,
@@ -293,8 +282,7 @@ Decision decide_command(const Run& run, const ProposeAction& proposed, Instant n
                             .is_reported = true});
     return *command->happened ? std::move(draft).done() : judge(std::move(draft), command, nullptr);
   }
-  if ((is_own && earlier->proposal->idempotent) || planted(Bug::repeat_doubtful))
-    return judge(std::move(draft), command, earlier);
+  if (is_own && earlier->proposal->idempotent) return judge(std::move(draft), command, earlier);
   if (command->can_look && !command->happened)
     return std::move(draft).refused(RefusalCode::effect_in_doubt, "look whether it happened, and propose again");
   ask_about(draft, command.step, *earlier);
@@ -317,7 +305,7 @@ Decision decide_command(const Run& run, const RecordOutcome& command, Instant no
   // That a repeat had no effect says nothing of the call before it: the doubt stays until a repeat succeeds, or
   // somebody looks.
   bool is_repeat = receipt->status == ReceiptStatus::in_doubt;
-  if (!command.succeeded && is_repeat && !planted(Bug::believe_failed_repeat)) return {};
+  if (!command.succeeded && is_repeat) return {};
   Draft draft(run, now, reporter_of(run, *step, command.proof));
   draft.emit(ReceiptMoved{.receipt = receipt->id,
                           .trigger = command.succeeded ? ReceiptTrigger::succeed : ReceiptTrigger::fail,
@@ -332,7 +320,7 @@ Decision decide_command(const Run& run, const RecordOutcome& command, Instant no
 
 std::optional<Refusal> outcome_problem(const Run& run, StepIndex step) {
   for (const Receipt& receipt : run.receipts)
-    if (receipt.step == step && has_open_call(run, receipt) && !planted(Bug::complete_without_outcome))
+    if (receipt.step == step && has_open_call(run, receipt))
       return Refusal{
           RefusalCode::outcome_missing,
           receipt.status == ReceiptStatus::intended

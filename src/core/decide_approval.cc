@@ -10,8 +10,7 @@ std::expected<const Approval*, Refusal> meant_approval(const Run& run, const Res
   const Approval* latest = nullptr;
   for (const auto& approval : run.approvals) {
     latest = &approval;
-    bool named = command.approval && !(planted(Bug::reuse_decision) && approval.status == ApprovalStatus::requested);
-    if (named ? approval.id != *command.approval : approval.status != ApprovalStatus::requested) continue;
+    if (command.approval ? approval.id != *command.approval : approval.status != ApprovalStatus::requested) continue;
     if (only)
       return std::unexpected(
           Refusal{RefusalCode::ambiguous_approval,
@@ -58,11 +57,11 @@ void approve(Draft& draft, const Approval& approval, const ResolveApproval& comm
 // Two people, neither a requester; and a key is not a person.
 std::optional<Refusal> two_person_problem(const Run& run, const ResolveApproval& command) {
   bool has_asked = command.has_asked || is_requester(run, command.by);
-  if (has_asked && !planted(Bug::approve_own_request))
+  if (has_asked)
     return Refusal{RefusalCode::self_approval,
                    "two people other than those who asked for the run, or for a run that it retries or undoes, must "
                    "decide this; ask somebody else"};
-  if (!command.is_person && !planted(Bug::count_key_as_person))
+  if (!command.is_person)
     return Refusal{RefusalCode::not_a_person, display_name(command.by) +
                                                   " is not a person of this tenant, and two people must decide this; "
                                                   "an admin can say whose key it is: pawl people set NAME --key KEY"};
@@ -104,7 +103,7 @@ Decision decide_command(const Run& run, const ResolveApproval& command, Instant 
     return refusal(RefusalCode::already_resolved, "the approval is already " + std::string(to_string(approval.status)));
   // An expired one never executes, even when its timer has not fired yet.
   Draft draft(run, now);
-  if (approval.expires_at <= now && !planted(Bug::approve_after_expiry)) {
+  if (approval.expires_at <= now) {
     draft.emit(refused_transition(run, requested, RefusalCode::already_resolved, command.by));
     deny_approval(draft, approval, ApprovalTrigger::expire, {}, {});
     return std::move(draft).refused(RefusalCode::already_resolved, "the approval has expired");
@@ -119,7 +118,7 @@ Decision decide_command(const Run& run, const ResolveApproval& command, Instant 
   }
   bool voted = std::any_of(approval.votes.begin(), approval.votes.end(),
                            [&](const Vote& vote) { return vote.by == command.by; });
-  if (!voted || planted(Bug::count_one_person_twice)) approve(draft, approval, command, *as);
+  if (!voted) approve(draft, approval, command, *as);
   return std::move(draft).done();
 }
 

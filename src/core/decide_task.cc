@@ -3,7 +3,6 @@
 #include <boost/json/object.hpp>
 
 #include "core/invariant.h"
-#include "core/planted.h"
 #include "core/task_command.h"
 
 namespace pawl {
@@ -248,7 +247,7 @@ bool has_cause(const Diagnostic* diagnostic, std::string_view code) {
 Money cost_of(const Task& task, const Run& run) {
   Money before;
   for (const TaskExecution& each : task.executions)
-    if (each.run == run.id && !planted(Bug::count_cost_twice)) before = before + each.cost;
+    if (each.run == run.id) before = before + each.cost;
   return {std::max<std::int64_t>(0, run.cost.micros - before.micros)};
 }
 
@@ -441,7 +440,7 @@ NextTaskAction next_action_of(const Run& run, const FollowTask& around) {
   if (around.run)
     return continues_run(task) && still_asks(task, *around.run) ? NextTaskAction::deliver_answer : NextTaskAction::none;
   auto is_done = [](const Relative& each) { return each.state == TaskState::completed; };
-  bool may_begin = std::ranges::all_of(around.dependencies, is_done) || planted(Bug::forget_dependencies);
+  bool may_begin = std::ranges::all_of(around.dependencies, is_done);
   return may_begin ? NextTaskAction::make_run : NextTaskAction::none;
 }
 
@@ -460,7 +459,7 @@ std::optional<Refusal> subtask_problem(const SubtaskRequest& request) {
     return refuse("a task has " + at_most(subtasks_max) + " subtasks; put some of them beneath another one");
   if (request.tree >= task_tree_tasks_max)
     return refuse("a tree of tasks has " + at_most(task_tree_tasks_max) + " tasks; create a task without a parent");
-  if (!request.left || planted(Bug::overdraw_parent_budget)) return std::nullopt;
+  if (!request.left) return std::nullopt;
   const std::string left = print_money({std::max<std::int64_t>(0, request.left->micros)}) + " USD left";
   if (!request.budget)
     return refuse("its parent has a budget, with " + left + ": give the subtask a max_budget_usd of at most that");

@@ -21,11 +21,19 @@ TransitionRefused refused_transition(const Run& run, std::string_view requested,
   return {std::string(requested), std::string(to_string(run.status)), std::string(to_string(code)), by};
 }
 
+void Draft::doubt_calls(StepIndex index) {
+  for (const Receipt& receipt : run_.receipts) {
+    if (receipt.status != ReceiptStatus::intended || receipt.step != index) continue;
+    if (std::find(doubted_.begin(), doubted_.end(), receipt.id) != doubted_.end()) continue;
+    doubted_.push_back(receipt.id);
+    emit(ReceiptMoved{.receipt = receipt.id, .trigger = ReceiptTrigger::doubt});
+  }
+}
+
 namespace {
 
 bool needs_met(const Draft& draft, StepIndex index) {
   const auto& needs = draft.run().definition(index).needs;
-  if (planted(Bug::unblock_before_needs) && needs.size() > 1) return draft.step(needs[0]) == StepStatus::succeeded;
   return std::all_of(needs.begin(), needs.end(),
                      [&](StepIndex need) { return draft.step(need) == StepStatus::succeeded; });
 }
@@ -50,7 +58,7 @@ void open_wait(Draft& draft, StepIndex index) {
 // What can go on once everything that it needs is done. Gates and timers begin with the run, not before it.
 void unblock(Draft& draft, StepIndex index) {
   const StepDefinition& definition = draft.run().definition(index);
-  const bool is_gate = definition.is_gate() && !planted(Bug::gate_as_work);
+  const bool is_gate = definition.is_gate();
   if (!is_gate && !definition.is_wait()) return draft.move_step(index, StepTrigger::unblock);
   if (draft.status() == RunStatus::created) return;
   is_gate ? open_gate(draft, index) : open_wait(draft, index);
@@ -79,7 +87,6 @@ void settle(Draft& draft) {
 void start(Draft& draft) { draft.move_run(RunTrigger::start); }
 
 void cancel_unfinished(Draft& draft) {
-  if (planted(Bug::forget_siblings)) return;
   for (ApprovalId approval : draft.open_approvals()) draft.resolve(approval, ApprovalTrigger::cancel);
   for (StepIndex i = 0; i < draft.size(); ++i)
     if (!is_terminal(draft.step(i))) draft.move_step(i, StepTrigger::cancel);
@@ -122,8 +129,7 @@ std::optional<StepIndex> find_own_step(const Run& run, const StepId& step) {
 
 std::expected<StepIndex, Refusal> leased_step(const Run& run, const StepId& step, const LeaseProof& proof,
                                               ReportOf of) {
-  if (proof.is_program() && of == ReportOf::holder && !planted(Bug::let_program_report))
-    return std::unexpected(lease_lost_refusal());
+  if (proof.is_program() && of == ReportOf::holder) return std::unexpected(lease_lost_refusal());
   const auto index = find_own_step(run, step);
   if (!index || !is_held_by(run.steps[*index], proof)) return std::unexpected(lease_lost_refusal());
   return *index;

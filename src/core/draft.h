@@ -9,7 +9,6 @@
 
 #include "core/decide.h"
 #include "core/invariant.h"
-#include "core/planted.h"
 
 namespace pawl {
 
@@ -146,15 +145,7 @@ class Draft {
   }
 
   // The worker is gone, or has let go, without a word on what became of its calls. Once each: what is doubted stays so.
-  void doubt_calls(StepIndex index) {
-    if (planted(Bug::forget_doubt)) return;
-    for (const Receipt& receipt : run_.receipts) {
-      if (receipt.status != ReceiptStatus::intended || receipt.step != index) continue;
-      if (std::find(doubted_.begin(), doubted_.end(), receipt.id) != doubted_.end()) continue;
-      doubted_.push_back(receipt.id);
-      emit(ReceiptMoved{.receipt = receipt.id, .trigger = ReceiptTrigger::doubt});
-    }
-  }
+  void doubt_calls(StepIndex index);
 
   const Run& run_;
   Instant now_;

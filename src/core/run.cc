@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/expression.h"
-#include "core/planted.h"
 #include "core/tenant.h"
 
 namespace pawl {
@@ -74,7 +73,7 @@ Instant next_due(const Run& run, Instant now) {
       if (!is_reclaimable(run, static_cast<StepIndex>(i), now)) due = std::min(due, step.lease_expires_at);
     } else if (step.status == StepStatus::failed_retryable) {
       due = std::min(due, step.next_eligible_at);
-    } else if (step.status == StepStatus::waiting_event && !planted(Bug::ignore_timers)) {
+    } else if (step.status == StepStatus::waiting_event) {
       due = std::min(due, step.due_at);
     }
   }
@@ -151,17 +150,14 @@ LeaseProof proof_of(const Step& step) {
 
 bool is_held_by(const Step& step, const LeaseProof& proof) {
   if (step.status != StepStatus::running) return false;
-  if (proof.bearer() != LeaseProof::Bearer::remote)
-    return !step.lease_holder && (step.lease_token == proof.number() || planted(Bug::drop_token_check));
-  if (!step.lease_holder) return planted(Bug::report_on_local_lease);
-  const bool same_key = step.lease_holder->key == proof.holder().key || planted(Bug::trust_foreign_key);
-  const bool same_token =
-      step.lease_holder->token_digest == proof.holder().token_digest || planted(Bug::drop_token_check);
+  if (proof.bearer() != LeaseProof::Bearer::remote) return !step.lease_holder && step.lease_token == proof.number();
+  if (!step.lease_holder) return false;
+  const bool same_key = step.lease_holder->key == proof.holder().key;
+  const bool same_token = step.lease_holder->token_digest == proof.holder().token_digest;
   return same_key && same_token;
 }
 
 Actor reporter_of(const Run& run, StepIndex index, const LeaseProof& proof) {
-  if (planted(Bug::forget_reporter)) return {};
   switch (proof.bearer()) {
     case LeaseProof::Bearer::local:
       return {"worker:" + run.steps[index].lease_owner.text};
@@ -184,8 +180,7 @@ Duration lease_term(const StepDefinition& step, const WorkerName& worker, bool i
 
 bool is_reclaimable(const Run& run, StepIndex index, Instant now) {
   const Step& step = run.steps[index];
-  return step.status == StepStatus::running && step.lease_expires_at <= now &&
-         (!is_in_process(step) || planted(Bug::count_lost_servers)) &&
+  return step.status == StepStatus::running && step.lease_expires_at <= now && !is_in_process(step) &&
          step.attempts < run.definition(index).retry.max_attempts;
 }
 

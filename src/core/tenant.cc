@@ -5,7 +5,6 @@
 #include <boost/json/object.hpp>
 
 #include "core/invariant.h"
-#include "core/planted.h"
 
 namespace pawl {
 namespace {
@@ -461,7 +460,6 @@ struct TenantFold {
 }  // namespace
 
 std::optional<std::int64_t> effective_limit(const Tenant& tenant, Limit limit) {
-  if (planted(Bug::raise_own_ceiling)) return tenant.limits[limit] ? tenant.limits[limit] : tenant.ceiling[limit];
   return lower_of(tenant.limits[limit], tenant.ceiling[limit]);
 }
 
@@ -471,7 +469,7 @@ Caps effective_caps(const Tenant& tenant) {
     return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
   };
   Caps out{cap(Limit::max_concurrency), cap(Limit::max_runs_per_min), cap(Limit::max_writes_per_run)};
-  if (tenant.suspended && !planted(Bug::lease_while_suspended)) out.max_concurrency = out.max_runs_per_min = 0;
+  if (tenant.suspended) out.max_concurrency = out.max_runs_per_min = 0;
   return out;
 }
 
@@ -528,7 +526,7 @@ Actor answerable_for(const Tenant& tenant, const Actor& actor) {
   for (std::size_t i = 0; i <= tenant.keys.size(); ++i) {
     auto key = key_of(who);
     auto made = key ? tenant.keys.find(*key) : tenant.keys.end();
-    if (made == tenant.keys.end() || planted(Bug::forget_maker_of_key)) break;
+    if (made == tenant.keys.end()) break;
     who = person_of(tenant, made->second.created_by);
   }
   return who;

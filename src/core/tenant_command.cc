@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "core/characters.h"
-#include "core/planted.h"
 
 namespace pawl {
 namespace {
@@ -34,8 +33,7 @@ Decided decide_command(const Tenant& tenant, const ChangeLimits& command, Instan
   change(out.limits, command);
   if (!is_valid_weight(out.weight)) return wrong_weight();
   // The installation's own tenant decides about its own ceiling.
-  if (auto problem = ceiling_problem(tenant, out);
-      problem && tenant.name != installation_tenant && !planted(Bug::raise_own_ceiling))
+  if (auto problem = ceiling_problem(tenant, out); problem && tenant.name != installation_tenant)
     return std::unexpected(Refusal{RefusalCode::above_ceiling, std::move(*problem)});
   return out;
 }

@@ -7,7 +7,6 @@
 #include <ranges>
 
 #include "core/expression.h"
-#include "core/planted.h"
 
 namespace pawl {
 namespace {
@@ -21,7 +20,6 @@ constexpr std::size_t name_hash_chars = 32;
 // worker said goes to workers, and what an agent said to people.
 std::optional<std::string> source_obstacle(const StepDefinition& definition, UndoSource source,
                                            const ToolCatalog& tools) {
-  if (planted(Bug::undo_by_server_tool)) return std::nullopt;
   const bool is_ours = tools.find(definition.tool) != nullptr;
   switch (source) {
     case UndoSource::tool:
@@ -70,13 +68,12 @@ std::optional<std::string> obstacle(const Run& run, const Receipt& receipt, cons
 // What a tool of this server said is a template, in which secrets are named. All else is data: the template of it says
 // itself and nothing else.
 JsonText input_template(const Undo& undo) {
-  if (undo.source == UndoSource::tool || planted(Bug::undo_as_template)) return undo.action.fields;
+  if (undo.source == UndoSource::tool) return undo.action.fields;
   return template_of_json(undo.action.fields);
 }
 
 // As risky as what it undoes, as the step that had the effect, and as whoever said how to undo it says: the most of it.
 Tier undo_risk(const StepDefinition& definition, const Receipt& receipt) {
-  if (planted(Bug::undo_at_stated_risk)) return receipt.undo->action.risk;
   return std::max({definition.risk, receipt.proposal->action.risk, receipt.undo->action.risk});
 }
 

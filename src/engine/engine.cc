@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/invariant.h"
-#include "core/planted.h"
 #include "core/snapshot.h"
 #include "engine/refusals.h"
 #include "engine/resident.h"
@@ -41,12 +40,11 @@ Engine::Resident& Engine::adopt(Run run, const Hash& head) {
 Engine::Resident* Engine::find(TenantId tenant, RunId run) {
   auto found = residents_.find(run);
   if (found == residents_.end()) return load(tenant, run);
-  if (planted(Bug::forget_tenant_check)) return found->second.get();
   return found->second->run.tenant == tenant ? found->second.get() : nullptr;
 }
 
 Engine::Resident* Engine::load(TenantId tenant, RunId id) {
-  if (!planted(Bug::serve_stale_row)) std::erase_if(ahead_.rows, [&](const RunRow& row) { return row.id == id; });
+  std::erase_if(ahead_.rows, [&](const RunRow& row) { return row.id == id; });
   auto row = store_.load(tenant, id);
   return row ? adopt(std::move(*row)) : nullptr;
 }
@@ -132,8 +130,7 @@ void Engine::weigh(Resident& resident) {
 void Engine::leave_memory(Resident& resident) {
   const Run& run = resident.run;
   Instant due = next_due(run, clock_.now());
-  if (due <= horizon_ && due != resident.load_timer_at && !planted(Bug::lose_timer_of_evicted_run) && !shared_)
-    timers_.push({due, run.tenant, run.id, true});
+  if (due <= horizon_ && due != resident.load_timer_at && !shared_) timers_.push({due, run.tenant, run.id, true});
   forget_requests(run);
   forget_effects(run);
   working_set_bytes_ -= resident.weighed_bytes;
@@ -234,7 +231,6 @@ void Engine::apply(Resident& resident, const std::vector<RunEvent>& events, std:
     evolve(resident.run, event);
     resident.lease_marks.resize(resident.run.steps.size());  // an event may bring steps
     const std::size_t lines_before = resident.lines_bytes();
-    if (planted(Bug::skip_event_in_frame) && std::holds_alternative<TransitionRefused>(event.payload)) continue;
     resident.append(event);
     grown += resident.lines_bytes() - lines_before;
     ++stats_.events;
@@ -280,7 +276,6 @@ void Engine::react(Resident& resident, const RunEvent& event, std::optional<Step
 void Engine::revoke(Worker& worker, const Run& run, StepIndex step, std::uint64_t token) {
   // Granted in this very turn: the worker has not heard of it, and never will.
   auto unheard = std::erase_if(worker.granted, [&](const Lease& lease) {
-    if (planted(Bug::grant_after_revoke)) return false;
     return lease.run == run.id && lease.step == run.definition(step).id && lease.token == token;
   });
   if (unheard > 0)
@@ -358,11 +353,8 @@ void Engine::process(EngineRequest& request, PendingRequest<R>& pending) {
   auto outcome = decide_once();
   if constexpr (std::is_same_v<R, Heartbeat>)
     if (!shared_ && pending.reply) return pending.reply(std::move(outcome.answer));
-  if constexpr (std::is_same_v<R, ProposeEffect>)
-    if (planted(Bug::call_before_intent) && pending.reply) return pending.reply(std::move(outcome.answer));
   if (outcome.basis == no_basis && !outcome.waits_for_turn) {
     if (!pending.reply && !deciding_again_) return;
-    if (planted(Bug::answer_before_commit)) return pending.reply(std::move(outcome.answer));
     turn_.answers.push_back({.say =
                                  [reply = std::move(pending.reply), answer = std::move(outcome.answer)]() mutable {
                                    if (reply) reply(std::move(answer));
@@ -495,14 +487,14 @@ std::optional<Instant> Engine::extend_lease(Resident& resident, const StepId& st
   Run& run = resident.run;
   if (tenants_.at(run.tenant).tenant.suspended) return std::nullopt;
   auto index = run.find_step(step);
-  const bool is_holders = !proof.is_program() || planted(Bug::let_program_report);
+  const bool is_holders = !proof.is_program();
   if (!index || *index >= run.steps.size() || !is_holders || !is_held_by(run.steps[*index], proof)) return std::nullopt;
   // A lease that ran out is offered to others and no longer counted against caps, at once or at the next sweep: it
   // cannot be extended, though its report is still good until another worker takes it.
   Instant now = clock_.now();
   Instant& expires_at = run.steps[*index].lease_expires_at;
   bool ran_out = resident.lease_marks[*index] == LeaseMark::reclaim_queued || expires_at <= now;
-  if (ran_out && !planted(Bug::revive_lost_lease)) return std::nullopt;
+  if (ran_out) return std::nullopt;
   expires_at = std::max(expires_at, now + run.definition(*index).lease);
   rewrite(resident);
   return expires_at;
@@ -516,7 +508,7 @@ Engine::Outcome<Instant> Engine::handle(Heartbeat& request) {
   // A refusal is checked by no commit: it must be true of the run as it is now.
   if (!until && resident && verify(*resident)) until = extend_lease(*resident, request.step, request.proof);
   if (!until) return {lease_over(), resident ? basis_of(*resident) : no_basis};
-  return {*until, planted(Bug::forget_lost_extension) ? no_basis : basis_of(*resident)};
+  return {*until, basis_of(*resident)};
 }
 
 }  // namespace pawl

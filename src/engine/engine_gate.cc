@@ -2,7 +2,6 @@
 #include <utility>
 
 #include "core/invariant.h"
-#include "core/planted.h"
 #include "engine/engine.h"
 #include "engine/refusals.h"
 #include "engine/resident.h"
@@ -48,9 +47,6 @@ std::expected<std::optional<ProposeAction::Holder>, Refusal> Engine::find_holder
   };
   std::vector<std::pair<RunId, std::optional<ReceiptId>>> runs;
   if (auto found = effects_.find({tenant, key}); found != effects_.end()) runs.push_back({found->second, {}});
-  if (planted(Bug::forget_tenant_of_effect))
-    for (const auto& [of, run] : effects_)
-      if (of.second == key) runs.push_back({run, {}});
   for (const ReceiptRow& row : store_.find_effects(tenant, key)) runs.push_back({row.run, row.id});
   for (const auto& [run, id] : runs) {
     if (run == own) continue;
@@ -94,8 +90,7 @@ Engine::Outcome<GateAnswer> Engine::handle(ProposeEffect& request) {
     pass_time(*resident);
   // Whose lease is over hears that, and not that they might ask again.
   bool is_live = is_live_lease(*resident, *index, request.proof);
-  if (is_live && request.verdict.policy_version != tenants_.at(request.tenant).tenant.policy.version &&
-      !planted(Bug::trust_old_verdict))
+  if (is_live && request.verdict.policy_version != tenants_.at(request.tenant).tenant.policy.version)
     return {std::unexpected(Refusal{RefusalCode::policy_changed, "the policy has changed meanwhile"})};
   auto frozen = policy_cache_.frozen(request.tenant, request.proposal->action.connector);
   if (const auto& reverses = resident->run.definition(*index).reverses; reverses != request.proposal->reverses) {

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/planted.h"
 #include "core/snapshot.h"
 #include "core/vocabulary.h"
 #include "crypto/sha256.h"
@@ -102,7 +101,6 @@ void Engine::fold(Resident& resident) {
   RunFold out = fold_of(run, resident.head, resident.updated_at, clock_.now());
   out.follows = resident.folded_head;
   out.history = resident.take_history();
-  if (planted(Bug::fold_without_history) && resident.in_rows) out.history.lines.clear();
   out.is_new = !resident.in_rows;
   if (out.is_new) out.request_keys = request_keys(run);
   if (resident.approvals_changed) out.approvals = approval_rows(run);
@@ -214,7 +212,7 @@ void Engine::recover_frames() {
       }
       bool unknown = resident->run.seq == 0;
       bool replayed = resident->replay(part);
-      if (!planted(Bug::forget_effects_in_replay)) remember_effects(*resident);
+      remember_effects(*resident);
       if (unknown)
         for (std::string& key : request_keys(resident->run)) requests_[{part.key.tenant, std::move(key)}] = id;
       if (replayed && !resident->dirty) {
@@ -245,7 +243,7 @@ std::vector<Engine::Resident*> Engine::recover_leases() {
     bool any_dead = false;
     for (StepIndex i = 0; i < run.steps.size(); ++i) {
       Step& step = run.steps[i];
-      if (step.status != StepStatus::running || planted(Bug::forget_lease_at_restart)) continue;
+      if (step.status != StepStatus::running) continue;
       scheduler_.lease_restored(resident->workflow_number);
       resident->lease_marks[i] = LeaseMark::counted;
       // In-process workers died with the last process. Others may well be alive, and their heartbeats were not
@@ -262,12 +260,11 @@ std::vector<Engine::Resident*> Engine::recover_leases() {
 
 void Engine::recover_queues() {
   store_.for_each_start(clock_.now() - std::chrono::seconds(60), [&](const StartRow& start) {
-    if (planted(Bug::forget_starts_at_restart)) return;
     scheduler_.start_restored(start.tenant, start.workflow, start.at);
   });
   // Rows of runs that are in memory may be behind; memory speaks for those.
   store_.for_each_ready([&](const ReadyStep& ready) {
-    if (residents_.contains(ready.run) || planted(Bug::lose_ready_step_at_restart)) return;
+    if (residents_.contains(ready.run)) return;
     scheduler_.add(ready);
   });
   for (Resident* resident : residents_by_age()) {

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/planted.h"
 #include "engine/engine.h"
 #include "engine/refusals.h"
 #include "engine/resident.h"
@@ -132,7 +131,7 @@ Engine::Outcome<RunAnswer> Engine::handle(RunRequest& request) {
 void Engine::identify(const Run& run, ResolveApproval& command) const {
   const Tenant& tenant = tenants_.at(run.tenant).tenant;
   Actor person = person_of(tenant, command.by);
-  if (person != command.by && !planted(Bug::count_identity_as_person)) command.via = std::exchange(command.by, person);
+  if (person != command.by) command.via = std::exchange(command.by, person);
   command.is_person = is_person(person);
   command.groups = groups_of(tenant, person);
   const Actor who = answerable_for(tenant, command.by);
@@ -148,8 +147,6 @@ Engine::Outcome<RunAnswer> Engine::outcome_of(std::optional<Refusal> refusal, co
 
 Engine::Outcome<RunAnswer> Engine::handle(RetryRun& request) {
   TenantId tenant = request.tenant;
-  if (auto found = residents_.find(request.run); planted(Bug::retry_anothers_run) && found != residents_.end())
-    tenant = found->second->run.tenant;
   Resident* resident = find_verified(tenant, request.run);
   if (!resident || resident->run.task) return {no_such("run")};
   // The commit judges each run by itself: a new one would stay, though the end that it stands on were lost.

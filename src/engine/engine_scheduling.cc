@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "core/invariant.h"
-#include "core/planted.h"
 #include "crypto/sha256.h"
 #include "engine/engine.h"
 #include "engine/resident.h"
@@ -277,7 +276,6 @@ void Engine::sweep_timers() {
   constexpr std::size_t page = 10'000;
   Instant before = horizon_;
   horizon_ = clock_.now() + limits_.timer_horizon;
-  if (planted(Bug::no_timer_after_restart) && before.ms == 0) return;
   for (auto& [id, resident] : residents_) register_timer(*resident);
   if (shared_) return;  // look_around() finds what falls due elsewhere
   std::optional<DueRun> last;

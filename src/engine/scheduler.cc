@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/invariant.h"
-#include "core/planted.h"
 
 namespace pawl {
 namespace {
@@ -13,7 +12,6 @@ constexpr Duration minute = std::chrono::seconds(60);
 }  // namespace
 
 bool Scheduler::Meter::may_run() const {
-  if (planted(Bug::ignore_max_concurrency)) return true;
   return !caps.max_concurrency || running < static_cast<std::uint64_t>(*caps.max_concurrency);
 }
 

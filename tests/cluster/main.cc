@@ -11,8 +11,8 @@
 #include <optional>
 
 #include "cluster/cluster.h"
-#include "simulator/bug_names.h"
 #include "simulator/known_seeds.h"
+#include "simulator/planted.h"
 #include "simulator/workflow_maker.h"
 
 namespace pawl::cluster {
@@ -72,7 +72,7 @@ int plant_all(const Options& options, Stage& stage, const ToolCatalog& tools) {
   simulator::KnownSeeds known;
   if (options.known) known = simulator::read_known_seeds(options.known);
   int missed = 0;
-  for (int i = 1; i < static_cast<int>(Bug::end); ++i) {
+  for (std::size_t i = 1; i < bug_names.size(); ++i) {
     planted_bug = static_cast<Bug>(i);
     if (!simulator::needs_servers(planted_bug)) continue;
     Search result;

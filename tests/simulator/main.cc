@@ -24,9 +24,9 @@
 #include <string_view>
 #include <vector>
 
-#include "simulator/bug_names.h"
 #include "simulator/failure.h"
 #include "simulator/known_seeds.h"
+#include "simulator/planted.h"
 #include "simulator/simulation.h"
 
 namespace pawl::simulator {
@@ -193,7 +193,7 @@ int plant_all(Options options) {
   KnownSeeds known;
   if (options.known) known = read_known_seeds(options.known);
   int missed = 0;
-  for (int i = 1; i < static_cast<int>(Bug::end); ++i) {
+  for (std::size_t i = 1; i < bug_names.size(); ++i) {
     planted_bug = static_cast<Bug>(i);
     if (needs_servers(planted_bug)) continue;
     Search result;

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "core/planted.h"
 #include "store/sqlite/log_check.h"
 #include "store/sqlite/migrate.h"
 
@@ -57,7 +56,6 @@ void set_up_writer(Connection& connection, const SqliteOptions& options) {
   connection.execute(
       "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY;"
       "PRAGMA foreign_keys = OFF; PRAGMA secure_delete = OFF");
-  if (planted(Bug::commit_without_sync)) connection.execute("PRAGMA synchronous = OFF");
   // A log that a long look by another process made grow shrinks again; otherwise its space is reused.
   execute_number(connection, "journal_size_limit", 2LL * options.wal_bytes_max);
 }
@@ -117,7 +115,7 @@ SqliteStore::SqliteStore(const SqliteOptions& options)
     if (auto damage = sqlite::damage_in_log(path))
       throw StoreFailure(fmt::format("{}. Opening it would drop that commit and all later ones without a word. {}",
                                      *damage, sqlite::advice(SQLITE_CORRUPT)));
-  if (!planted(Bug::trust_unsynced_log)) sqlite::rewrite_log({.path = path, .vfs = options.vfs});
+  sqlite::rewrite_log({.path = path, .vfs = options.vfs});
   writing_.emplace(sqlite::OpenOptions{.path = path, .vfs = options.vfs});
   // Before the first look: a log without shared memory can only be read by its sole owner.
   if (options.single_connection) writing_->execute("PRAGMA locking_mode = EXCLUSIVE");

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/invariant.h"
-#include "core/planted.h"
 #include "store/sqlite/ready_steps.h"
 #include "store/tenant_state.h"
 
@@ -243,13 +242,8 @@ void Writer::put_starts(const Frame& frame) {
 // The newest frame stays even when it is folded: it says where the journal is.
 void Writer::prune_frames(std::size_t count_max) {
   Position end = std::min({folded_before_, last_position_, first_position_ + count_max});
-  std::size_t kept_max = limits_.frame_bytes_kept;
-  if (planted(Bug::prune_too_early)) {
-    end = last_position_;
-    kept_max = 0;
-  }
   Position before = first_position_;
-  while (first_position_ < end && may_drop_oldest(kept_max)) {
+  while (first_position_ < end && may_drop_oldest(limits_.frame_bytes_kept)) {
     frame_bytes_in_all_ -= frame_bytes_.front();
     frame_bytes_.pop_front();
     ++first_position_;
