@@ -7,6 +7,8 @@ from tree import line_of
 LIST = "tests/tidy/banned_phrases.txt"
 # Between two words: spaces, also over the end of a line of comment or of a string that goes on.
 BETWEEN = r"(?:\s|//|[\"#*>])+"
+# A phrase of one folder only.
+IN_FOLDER = re.compile(r"([\w/]+/): (.+)")
 
 
 def parse(text):
@@ -43,18 +45,22 @@ def check(tree):
         return []
     banned = parse(tree.text(LIST))
     findings = check_removed(tree, banned)
-    patterns = [(phrase, longest_word(phrase), pattern(phrase)) for phrase in banned]
+    patterns = []
+    for line, instead in banned.items():
+        folder, phrase = IN_FOLDER.fullmatch(line).groups() if IN_FOLDER.fullmatch(line) else ("", line)
+        advice = f"write `{instead}`" if instead else "say it in plain words"
+        where = f" in {folder}" if folder else ""
+        patterns.append((folder, longest_word(phrase), pattern(phrase), f"`{phrase}` is banned{where}", advice))
     for path in tree.texts():
         if path == LIST:
             continue
         text = tree.text(path)
         lower = text.lower()
-        for phrase, word, regex in patterns:
-            if word in lower:
-                for match in regex.finditer(text):
-                    instead = f"write `{banned[phrase]}`" if banned[phrase] else "say it in plain words"
-                    findings.append((path, line_of(text, match.start()), f"`{phrase}` is banned; {instead}"))
-        for phrase, word, regex in patterns:
-            if word in path.lower() and regex.search(path.replace("/", " ").replace(".", " ")):
-                findings.append((path, 1, f"`{phrase}` is banned in names of files; rename it"))
+        name = path.lower()
+        for folder, word, regex, finding, advice in patterns:
+            if (word in lower or word in name) and path.startswith(folder):
+                findings += [(path, line_of(text, match.start()), f"{finding}; {advice}")
+                             for match in regex.finditer(text)]
+                if regex.search(path.replace("/", " ").replace(".", " ")):
+                    findings.append((path, 1, f"{finding} in names of files; rename it"))
     return findings

@@ -261,6 +261,13 @@ class Phrases(Repository):
         self.write("a.md", "a Frob\n")
         self.expect("a.md:1: `Frob` is banned; ")
 
+    def test_a_phrase_of_one_folder(self):
+        self.write("tests/tidy/banned_phrases.txt", "frobnicated thing -> plain word\nFrob\nsrc/: hooked -> a list\n")
+        self.write("docs/a.md", "hooked\n")
+        self.expect()
+        self.write("src/engine/engine.cc", "// Hooked.\n" + ENGINE)
+        self.expect("src/engine/engine.cc:1: `hooked` is banned in src/; write `a list`")
+
     def test_names_of_files(self):
         self.write("tests/tidy/banned_phrases.txt", "# comment\nfrobnicated thing -> plain word\nFrob\nroom_of\n")
         self.write("docs/room_of.md", "x\n")
