@@ -4,6 +4,7 @@
 #include "crypto/sha256.h"
 #include "engine/engine.h"
 #include "engine/refusals.h"
+#include "engine/resident.h"
 
 namespace pawl {
 
