@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "core/event.h"
+#include "core/event_header.h"
 #include "core/event_object.h"
 
 namespace pawl::api {
@@ -26,12 +27,9 @@ constexpr std::size_t cached_frame_bytes = 64 << 10;
 constexpr std::size_t shared_messages_first = 1024;
 
 // Of an event of a task: what those who watch tasks call it. Empty for one that they do not care about.
-std::optional<std::string_view> task_message(std::string_view line) {
-  constexpr std::string_view key = "\"type\":\"task.";
-  auto at = line.rfind(key);
-  if (at == line.npos) return std::nullopt;
-  at += key.size() - std::string_view("task.").size();
-  std::string_view type = line.substr(at, line.find('"', at) - at);
+std::optional<std::string_view> task_message(const EventHeader& event) {
+  const std::string_view type = event.type;
+  if (event.subject() != "task") return std::nullopt;
   if (type == "task.asked") return "task_question";
   for (const auto& row : task_table) {
     bool is_news = row.to != TaskState::pending && row.to != TaskState::queued && row.to != TaskState::running;
@@ -203,7 +201,7 @@ Feed::MessagePtr Feed::message_of(FeedPosition at, const StreamPart& part, std::
   message->id = positions_.print(part.key.tenant, at);
   message->data.reserve(line.size() + 128);
   message->data = "{\"position\":\"" + message->id + "\",";
-  if (auto task = task_message(line)) {
+  if (auto task = task_message(read_event_header(line))) {
     if (!task->empty()) message->data += "\"type\":\"" + std::string(*task) + "\",";
     message->data += "\"task_id\":\"" + TaskId{part.key.stream}.str() + "\",";
   } else if (!part.key.is_tenant()) {
@@ -233,8 +231,8 @@ bool Feed::deliver(Subscriber& subscriber, Position position, std::string_view p
                      (!filter.run || part.key.stream == filter.run->bits);
     if (!concerned) place.events += static_cast<std::uint64_t>(std::ranges::count(part.lines, '\n'));
     while (concerned && place.line < part.lines.size()) {
-      std::string_view line = part.lines.substr(place.line);
-      line = line.substr(0, line.find('\n'));
+      std::string_view lines = part.lines.substr(place.line);
+      const std::string_view line = take_line(lines);
       FeedPosition at{position, place.events + 1};
       if (at > subscriber.after) {
         if (!subscriber.channel->has_room()) {

@@ -6,6 +6,7 @@
 
 #include "api/api.h"
 #include "api/run_reader.h"
+#include "core/event_header.h"
 #include "core/event_object.h"
 #include "crypto/sha256.h"
 #include "store/run_summaries.h"
@@ -444,8 +445,7 @@ void answer_with_events(CallPtr call, RunId id, StreamKind kind) {
   std::uint64_t at = call->query.number("at", UINT64_MAX / 2, UINT64_MAX / 2);
   with_fresh_tables(call, id, [=](Call& c) {
     WholeStream stream = read_stream(c.api.store(), StreamKey::of(c.who.tenant, id));
-    // Canonical JSON: this stands in no string.
-    bool is_task = !stream.lines.empty() && stream.lines[0].text.find("\"type\":\"task.created\"") != std::string::npos;
+    bool is_task = !stream.lines.empty() && read_event_header(stream.lines[0].text).type == "task.created";
     if (is_task != (kind == StreamKind::task)) throw not_found();
     array items;
     std::uint64_t last = std::min<std::uint64_t>(stream.lines.size(), at);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/api.h"
+#include "core/event_header.h"
 
 namespace pawl::api {
 namespace {
@@ -19,8 +20,9 @@ constexpr Duration end_wait_max = std::chrono::seconds(60);
 // How soon those are noticed whose client has gone, and that the server stops.
 constexpr auto sweep_period = std::chrono::milliseconds(250);
 
-// Only these can be the end of a run. In a payload the same text has escaped quotes.
-bool may_have_ended(std::string_view lines) { return lines.find("\"type\":\"run.") != lines.npos; }
+bool has_end(std::string_view lines) {
+  return has_event(lines, [](const EventHeader& event) { return ends_run(event.type); });
+}
 
 }  // namespace
 
@@ -72,7 +74,7 @@ class RunWaits::State final : public StreamWatch, public std::enable_shared_from
       const std::lock_guard lock(mutex_);
       if (waits_.empty()) return watching_ = false;
       for_each_part(parts, [&](const StreamPart& part) {
-        if (waits_.contains(part.key) && may_have_ended(part.lines)) moved.push_back(part.key);
+        if (waits_.contains(part.key) && has_end(part.lines)) moved.push_back(part.key);
       });
     }
     for (const StreamKey& key : moved) look(key);

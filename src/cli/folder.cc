@@ -13,6 +13,7 @@
 #include "cli/settings.h"
 #include "cli/text.h"
 #include "core/decide.h"
+#include "core/event_header.h"
 #include "core/task.h"
 
 namespace pawl {
@@ -22,8 +23,10 @@ constexpr std::size_t suffix_chars_min = 6;
 constexpr std::size_t page_rows = 1000;
 constexpr std::size_t near_runs_max = 5;
 
-// A task's stream, which is no run to anybody. A line is canonical JSON, so this cannot stand inside of a string.
-bool is_of_task(const StreamPart& part) { return part.lines.contains("\"type\":\"task."); }
+// A task's stream, which is no run to anybody.
+bool is_of_task(const StreamPart& part) {
+  return has_event(part.lines, [](const EventHeader& event) { return event.subject() == "task"; });
+}
 
 // Newest first. Stops when `visit` returns false.
 template <class Visit>

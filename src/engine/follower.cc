@@ -104,9 +104,13 @@ void Following::see_frame(const KeptFrame& frame) {
     }
     std::uint64_t seq = part.first_seq;
     for (std::string_view lines = part.lines; !lines.empty(); ++seq) {
-      std::string_view line = lines.substr(0, lines.find('\n'));
-      lines.remove_prefix(std::min(line.size() + 1, lines.size()));
-      follower_.see({.position = frame.position, .stream = part.key, .seq = seq, .line = line, .tenant = *tenant});
+      const std::string_view line = take_line(lines);
+      follower_.see({.position = frame.position,
+                     .stream = part.key,
+                     .seq = seq,
+                     .header = read_event_header(line),
+                     .line = line,
+                     .tenant = *tenant});
     }
   });
 }

@@ -25,6 +25,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/event_header.h"
 #include "store/shared_store.h"
 
 namespace pawl {
@@ -33,6 +34,7 @@ struct JournalEvent {
   Position position = 0;
   StreamKey stream;
   std::uint64_t seq = 0;
+  EventHeader header;     // of the line: what a follower decides by
   std::string_view line;  // canonical JSON (core/event.h, core/tenant.h)
   const Tenant& tenant;   // as it is now, or was a moment ago: never older than the event
 

@@ -4,6 +4,7 @@
 #include <ranges>
 #include <set>
 
+#include "core/event_header.h"
 #include "crypto/sha256.h"
 #include "store/stream.h"
 
@@ -34,7 +35,7 @@ void take_actions(const RunRow& run, const WholeStream& stream, std::size_t limi
 namespace {
 
 std::optional<PolicyVersion> version_in(std::string_view line) {
-  if (line.find(R"("type":"policy.published")") == line.npos) return std::nullopt;
+  if (read_event_header(line).type != "policy.published") return std::nullopt;
   auto event = parse_tenant_event(line);
   auto* published = event ? std::get_if<PolicyPublished>(&event->payload) : nullptr;
   if (!published) return std::nullopt;
@@ -51,10 +52,8 @@ template <class Take>
 void for_each_version_back(Store& store, TenantId tenant, Take take) {
   store.for_each_piece_back(StreamKey::of(tenant), [&](std::uint64_t, std::string_view lines) {
     std::vector<PolicyVersion> in_piece;
-    while (!lines.empty()) {
-      if (auto found = version_in(lines.substr(0, lines.find('\n')))) in_piece.push_back(std::move(*found));
-      lines.remove_prefix(std::min(lines.find('\n'), lines.size() - 1) + 1);
-    }
+    while (!lines.empty())
+      if (auto found = version_in(take_line(lines))) in_piece.push_back(std::move(*found));
     for (PolicyVersion& version : in_piece | std::views::reverse)
       if (!take(std::move(version))) return false;
     return true;

@@ -14,12 +14,13 @@ constexpr std::size_t runs_remembered_max = 100'000;
 constexpr std::size_t followed_at_once_max = 500;
 constexpr std::size_t live_page = 500;
 
-// What a task may have to follow. A line is canonical JSON, so this cannot stand inside of a string.
-constexpr std::array run_types{std::string_view("\"type\":\"run."), std::string_view("\"type\":\"step.asked\""),
-                               std::string_view("\"type\":\"step.claimed\""),
-                               std::string_view("\"type\":\"step.answered\"")};
-
-bool contains(std::string_view line, std::string_view text) { return line.find(text) != line.npos; }
+// Whether a task may have to follow what its run did.
+bool may_concern_task(const EventHeader& event) {
+  if (event.subject() == "run") return true;
+  using enum StepTrigger;
+  return std::ranges::any_of(std::array{ask, claim, answer},
+                             [&](StepTrigger trigger) { return event_name(trigger) == event.type; });
+}
 
 std::optional<std::string> text_at(const boost::json::object& line, std::string_view key) {
   const Json* value = line.if_contains(key);
@@ -57,7 +58,7 @@ void TaskFollower::remember(RunId run, std::optional<TaskId> task) {
 std::optional<TaskId> TaskFollower::task_of(const JournalEvent& event) {
   if (auto known = carried_.find(event.run()); known != carried_.end()) return known->second;
   std::string type, ref;
-  if (contains(event.line, "\"type\":\"run.created\"")) {
+  if (event.header.type == "run.created") {
     auto line = parse_json(event.line);
     if (!line || !line->is_object()) return std::nullopt;
     type = text_at(line->get_object(), "trigger_type").value_or("");
@@ -77,18 +78,17 @@ void TaskFollower::see(const JournalEvent& event) {
   if (event.stream.is_tenant()) return;
   TenantId tenant = event.stream.tenant;
   seen_.insert(tenant);
-  if (contains(event.line, "\"type\":\"task.")) {
+  if (event.header.subject() == "task") {
     TaskId task = task_of_stream(event.run());
     touched_.insert({tenant, task});
-    if (!contains(event.line, "\"type\":\"task.created\"")) return;
+    if (event.header.type != "task.created") return;
     auto line = parse_json(event.line);
     auto input = line && line->is_object() ? text_at(line->get_object(), "input") : std::nullopt;
     auto spec = input ? parse_task_spec(*input) : std::unexpected(std::string());
     if (spec && spec->parent) added_.push_back({{tenant, *spec->parent}, task});
     return;
   }
-  auto is_in = [&](std::string_view type) { return contains(event.line, type); };
-  if (std::ranges::none_of(run_types, is_in)) return;
+  if (!may_concern_task(event.header)) return;
   if (auto task = task_of(event)) touched_.insert({tenant, *task});
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <climits>
 
+#include "core/event_header.h"
 #include "core/invariant.h"
 #include "core/tenant.h"
 #include "crypto/sha256.h"
@@ -34,9 +35,9 @@ std::expected<Workflow, std::string> read_stored_workflow(const WorkflowRow& row
 WorkflowDigests published_digests(Store& store, TenantId tenant, std::set<std::pair<WorkflowName, int>> wanted) {
   WorkflowDigests out;
   store.for_each_piece_back(StreamKey::of(tenant), [&](std::uint64_t, std::string_view lines) {
-    for (; !lines.empty(); lines.remove_prefix(std::min(lines.find('\n'), lines.size() - 1) + 1)) {
-      const std::string_view line = lines.substr(0, lines.find('\n'));
-      if (line.find(R"("type":"workflow.published")") == line.npos) continue;
+    while (!lines.empty()) {
+      const std::string_view line = take_line(lines);
+      if (read_event_header(line).type != "workflow.published") continue;
       auto event = parse_tenant_event(line);
       const auto* published = event ? std::get_if<WorkflowPublished>(&event->payload) : nullptr;
       if (!published || wanted.erase({published->workflow, published->version}) == 0) continue;

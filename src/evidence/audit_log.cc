@@ -4,6 +4,7 @@
 #include <array>
 #include <boost/json/array.hpp>
 
+#include "core/event_header.h"
 #include "core/tenant.h"
 #include "crypto/sha256.h"
 
@@ -155,13 +156,14 @@ class AuditReader {
 
   // "ten_... 13 9f86d0...": the hash after event 13 of the tenant's own stream.
   void find_anchor(std::string_view line, std::uint64_t seq) {
-    if (anchor_ || line.find(R"("type":"checkpoint.made")") == line.npos) return;
-    const std::string mark = "\"" + tenant_.str() + " ";
-    const auto at = line.find(mark);
-    if (at == line.npos) return;
-    const std::string_view rest = line.substr(at + 1);
-    auto entry = parse_entry(rest.substr(0, rest.find('"')));
-    if (entry && entry->seq < seq) anchor_ = std::move(*entry);
+    if (anchor_ || read_event_header(line).type != "checkpoint.made") return;
+    const auto event = parse_tenant_event(line);
+    const auto* made = event ? std::get_if<CheckpointMade>(&event->payload) : nullptr;
+    if (!made) return;
+    for (const std::string& text : made->entries) {
+      auto entry = text.starts_with(tenant_.str() + " ") ? parse_entry(text) : std::nullopt;
+      if (entry && entry->seq < seq) anchor_ = std::move(*entry);
+    }
   }
 
   const TenantId tenant_;

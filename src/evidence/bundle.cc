@@ -84,11 +84,12 @@ Json stored_bundle_object(const std::optional<BundleRow>& row) {
 
 std::string signed_manifest(std::string_view manifest) { return "pawl evidence manifest v1\n" + std::string(manifest); }
 
-bool is_governed(std::string_view lines) {
-  for (std::string_view mark : {R"("type":"approval.)", R"("type":"receipt.)", R"("type":"action.)"})
-    if (lines.find(mark) != lines.npos) return true;
-  return false;
+bool is_of_governance(const EventHeader& event) {
+  const std::string_view subject = event.subject();
+  return subject == "approval" || subject == "receipt" || subject == "action";
 }
+
+bool is_governed(std::string_view lines) { return has_event(lines, is_of_governance); }
 
 Bundle make_bundle(const BundleSource& source) {
   Shown shown = show(source);

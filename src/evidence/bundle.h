@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/event_header.h"
 #include "core/workflow.h"
 #include "engine/policy_records.h"
 #include "evidence/checkpoints.h"
@@ -44,7 +45,9 @@ struct Bundle {
 // The same source gives the same bytes. Throws StoreFailure when the stream cannot be folded.
 Bundle make_bundle(const BundleSource& source);
 
-// Whether a stream with these events has anything that was to be decided by a policy or by people. Looks at the text.
+// Whether the event belongs to something that a policy or people decide.
+bool is_of_governance(const EventHeader& event);
+// Whether a stream with these events, a line each, has such an event.
 bool is_governed(std::string_view lines);
 
 // Where the bundle of a run is, as a run shows it: {sha256, location, stored_at}; null when none is stored.

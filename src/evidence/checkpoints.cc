@@ -7,6 +7,7 @@
 #include <boost/json/object.hpp>
 #include <charconv>
 
+#include "core/event_header.h"
 #include "crypto/sha256.h"
 
 namespace pawl {
@@ -79,10 +80,8 @@ auto reading(Read read) -> std::expected<decltype(read()), std::string> {
   }
 }
 
-constexpr std::string_view checkpoint_mark = R"("type":"checkpoint.made")";
-
 std::optional<CheckpointMade> checkpoint_in(std::string_view line) {
-  if (line.find(checkpoint_mark) == line.npos) return std::nullopt;
+  if (read_event_header(line).type != "checkpoint.made") return std::nullopt;
   auto event = parse_tenant_event(line);
   auto* made = event ? std::get_if<CheckpointMade>(&event->payload) : nullptr;
   return made ? std::optional(std::move(*made)) : std::nullopt;

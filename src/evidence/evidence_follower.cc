@@ -15,18 +15,6 @@ constexpr std::size_t bundles_a_record = 32;
 // Runs that have not ended and are known to be governed. Of one that is forgotten, the bundle is only not made first.
 constexpr std::size_t governed_max = 100'000;
 
-bool has_type(std::string_view line, std::string_view type) {
-  const std::string mark = "\"type\":\"" + std::string(type);
-  return line.find(mark) != line.npos;
-}
-
-bool ends_run(std::string_view line) {
-  using enum RunTrigger;
-  if (!has_type(line, "run.")) return false;
-  return std::ranges::any_of(std::array{succeed, fail, deny, time_out, cancel},
-                             [&](RunTrigger trigger) { return has_type(line, event_name(trigger)); });
-}
-
 }  // namespace
 
 void EvidenceFollower::see(const JournalEvent& event) {
@@ -35,17 +23,17 @@ void EvidenceFollower::see(const JournalEvent& event) {
   Pending& pending = pending_[event.stream.tenant];
   if (event.stream.is_tenant()) {
     // A checkpoint of nothing but the last checkpoint would go on for ever.
-    pending.has_moved = pending.has_moved || !has_type(event.line, "checkpoint.made");
+    pending.has_moved = pending.has_moved || event.header.type != "checkpoint.made";
     return;
   }
   pending.runs.insert(event.run());
-  if (is_governed(event.line) && governed_.size() < governed_max) governed_.insert(event.run());
+  if (is_of_governance(event.header) && governed_.size() < governed_max) governed_.insert(event.run());
   if (options_.bundles == BundlesWanted::none) return;
   // What an effect came to may turn out after the run is over: its bundle is then another one.
-  const bool has_ended = ends_run(event.line);
+  const bool has_ended = ends_run(event.header.type);
   if (has_ended)
     pending.ended.insert(event.run());
-  else if (has_type(event.line, "receipt."))
+  else if (event.header.subject() == "receipt")
     pending.touched.insert(event.run());
   else
     return;

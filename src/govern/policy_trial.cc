@@ -4,6 +4,7 @@
 #include <boost/json/array.hpp>
 #include <map>
 
+#include "core/event_header.h"
 #include "govern/policies.h"
 
 namespace pawl {
@@ -56,15 +57,14 @@ object terms_object(const ApprovalTerms& terms) {
 
 std::optional<RecordedAction> find_action(std::string_view event) {
   // Most events hold none, and reading JSON takes its time.
-  if (event.find(R"("action":{)") == event.npos) return std::nullopt;
+  const auto about = std::ranges::find(about_actions, read_event_header(event).type, &AboutAction::type);
+  if (about == about_actions.end()) return std::nullopt;
   auto value = parse_json(event);
   const object* in = value ? value->if_object() : nullptr;
-  const Json* type = in ? in->if_contains("type") : nullptr;
   const Json* action = in ? in->if_contains("action") : nullptr;
-  if (!type || !type->is_string() || !action) return std::nullopt;
-  const auto about = std::ranges::find(about_actions, std::string_view(type->get_string()), &AboutAction::type);
+  if (!action) return std::nullopt;
   auto read = read_action(*action);
-  if (about == about_actions.end() || !read) return std::nullopt;
+  if (!read) return std::nullopt;
   RecordedAction out{.action = std::move(*read), .effect = about->effect, .rule = {}};
   if (const Json* version = in->if_contains("policy_version"); version && version->is_int64())
     out.policy_version = static_cast<int>(version->get_int64());

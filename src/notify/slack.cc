@@ -58,11 +58,9 @@ bool is_task_notice(std::string_view type) {
   return type == "task.asked" || type == event_name(TaskTrigger::finish) || type == event_name(TaskTrigger::unblock);
 }
 
-// Most events are of other kinds, and need not be read.
-bool may_concern(std::string_view line) {
-  constexpr std::array types{std::string_view("\"type\":\"approval."), std::string_view("\"type\":\"task."),
-                             std::string_view("\"type\":\"step.asked\"")};
-  return std::ranges::any_of(types, [&](std::string_view type) { return line.find(type) != line.npos; });
+// Most events are of other types, and need not be read.
+bool may_concern_people(const EventHeader& event) {
+  return event.subject() == "approval" || is_task_notice(event.type) || event.type == event_name(StepTrigger::ask);
 }
 
 }  // namespace
@@ -89,7 +87,7 @@ void SlackFollower::see_question(const JournalEvent& event, std::string_view ste
 }
 
 void SlackFollower::see(const JournalEvent& event) {
-  if (event.stream.is_tenant() || !may_concern(event.line)) return;
+  if (event.stream.is_tenant() || !may_concern_people(event.header)) return;
   auto line = parse_json(event.line);
   if (!line || !line->is_object()) return context_.report("an event of " + event.run().str() + " cannot be read");
   const object& parsed = line->get_object();
@@ -98,12 +96,12 @@ void SlackFollower::see(const JournalEvent& event) {
     const Json* value = parsed.if_contains(key);
     return value && value->is_string() ? std::string(value->get_string()) : "";
   };
-  const std::string type = text("type"), approval = text("approval");
-  const bool is_approval = type.starts_with("approval.") && !approval.empty();
-  if (!is_approval && !is_task_notice(type) && type != "step.asked") return;
+  const bool is_approval = event.header.subject() == "approval";
+  const std::string approval = text("approval");
+  if (is_approval && approval.empty()) return;
   run_creator_.publish(event.stream.tenant, slack_workflow, workflow_source);
-  if (is_approval) return see_approval(event, type, approval);
-  see_question(event, type == "step.asked" ? text("step") : "");
+  if (is_approval) return see_approval(event, event.header.type, approval);
+  see_question(event, event.header.subject() == "step" ? text("step") : "");
 }
 
 }  // namespace pawl::notify

@@ -16,6 +16,8 @@ constexpr std::size_t runs_remembered_max = 100'000;
 // one.
 constexpr Duration delivery_age_max = std::chrono::hours(24) * delivery_attempts_max;
 
+bool is_creation(std::string_view type) { return type == "run.created" || type == "task.created"; }
+
 }  // namespace
 
 WorkflowName webhook_workflow(std::string_view webhook) { return {"pawl.webhook." + std::string(webhook)}; }
@@ -85,8 +87,7 @@ std::shared_ptr<const Run> WebhookFollower::look(const JournalEvent& event) {
 
 const std::string& WebhookFollower::workflow_of(const JournalEvent& event, const object& parsed) {
   if (auto known = workflows_.find(event.run()); known != workflows_.end()) return known->second;
-  if (const Json* workflow = parsed.if_contains("workflow");
-      workflow && (parsed.at("type") == "run.created" || parsed.at("type") == "task.created"))
+  if (const Json* workflow = parsed.if_contains("workflow"); workflow && is_creation(event.header.type))
     remember(event.run(), std::string(workflow->get_string()));
   else
     remember(event.run(), look(event)->workflow->name.text);
@@ -98,13 +99,13 @@ void WebhookFollower::see(const JournalEvent& event) {
   auto line = parse_json(event.line);
   if (!line || !line->is_object()) return context_.report("an event of " + event.run().str() + " cannot be read");
   const object& parsed = line->get_object();
-  std::string_view type = parsed.at("type").get_string();
+  const std::string_view type = event.header.type;
   Instant at{parsed.at("at").to_number<std::int64_t>()};
   std::optional<object> envelope;
   for (const auto& [name, webhook] : event.tenant.webhooks) {
     bool wanted = webhook.is_enabled() && webhook.since <= at &&
                   std::ranges::any_of(webhook.events, [&](const auto& each) { return matches_event(each, type); });
-    if (!wanted && type != "run.created" && type != "task.created") continue;
+    if (!wanted && !is_creation(type)) continue;
     const std::string& workflow = workflow_of(event, parsed);
     // A task is somebody's own, though its stream is of a workflow of pawl's.
     if (is_reserved_name(workflow) && workflow != task_workflow_name) return;

@@ -24,8 +24,6 @@ constexpr std::size_t ended_rows_max = 100'000;
 constexpr std::size_t unknown_max = 50;
 constexpr std::size_t unknown_bytes_max = 64;
 
-bool contains(std::string_view line, std::string_view text) { return line.find(text) != line.npos; }
-
 Carried carried_of(const Run& run) {
   return {.tenant = run.tenant,
           .run = run.id,
@@ -51,14 +49,7 @@ std::vector<T> take_some(std::vector<T>& all) {
 }  // namespace
 
 Carrier::Carrier(Runtime& runtime, Store& store, const Clock& clock, Client& client, CarrierOptions options)
-    : runtime_(runtime),
-      store_(store),
-      clock_(clock),
-      client_(client),
-      options_(std::move(options)),
-      // Lines are canonical JSON, so neither can stand inside of a string.
-      created_mark_(fmt::format("\"provider\":\"{}\"", to_string(client.provider()))),
-      tells_mark_(fmt::format("\"tells\":\"{}\"", to_string(client.provider()))) {}
+    : runtime_(runtime), store_(store), clock_(clock), client_(client), options_(std::move(options)) {}
 
 Carrier::~Carrier() { stop(); }
 
@@ -84,10 +75,10 @@ void Carrier::see(const JournalEvent& event) {
   if (event.stream.is_tenant()) return;
   const Key key{event.stream.tenant, event.run()};
   std::lock_guard lock(acting_mutex_);
-  if (contains(event.line, "\"type\":\"run.created\"")) {
-    if (contains(event.line, created_mark_)) to_start_.insert(key);
-  } else if (contains(event.line, tells_mark_)) {
-    (contains(event.line, "\"type\":\"approval.") ? to_tell_ : to_stop_).insert(key);
+  if (event.header.type == "run.created") {
+    if (event.header.provider == client_.provider()) to_start_.insert(key);
+  } else if (event.header.tells == client_.provider()) {
+    (event.header.subject() == "approval" ? to_tell_ : to_stop_).insert(key);
   }
 }
 

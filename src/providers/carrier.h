@@ -91,7 +91,6 @@ class Carrier final : public Follower {
   const Clock& clock_;
   Client& client_;
   const CarrierOptions options_;
-  const std::string created_mark_, tells_mark_;  // in a line of the journal
 
   // What is to be done. Taken before mutex_.
   std::mutex acting_mutex_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/bytes.h"
+#include "core/event_header.h"
 #include "store/store.h"
 
 namespace pawl {
@@ -224,16 +225,13 @@ Tenant fold_tenant(TenantId id, std::string_view lines) {
 }
 
 std::vector<BundleRow> stored_bundles(TenantId id, std::string_view lines) {
-  constexpr std::string_view mark = R"("type":"bundle.stored")";
   std::vector<BundleRow> out;
-  for (auto at = lines.find(mark); at != lines.npos; at = lines.find(mark)) {
-    const auto end = lines.find('\n', at);
-    std::string_view line = lines.substr(0, end);
-    line.remove_prefix(line.rfind('\n') + 1);  // npos + 1 is the beginning
-    auto event = parse_tenant_event(line);
+  while (!lines.empty()) {
+    const std::string_view line = take_line(lines);
+    if (read_event_header(line).type != "bundle.stored") continue;
+    const auto event = parse_tenant_event(line);
     if (const auto* stored = event ? std::get_if<BundleStored>(&event->payload) : nullptr)
       out.push_back({id, *stored, event->at});
-    lines.remove_prefix(end == lines.npos ? lines.size() : end + 1);
   }
   return out;
 }

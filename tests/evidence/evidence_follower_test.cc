@@ -144,9 +144,13 @@ class EvidenceFollowerTest : public testing::Test {
       for_each_part(frame->parts, [&](const StreamPart& part) {
         std::uint64_t seq = part.first_seq;
         for (std::string_view lines = part.lines; !lines.empty(); ++seq) {
-          const std::string_view line = lines.substr(0, lines.find('\n'));
-          lines.remove_prefix(std::min(line.size() + 1, lines.size()));
-          follower.see({.position = frame->position, .stream = part.key, .seq = seq, .line = line, .tenant = tenant});
+          const std::string_view line = take_line(lines);
+          follower.see({.position = frame->position,
+                        .stream = part.key,
+                        .seq = seq,
+                        .header = read_event_header(line),
+                        .line = line,
+                        .tenant = tenant});
         }
       });
     }

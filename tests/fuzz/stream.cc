@@ -1,6 +1,9 @@
 // Streams as a journal might hold them, line by line: of a run, and of a tenant. Whoever wrote them, reading says what
 // is wrong and never stops the process; what is read is written as it was.
+#include <boost/json/object.hpp>
+
 #include "core/decide.h"
+#include "core/event_header.h"
 #include "core/invariants.h"
 #include "core/run_object.h"
 #include "core/snapshot.h"
@@ -19,6 +22,7 @@ void check_text(const Event& event, Parse parse) {
   const auto value = parse_json(text);
   check(value.has_value(), "an event is written as JSON");
   check_equal(canonical(*value), text, "an event's text is canonical");
+  check_equal(read_event_header(text).type, text_in(value->get_object(), "type"), "a header has the event's type");
   const auto again = parse(text);
   check(again.has_value(), "an event that was written can be read");
   std::string second;
