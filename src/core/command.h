@@ -177,6 +177,7 @@ struct ObserveRun {
   JsonText output;
   std::optional<RunTrigger> ends;                // succeed, fail, time_out or cancel
   std::shared_ptr<const Diagnostic> diagnostic;  // fail, time_out: always
+  std::vector<ApprovalId> failed_by;             // fail: approvals whose refusal the provider gives as its reason
   std::string reason;                            // of a cancel
 };
 

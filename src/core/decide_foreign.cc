@@ -39,10 +39,10 @@ bool is_news(const Foreign& known, const RunObserved& seen) {
 }
 
 // A refusal of people here that the other engine ended by: the run was denied, it did not merely fail.
-const Approval* refusal_named_in(const Run& run, const Diagnostic& diagnostic) {
+const Approval* find_refusal(const Run& run, const std::vector<ApprovalId>& failed_by) {
   for (const Approval& approval : run.approvals) {
     bool refused = approval.status == ApprovalStatus::rejected || approval.status == ApprovalStatus::expired;
-    if (refused && diagnostic.message.find(approval.id.str()) != std::string::npos) return &approval;
+    if (refused && std::ranges::find(failed_by, approval.id) != failed_by.end()) return &approval;
   }
   return nullptr;
 }
@@ -52,7 +52,7 @@ RunMoved ending_of(const Run& run, const ObserveRun& seen, Instant now) {
   if (*seen.ends == RunTrigger::cancel) out.reason = seen.reason;
   if (*seen.ends != RunTrigger::fail && *seen.ends != RunTrigger::time_out) return out;
   out.diagnostic = seen.diagnostic;
-  const Approval* refusal = *seen.ends == RunTrigger::fail ? refusal_named_in(run, *seen.diagnostic) : nullptr;
+  const Approval* refusal = *seen.ends == RunTrigger::fail ? find_refusal(run, seen.failed_by) : nullptr;
   if (!refusal) return out;
   bool expired = refusal->status == ApprovalStatus::expired;
   Diagnostic denied = diagnose(expired ? "APPROVAL_EXPIRED" : "APPROVAL_REJECTED",

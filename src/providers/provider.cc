@@ -36,7 +36,10 @@ ObserveRun meaning_of(Provider provider, const Sighting& sighting, Instant now) 
   auto diagnosed = [&](std::string_view code, std::string message) {
     return std::make_shared<const Diagnostic>(diagnose(code, std::move(message), now));
   };
-  if (out.ends == RunTrigger::fail) out.diagnostic = diagnosed("PROVIDER_RUN_FAILED", why);
+  if (out.ends == RunTrigger::fail) {
+    out.diagnostic = diagnosed("PROVIDER_RUN_FAILED", why);
+    out.failed_by = approvals_named_in(why);
+  }
   if (out.ends == RunTrigger::time_out)
     out.diagnostic = diagnosed("RUN_TIMEOUT", fmt::format("it timed out at {}: {}", name, why));
   // A canceled run has no diagnostic; what was said stands beside it.
@@ -44,6 +47,15 @@ ObserveRun meaning_of(Provider provider, const Sighting& sighting, Instant now) 
     out.reason = why;
     if (!sighting.failure.empty()) out.last_failure = why;
   }
+  return out;
+}
+
+std::vector<ApprovalId> approvals_named_in(std::string_view failure) {
+  static const std::size_t id_chars = ApprovalId{}.str().size();
+  constexpr std::string_view prefix = ApprovalTag::prefix;
+  std::vector<ApprovalId> out;
+  for (auto at = failure.find(prefix); at != failure.npos; at = failure.find(prefix, at + 1))
+    if (auto id = ApprovalId::parse(failure.substr(at, id_chars))) out.push_back(*id);
   return out;
 }
 

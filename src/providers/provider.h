@@ -107,9 +107,10 @@ ObserveRun meaning_of(Provider provider, const Sighting& sighting, Instant now);
 // Somebody else's text, as it is kept: not too long, and UTF-8 whatever it was.
 std::string kept_text(std::string_view text, std::size_t bytes_max);
 
-// The text that a refusal carries over there: it names the approval, so that a run that fails by it is known to be
-// denied.
+// The text of a refusal as the other engine gets it. That engine passes on nothing but this text when its run fails
+// because of the refusal, so the text contains the approval's id, and approvals_named_in() reads it back.
 std::string refusal_text(const Decided& decided);
+std::vector<ApprovalId> approvals_named_in(std::string_view failure);
 // The same as an object, for those who take one.
 JsonText decision_object(const Decided& decided);
 

@@ -64,9 +64,8 @@ Request StepFunctionsClient::request(std::string_view operation, const Target& t
 }
 
 // The name is taken: by this very run, unless the input says otherwise.
-Outcome StepFunctionsClient::adopt(const Carried& run, const std::string& said) {
-  const auto first = said.find('\''), last = said.rfind('\'');
-  const std::string arn = first != last ? said.substr(first + 1, last - first - 1) : arn_of(run);
+Outcome StepFunctionsClient::adopt(const Carried& run) {
+  const std::string arn = arn_of(run);
   Response response = acting_.exchange(request("DescribeExecution", run.target, object{{"executionArn", arn}}));
   if (!response.is_ok()) return stepfunctions::outcome_of(response);
   auto execution = stepfunctions::read_execution(response.body);
@@ -86,7 +85,7 @@ std::vector<Outcome> StepFunctionsClient::start(const std::vector<Carried>& runs
   for (std::size_t i = 0; i < runs.size(); ++i) {
     std::string arn = responses[i].is_ok() ? stepfunctions::read_started(responses[i].body) : std::string();
     if (stepfunctions::error_of(responses[i]) == "ExecutionAlreadyExists")
-      out.push_back(adopt(runs[i], stepfunctions::message_of(responses[i])));
+      out.push_back(adopt(runs[i]));
     else if (responses[i].is_ok())
       out.push_back(arn.empty() ? Outcome{Kind::unreachable, "Step Functions took it and does not say as what"}
                                 : Outcome{Kind::done, arn});

@@ -65,7 +65,7 @@ class StepFunctionsClient final : public Client {
   };
 
   Request request(std::string_view operation, const Target& target, const Json& body) const;
-  Outcome adopt(const Carried& run, const std::string& said);
+  Outcome adopt(const Carried& run);
   // Adds those of which the list does not say that they run.
   void look_by_list(const std::string& arn, Machine& machine, std::vector<RunId>& to_describe, Look& look);
   void describe(std::vector<RunId> runs, Look& look);

@@ -273,6 +273,10 @@ TEST(BoundApproval, refused_leaves_the_end_to_the_workflow_there) {
   ObserveRun failed = seen_as(Provider::restate, "failed");
   failed.diagnostic = std::make_shared<const Diagnostic>(
       diagnose("PROVIDER_RUN_FAILED", "[500] no money (" + history.approval().id.str() + ")", history.now()));
+  History unnamed = history;
+  unnamed.act(failed);
+  EXPECT_EQ(unnamed.status(), RunStatus::failed) << "the words of a message decide nothing";
+  failed.failed_by = {history.approval().id};
   history.act(failed);
   EXPECT_EQ(history.status(), RunStatus::denied);
   EXPECT_EQ(history.run().diagnostic->error_code, "APPROVAL_REJECTED");

@@ -42,6 +42,24 @@ TEST(Meaning, of_an_abort_names_who_said_what) {
   EXPECT_EQ(meaning_of(Provider::stepfunctions, said("ABORTED"), now).reason, "stepfunctions says ABORTED");
 }
 
+TEST(Meaning, of_a_failure_says_which_refusals_it_names) {
+  const ApprovalId first{IdBits{1, 2}}, second{IdBits{3, 4}};
+  Sighting sighting = said("FAILED");
+  sighting.failure = "ApprovalRejected: pay was rejected by ada: apr_ is no id (" + first.str() + ")";
+  EXPECT_EQ(meaning_of(Provider::stepfunctions, sighting, now).failed_by, std::vector{first});
+  EXPECT_EQ(approvals_named_in(first.str() + second.str()), (std::vector{first, second}));
+  EXPECT_EQ(approvals_named_in("out of memory"), std::vector<ApprovalId>{});
+  // What the text of a refusal says comes back.
+  const Decided decided{.run = {},
+                        .callback = {},
+                        .approval = second,
+                        .gate = "pay",
+                        .status = ApprovalStatus::expired,
+                        .by = {},
+                        .reason = {}};
+  EXPECT_EQ(approvals_named_in("[500] " + refusal_text(decided)), std::vector{second});
+}
+
 TEST(KeptText, is_not_too_long_and_utf8_whatever_came) {
   EXPECT_EQ(kept_text("fine", 10), "fine");
   EXPECT_EQ(kept_text("a long text", 6), "a long");
