@@ -19,8 +19,8 @@ constexpr std::size_t undo_hash_chars = 16;
 
 }  // namespace
 
-std::expected<ApiAnswer, Failed> ApiClient::call(std::string method, const std::string& path, const Json* body,
-                                                 Instant now) const {
+std::expected<ApiAnswer, ApiFailed> ApiClient::call(std::string method, const std::string& path, const Json* body,
+                                                    Instant now) const {
   HttpRequest request{.method = std::move(method),
                       .url = options_.base + path,
                       .headers = options_.headers,
@@ -33,7 +33,7 @@ std::expected<ApiAnswer, Failed> ApiClient::call(std::string method, const std::
     request.body = boost::json::serialize(*body);
   }
   auto answer = exchange(request, http_rules(limits_), stop_);
-  if (!answer) return std::unexpected(transfer_failure(answer.error(), request, limits_));
+  if (!answer) return std::unexpected(ApiFailed{transfer_failure(answer.error(), request, limits_)});
   auto parsed = parse_json(answer->body);
   ApiAnswer out{std::move(*answer), parsed ? std::move(*parsed) : Json()};
   if (out.http.status >= 400) {
@@ -41,14 +41,14 @@ std::expected<ApiAnswer, Failed> ApiClient::call(std::string method, const std::
     // Not TOOL_DENIED: a run is denied by those who govern it here.
     if (out.http.status == 401 || out.http.status == 403) not_again(failed);
     if (options_.explain) options_.explain(out, now, failed);
-    return std::unexpected(std::move(failed));
+    return std::unexpected(ApiFailed{std::move(failed), out.http.status});
   }
   // A redirect, or a page that says that one should log in: whatever it is, it is not the API.
   if (out.http.status >= 300 || (!parsed && !out.http.body.empty())) {
     auto failed = failure("TOOL_FAILED", fmt::format("{} {} answered {} with something that is not JSON",
                                                      request.method, origin_of(request.url)->str(), out.http.status));
     failed.retryable = false;
-    return std::unexpected(std::move(failed));
+    return std::unexpected(ApiFailed{std::move(failed), out.http.status});
   }
   return out;
 }

@@ -20,6 +20,11 @@ struct ApiAnswer {
   Json body;  // null when it is not JSON
 };
 
+// A call that failed. A tool decides by the status, never by the message.
+struct ApiFailed : Failed {
+  int status = 0;  // of the answer; 0: there was none
+};
+
 // One attempt's calls to one API.
 class ApiClient {
  public:
@@ -38,9 +43,9 @@ class ApiClient {
 
   // `path` begins with a slash. An answer of 400 or above is a failure, and so is one that is not JSON when it has a
   // body.
-  std::expected<ApiAnswer, Failed> call(std::string method, const std::string& path, const Json* body,
-                                        Instant now) const;
-  std::expected<ApiAnswer, Failed> get(const std::string& path, Instant now) const {
+  std::expected<ApiAnswer, ApiFailed> call(std::string method, const std::string& path, const Json* body,
+                                           Instant now) const;
+  std::expected<ApiAnswer, ApiFailed> get(const std::string& path, Instant now) const {
     return call("GET", path, nullptr, now);
   }
 

@@ -219,7 +219,7 @@ class IssueSet final : public Tool {
   std::optional<Failed> apply(const Change& change, const ApiClient& github, const Names& to_add,
                               const Names& to_remove, Instant now, bool& wrote) const {
     const auto path = fmt::format("{}/{}", path_of(change), kind_.list);
-    const auto send = [&](std::string method, const std::string& to, const Names* names) -> std::optional<Failed> {
+    const auto send = [&](std::string method, const std::string& to, const Names* names) -> std::optional<ApiFailed> {
       const Json body = names ? Json(object{{kind_.list, json_of(*names)}}) : Json();
       const auto answer = github.call(std::move(method), to, names ? &body : nullptr, now);
       if (answer || !answer.error().is_harmless) wrote = true;
@@ -233,8 +233,7 @@ class IssueSet final : public Tool {
     if (!kind_.removes_one_by_one) return send("DELETE", path, &to_remove);
     for (const auto& name : to_remove)
       // One that somebody else took away meanwhile is gone, which is what is wanted: the look afterwards says so.
-      if (auto failed = send("DELETE", path + "/" + url_encoded(name), nullptr);
-          failed && !failed->message.starts_with("GitHub answered 404"))
+      if (auto failed = send("DELETE", path + "/" + url_encoded(name), nullptr); failed && failed->status != 404)
         return failed;
     return std::nullopt;
   }
