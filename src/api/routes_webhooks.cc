@@ -2,6 +2,7 @@
 
 #include "api/api.h"
 #include "crypto/sha256.h"
+#include "notify/http_answers.h"
 #include "notify/webhooks.h"
 #include "tools/http_url.h"
 
@@ -99,7 +100,7 @@ void remove_webhook(CallPtr call) {
 
 std::string_view delivery_status(const Run& run) {
   if (run.status == RunStatus::success)
-    return run.steps.front().output.starts_with("{\"delivered\":true") ? "delivered" : "skipped";
+    return notify::says_sent(run.steps.front().output, "delivered") ? "delivered" : "skipped";
   if (is_terminal(run.status)) return "failed";
   return run.steps.front().status == StepStatus::failed_retryable ? "retrying" : "pending";
 }

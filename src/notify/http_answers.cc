@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/json/object.hpp>
 #include <charconv>
 
 #include "tools/outcome.h"
@@ -70,6 +71,19 @@ std::optional<Duration> retry_after_of(const HttpAnswer& answer, Instant now) {
   auto at = curl_getdate(text->c_str(), nullptr);
   if (at < 0) return std::nullopt;
   return std::clamp(Duration(static_cast<std::int64_t>(at) * 1000 - now.ms), Duration::zero(), retry_after_max);
+}
+
+bool says_sent(const JsonText& output, std::string_view member) {
+  const auto value = parse_json(output);
+  const Json* sent = value && value->is_object() ? value->get_object().if_contains(member) : nullptr;
+  return sent && sent->is_bool() && sent->get_bool();
+}
+
+Delivery delivery_outcome(const ToolResult& result, std::string_view member) {
+  if (const auto* failed = std::get_if<Failed>(&result))
+    return failed->retryable.value_or(false) ? Delivery::retried : Delivery::failed;
+  const auto* done = std::get_if<Completed>(&result);
+  return done && says_sent(done->output, member) ? Delivery::delivered : Delivery::skipped;
 }
 
 }  // namespace pawl::notify

@@ -47,12 +47,7 @@ class SlackTool final : public Tool {
   ToolResult run(const Lease& lease, Instant now, std::stop_token stop) override {
     ToolResult result = show(lease, now, stop);
     if (stop.stop_requested()) return result;
-    Delivery outcome = Delivery::delivered;
-    if (const Failed* failed = std::get_if<Failed>(&result))
-      outcome = failed->retryable.value_or(false) ? Delivery::retried : Delivery::failed;
-    else if (std::get<Completed>(result).output.starts_with("{\"shown\":false"))
-      outcome = Delivery::skipped;
-    context_.count("slack", outcome);
+    context_.count("slack", delivery_outcome(result, "shown"));
     return result;
   }
 

@@ -31,14 +31,9 @@ class WebhookTool final : public Tool {
   ToolResult run(const Lease& lease, Instant now, std::stop_token stop) override {
     ToolResult result = send(lease, now, stop);
     if (stop.stop_requested()) return result;
-    Delivery outcome = Delivery::delivered;
-    if (const Failed* failed = std::get_if<Failed>(&result)) {
-      if (lease.attempt >= delivery_attempts_max) give_up(lease, now, *failed);
-      outcome = failed->retryable.value_or(false) ? Delivery::retried : Delivery::failed;
-    } else if (std::get<Completed>(result).output.starts_with("{\"delivered\":false")) {
-      outcome = Delivery::skipped;
-    }
-    context_.count("webhook", outcome);
+    const Failed* failed = std::get_if<Failed>(&result);
+    if (failed && lease.attempt >= delivery_attempts_max) give_up(lease, now, *failed);
+    context_.count("webhook", delivery_outcome(result, "delivered"));
     return result;
   }
 
