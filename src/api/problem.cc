@@ -60,6 +60,8 @@ int status_of(RefusalCode code) {
       return 400;
     case RefusalCode::idempotency_conflict:
     case RefusalCode::task_limit:
+    case RefusalCode::unknown_workflow:
+    case RefusalCode::unknown_task:
       return 422;
     case RefusalCode::storage_full:
       return 429;
@@ -106,7 +108,10 @@ Problem problem_of(const Refusal& refusal) {
   if (refusal.code == RefusalCode::not_found || refusal.code == RefusalCode::unknown_approval ||
       refusal.code == RefusalCode::unknown_receipt)
     return not_found();
-  return {.status = status_of(refusal.code), .code = std::string(to_string(refusal.code)), .detail = refusal.message};
+  return {.status = status_of(refusal.code),
+          .code = std::string(to_string(refusal.code)),
+          .detail = refusal.message,
+          .where = refusal.field};
 }
 
 Problem tenant_limit(std::string detail) {

@@ -57,11 +57,6 @@ NewRun read_new_run(const Input& input, const Principal& who, bool in_batch) {
 }
 
 Problem creation_problem(const Refusal& refusal) {
-  if (refusal.code == RefusalCode::invalid) {  // who carries it is all that the engine itself has to say of a request
-    Problem out = problem_of(refusal);
-    out.where = "/provider";
-    return out;
-  }
   if (refusal.code != RefusalCode::not_found) return problem_of(refusal);
   return {.status = 422,
           .code = "UNKNOWN_WORKFLOW",

@@ -126,20 +126,6 @@ TaskSpec read_spec(const Input& input) {
   return out;
 }
 
-Problem creation_problem(const Refusal& refusal, const TaskSpec& spec) {
-  if (refusal.code != RefusalCode::invalid) return problem_of(refusal);
-  bool is_workflow = refusal.message.starts_with("there is no workflow");
-  if (is_workflow)
-    return {.status = 422,
-            .code = "UNKNOWN_WORKFLOW",
-            .detail = "There is no workflow \"" + spec.workflow.text + "\". Publish it first.",
-            .where = "/workflow"};
-  return {.status = 422,
-          .code = "UNKNOWN_TASK",
-          .detail = refusal.message,
-          .where = refusal.message.starts_with("its parent") ? "/parent_task_id" : "/depends_on"};
-}
-
 // With the task as it is once all of it is durable.
 void answer_with_task(CallPtr call, TaskId id, int status, Headers headers = {}) {
   call->api.runtime().post([call, id, status, headers = std::move(headers)](Engine& engine) mutable {
@@ -163,12 +149,11 @@ void run_new_task(Engine& engine, CallPtr call, TaskId id, bool is_new, Headers 
 
 void make_task(Engine& engine, CallPtr call, NewTask task, bool runs) {
   auto made = std::make_shared<std::optional<RunAnswer>>();
-  TaskSpec spec = task.spec;
-  engine.request(std::move(task), [call, made, spec](std::expected<RunAnswer, Refusal> answer) {
+  engine.request(std::move(task), [call, made](std::expected<RunAnswer, Refusal> answer) {
     if (answer)
       *made = *answer;
     else
-      call->answer(creation_problem(answer.error(), spec));
+      call->answer(problem_of(answer.error()));
   });
   // Behind all of it: its parent knows of it too.
   engine.when_durable([call, made, runs] {

@@ -196,7 +196,8 @@ Decision decide_command(const Run& run, const AnswerQuestion& command, Instant n
   if (auto doubt = run.steps[*index].doubt) {
     auto happened = says_happened(command.answer);
     if (!happened)
-      return refuse(RefusalCode::invalid, R"(say whether it happened: {"happened": true} or {"happened": false})");
+      return refuse(RefusalCode::invalid, R"(say whether it happened: {"happened": true} or {"happened": false})",
+                    "/answer/happened");
     // Several steps may have asked about one effect: the first answer resolves it.
     const Receipt& receipt = *find_receipt(run, *doubt);
     if (receipt.status == ReceiptStatus::in_doubt) settle_doubt(draft, receipt, *happened, command.by);

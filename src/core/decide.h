@@ -44,7 +44,9 @@ enum class RefusalCode {
   above_ceiling,       // the installation allows the tenant less
   storage_full,        // the tenant's journal has reached max_stored_bytes
   task_limit,          // the tree of tasks is too deep, too large, or has no budget left for it
-  invalid              // the request itself is wrong; the message says where
+  unknown_workflow,    // a task names a workflow that is not published
+  unknown_task,        // a task names another one, as its parent or to wait for, that does not exist
+  invalid              // the request itself is wrong; the field and the message say where
 };
 
 template <>
@@ -77,11 +79,18 @@ inline constexpr std::array enum_names<RefusalCode>{std::string_view("LEASE_LOST
                                                     std::string_view("ABOVE_CEILING"),
                                                     std::string_view("STORAGE_FULL"),
                                                     std::string_view("TASK_LIMIT"),
+                                                    std::string_view("UNKNOWN_WORKFLOW"),
+                                                    std::string_view("UNKNOWN_TASK"),
                                                     std::string_view("INVALID_REQUEST")};
 
+// Programs decide by the code and the field. The message is for people: it may be reworded at any time, and no code
+// reads it.
 struct Refusal {
   RefusalCode code;
   std::string message;
+  // Which field of the request is meant, as a JSON pointer into the body of the HTTP request: "/parent_task_id". Empty:
+  // the request as a whole.
+  std::string field = {};
 };
 
 // A report about a lease whose token is not, or no longer, the live one.

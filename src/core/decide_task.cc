@@ -52,10 +52,10 @@ std::string join(const std::vector<std::string_view>& words) {
 }
 
 Decision refuse_task_request(const Run& run, Instant now, std::string_view requested, RefusalCode code, const Actor& by,
-                             std::string message) {
+                             std::string message, std::string field = {}) {
   std::string state(to_string(run.task->state));
   return {{{now, TransitionRefused{std::string(requested), state, std::string(to_string(code)), by, true}}},
-          Refusal{code, std::move(message)}};
+          Refusal{code, std::move(message), std::move(field)}};
 }
 
 // Says what would be possible instead.
@@ -157,7 +157,7 @@ Decision decide_subtask(const Run& run, const AnswerTask& command, Instant now) 
   if (command.answer == "\"retry\"") {
     if (!command.subtask || !can_run_again(*command.subtask))
       return refuse_task_request(run, now, "answer", RefusalCode::invalid, command.by,
-                                 "the subtask cannot be tried again; answer drop or cancel");
+                                 "the subtask cannot be tried again; answer drop or cancel", "/answer");
     draft.emit(std::move(closed));
   } else if (command.answer == "\"drop\"") {
     draft.emit(TaskSubtask{subtask, true, command.by});
@@ -167,7 +167,7 @@ Decision decide_subtask(const Run& run, const AnswerTask& command, Instant now) 
     draft.move(TaskTrigger::cancel, command.by);
   } else {
     return refuse_task_request(run, now, "answer", RefusalCode::invalid, command.by,
-                               "this question is answered with retry, drop or cancel");
+                               "this question is answered with retry, drop or cancel", "/answer");
   }
   return std::move(draft).done();
 }
@@ -220,10 +220,12 @@ Decision decide_task(const Run& run, const ChangeTask& command, Instant now, con
   if (changes_budget && command.budget_max && (!changed->max_budget || *changed->max_budget > *command.budget_max))
     return refuse_task_request(run, now, "change", RefusalCode::task_limit, command.by,
                                "its parent has a budget: a max_budget_usd of at most " +
-                                   print_money({std::max<std::int64_t>(0, command.budget_max->micros)}) + " is left");
+                                   print_money({std::max<std::int64_t>(0, command.budget_max->micros)}) + " is left",
+                               "/max_budget_usd");
   if (changes_budget && changed->max_budget)
     if (auto problem = lower_budget_problem(*run.task, *changed->max_budget, command))
-      return refuse_task_request(run, now, "change", RefusalCode::task_limit, command.by, std::move(*problem));
+      return refuse_task_request(run, now, "change", RefusalCode::task_limit, command.by, std::move(*problem),
+                                 "/max_budget_usd");
   if (*changed != spec) draft.emit(TaskChanged{canonical(value_of(command.changes)), command.by});
   return std::move(draft).done();
 }
@@ -451,7 +453,9 @@ Money own_cost(const Task& task, const Run* run) {
 }
 
 std::optional<Refusal> subtask_problem(const SubtaskRequest& request) {
-  auto refuse = [](std::string message) { return Refusal{RefusalCode::task_limit, std::move(message)}; };
+  auto refuse = [](std::string message, std::string field = "/parent_task_id") {
+    return Refusal{RefusalCode::task_limit, std::move(message), std::move(field)};
+  };
   auto at_most = [](std::size_t count) { return "at most " + std::to_string(count); };
   if (request.depth >= task_depth_max)
     return refuse("a tree of tasks has " + at_most(task_depth_max) + " levels; create a task without a parent");
@@ -462,9 +466,11 @@ std::optional<Refusal> subtask_problem(const SubtaskRequest& request) {
   if (!request.left) return std::nullopt;
   const std::string left = print_money({std::max<std::int64_t>(0, request.left->micros)}) + " USD left";
   if (!request.budget)
-    return refuse("its parent has a budget, with " + left + ": give the subtask a max_budget_usd of at most that");
+    return refuse("its parent has a budget, with " + left + ": give the subtask a max_budget_usd of at most that",
+                  "/max_budget_usd");
   if (*request.budget > *request.left)
-    return refuse("it asks for " + print_money(*request.budget) + " USD, and its parent has " + left);
+    return refuse("it asks for " + print_money(*request.budget) + " USD, and its parent has " + left,
+                  "/max_budget_usd");
   return std::nullopt;
 }
 

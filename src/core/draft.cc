@@ -8,11 +8,13 @@ Refusal lease_lost_refusal() {
   return {RefusalCode::lease_lost, "Lease expired or was reassigned; stop working on this step."};
 }
 
-Decision refuse(RefusalCode code, std::string message) { return {{}, Refusal{code, std::move(message)}}; }
+Decision refuse(RefusalCode code, std::string message, std::string field) {
+  return {{}, Refusal{code, std::move(message), std::move(field)}};
+}
 
 Decision refuse_audited(const Run& run, Instant now, std::string_view requested, RefusalCode code, const Actor& by,
-                        std::string message) {
-  Decision out = refuse(code, std::move(message));
+                        std::string message, std::string field) {
+  Decision out = refuse(code, std::move(message), std::move(field));
   if (!is_terminal(run.status)) out.events.push_back({now, refused_transition(run, requested, code, by)});
   return out;
 }

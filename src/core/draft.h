@@ -157,11 +157,11 @@ class Draft {
   std::vector<ReceiptId> doubted_;  // by this very decision, or known not to be
 };
 
-Decision refuse(RefusalCode code, std::string message);
+Decision refuse(RefusalCode code, std::string message, std::string field = {});
 // A caller's request that does not fit is audited in the run's own stream while that is open. A finished stream is
 // sealed: the engine puts the audit of such a request into the tenant's stream.
 Decision refuse_audited(const Run& run, Instant now, std::string_view requested, RefusalCode code, const Actor& by,
-                        std::string message);
+                        std::string message, std::string field = {});
 
 // Unblocks what can go on, and ends, pauses or resumes the run accordingly. Called after every step's progress.
 void settle(Draft& draft);

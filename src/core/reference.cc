@@ -256,6 +256,12 @@ constexpr std::array refusal_advice{
                   "asks for, or the task itself has used its budget up.",
                   "The message says which limit it is (docs/tasks.md). Ask for less, or create a new task without a "
                   "parent."},
+    RefusalAdvice{RefusalCode::unknown_workflow,
+                  "The request names a workflow, or a version of one, that is not published.",
+                  "Publish it first: `PUT /workflows/{name}`."},
+    RefusalAdvice{RefusalCode::unknown_task,
+                  "The task names another one, as its parent or in `depends_on`, that does not exist.",
+                  "Create that task first; the message names it."},
     RefusalAdvice{RefusalCode::invalid, "The request itself is wrong, whatever the state of things.",
                   "The message says where; correct it and ask again. Unchanged, it will always be refused."},
 };

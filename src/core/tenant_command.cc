@@ -12,15 +12,17 @@ using Decided = std::expected<std::optional<TenantPayload>, Refusal>;
 
 constexpr std::nullopt_t unchanged = std::nullopt;
 
-std::unexpected<Refusal> invalid(std::string problem) {
-  return std::unexpected(Refusal{RefusalCode::invalid, std::move(problem)});
+std::unexpected<Refusal> invalid(std::string problem, std::string field = {}) {
+  return std::unexpected(Refusal{RefusalCode::invalid, std::move(problem), std::move(field)});
 }
 
 std::unexpected<Refusal> missing(std::string_view what) {
   return std::unexpected(Refusal{RefusalCode::not_found, "there is no such " + std::string(what)});
 }
 
-std::unexpected<Refusal> wrong_weight() { return invalid("a weight lies between 1 and " + std::to_string(weight_max)); }
+std::unexpected<Refusal> wrong_weight() {
+  return invalid("a weight lies between 1 and " + std::to_string(weight_max), "/weight");
+}
 
 bool is_valid_weight(int weight) { return weight >= 1 && weight <= weight_max; }
 
@@ -48,7 +50,7 @@ Decided decide_command(const Tenant& tenant, const ChangeCeiling& command, Insta
 Decided decide_command(const Tenant& tenant, const TenantSuspended& command, Instant) {
   if (tenant.name == installation_tenant)
     return invalid("the tenant default is the installation's own and cannot be suspended");
-  if (auto problem = reason_problem(command.reason)) return invalid(std::move(*problem));
+  if (auto problem = reason_problem(command.reason)) return invalid(std::move(*problem), "/reason");
   if (tenant.suspended) return unchanged;
   return command;
 }
@@ -87,7 +89,7 @@ Decided decide_command(const Tenant&, const WorkspaceSet& command, Instant) {
 
 Decided decide_command(const Tenant& tenant, const KeyCreated& command, Instant) {
   if (!is_valid_name(command.name) || tenant.keys.contains(command.key))
-    return invalid("a key's name is letters, digits, . _ and -");
+    return invalid("a key's name is letters, digits, . _ and -", "/name");
   return command;
 }
 

@@ -49,11 +49,15 @@ Engine::Outcome<RunAnswer> Engine::handle(NewRun& request) {
 std::optional<Refusal> Engine::provider_problem(const Workflow& workflow, Provider wanted) const {
   const std::string name(to_string(wanted)), own(to_string(workflow.provider));
   if (is_foreign(workflow.provider) && wanted != workflow.provider)
-    return Refusal{RefusalCode::invalid, "workflow " + workflow.name.text + " is executed by " + own +
-                                             ", and by nobody else; leave `provider` out"};
+    return Refusal{
+        RefusalCode::invalid,
+        "workflow " + workflow.name.text + " is executed by " + own + ", and by nobody else; leave `provider` out",
+        "/provider"};
   if (is_foreign(wanted) && wanted != workflow.provider)
-    return Refusal{RefusalCode::invalid, "workflow " + workflow.name.text + " has steps of its own; for " + name +
-                                             " to execute it, publish it with `provider: " + name + "` and a `target`"};
+    return Refusal{RefusalCode::invalid,
+                   "workflow " + workflow.name.text + " has steps of its own; for " + name +
+                       " to execute it, publish it with `provider: " + name + "` and a `target`",
+                   "/provider"};
   if (is_foreign(wanted) && !limits_.foreign.contains(wanted))
     return Refusal{RefusalCode::provider_unset, "workflow " + workflow.name.text + " is executed by " + name +
                                                     ", which this server was not told how to reach: start it with --" +

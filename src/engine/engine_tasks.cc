@@ -79,22 +79,28 @@ bool Engine::waits_for_any(TenantId tenant, std::vector<TaskId> from, TaskId wan
 std::optional<Refusal> Engine::task_problem(const NewTask& request) {
   const TaskSpec& spec = request.spec;
   if (auto problem = storage_problem(request.tenant)) return problem;
-  auto invalid = [](std::string message) { return Refusal{RefusalCode::invalid, std::move(message)}; };
   for (TaskId id : spec.depends_on)
-    if (!find_task(request.tenant, id)) return invalid("it depends on " + id.str() + ", and there is no such task");
+    if (!find_task(request.tenant, id))
+      return Refusal{RefusalCode::unknown_task, "it depends on " + id.str() + ", and there is no such task",
+                     "/depends_on"};
   if (spec.agent == TaskAgent::none) {
     if (!find_workflow(request.tenant, spec.workflow) || is_reserved_name(spec.workflow.text))
-      return invalid("there is no workflow \"" + spec.workflow.text + "\"; publish it first");
+      return Refusal{RefusalCode::unknown_workflow,
+                     "There is no workflow \"" + spec.workflow.text + "\". Publish it first.", "/workflow"};
   }
   if (!spec.parent) return std::nullopt;
   Resident* parent = find_task(request.tenant, *spec.parent);
-  if (!parent) return invalid("its parent is " + spec.parent->str() + ", and there is no such task");
+  if (!parent)
+    return Refusal{RefusalCode::unknown_task, "its parent is " + spec.parent->str() + ", and there is no such task",
+                   "/parent_task_id"};
   TaskState state = parent->run.task->state;
   if (state == TaskState::ready || is_terminal(state) || has_failed(state))
-    return Refusal{RefusalCode::task_transition, "the parent is " + std::string(to_string(state)) +
-                                                     " and takes no subtasks; create a task without a parent"};
+    return Refusal{
+        RefusalCode::task_transition,
+        "the parent is " + std::string(to_string(state)) + " and takes no subtasks; create a task without a parent",
+        "/parent_task_id"};
   if (waits_for_any(request.tenant, spec.depends_on, *spec.parent))
-    return Refusal{RefusalCode::task_cycle, "it would wait for its parent, which waits for it"};
+    return Refusal{RefusalCode::task_cycle, "it would wait for its parent, which waits for it", "/depends_on"};
   return subtask_problem_of(request.tenant, *parent, spec);
 }
 

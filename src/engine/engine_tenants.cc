@@ -88,7 +88,7 @@ std::optional<TenantId> Engine::find_tenant(std::string_view name) const {
 
 Engine::Outcome<TenantId> Engine::handle(CreateTenant& request) {
   if (!is_valid_name(request.name))
-    return {std::unexpected(Refusal{RefusalCode::invalid, "a tenant's name is letters, digits, . _ and -"})};
+    return {std::unexpected(Refusal{RefusalCode::invalid, "a tenant's name is letters, digits, . _ and -", "/name"})};
   if (auto existing = find_tenant(request.name)) return {*existing};
   auto id = ids_.make<TenantId>(clock_.now());
   TenantEntry& entry = tenants_[id];

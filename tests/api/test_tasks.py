@@ -663,6 +663,11 @@ class Requests(TaskCase):
                 ({"title": "t", "workflow": "pawl.task"}, 422, "UNKNOWN_WORKFLOW")]:
             with self.subTest(body=body):
                 self.refused(self.admin.post("/tasks", body), status, code)
+        for key, value, code in (("depends_on", [nobody], "UNKNOWN_TASK"), ("parent_task_id", nobody, "UNKNOWN_TASK"),
+                                 ("workflow", "nowhere", "UNKNOWN_WORKFLOW")):
+            with self.subTest(key=key):
+                answer = self.refused(self.admin.post("/tasks", {**good, key: value}), 422, code)
+                self.assertEqual(answer.json["where"], "/" + key)
         for path in ("/tasks/x", "/tasks/" + nobody, "/tasks/run_00000000000000000000000000"):
             self.refused(self.admin.get(path), 404, "NOT_FOUND")
         task = self.add()["id"]
