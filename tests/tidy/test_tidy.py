@@ -280,6 +280,47 @@ class Phrases(Repository):
         self.expect("tests/tidy/banned_phrases.txt:1: `frobnicated thing` was removed; ")
 
 
+class Messages(Repository):
+    WANTED = "src/engine/engine.cc:6: decides by the words of a message; "
+
+    def line(self, code):
+        self.write("src/engine/engine.cc", ENGINE + code + "\n")
+
+    def test_a_branch_on_the_words_of_a_message(self):
+        for code in ('bool a = refusal.message.starts_with("its parent");',
+                     'bool a = failed->message.find("404") != npos;',
+                     'bool a = refusal.message() . contains("x");',
+                     'bool a = refusal.message == "there is none";',
+                     'bool a = "there is none" != refusal->message;',
+                     'bool a = std::regex_search(text(failed.message), pattern);',
+                     'bool a = std::string_view(error.what()).ends_with("404");'):
+            with self.subTest(code):
+                self.line(code)
+                findings = self.tidy("messages")
+                self.assertEqual(len(findings), 1, findings)
+                self.assertTrue(findings[0].startswith(self.WANTED), findings)
+
+    def test_a_message_may_be_shown_and_records_may_be_equal(self):
+        for code in ("bool a = one.message == other.message && other.code == 1;",
+                     "auto a = print(refusal.message, refusal.code == 2);",
+                     "bool a = refusal.message.empty();",
+                     '// refusal.message == "x"',
+                     "bool a = stream.find(key) && refusal.message.size() > 3;"):
+            with self.subTest(code):
+                self.line(code)
+                self.assertEqual(self.tidy("messages"), [])
+
+    def test_a_search_for_the_type_of_an_event(self):
+        for code in (r'bool a = line.find("\"type\":\"run.") != npos;', 'auto a = R"("type":"task.created")";'):
+            with self.subTest(code):
+                self.line(code)
+                findings = self.tidy("messages")
+                self.assertEqual(len(findings), 1, findings)
+                self.assertTrue(findings[0].startswith("src/engine/engine.cc:6: looks for the type"), findings)
+        self.line(r'auto example = "{\"type\":\"run.created\"}";')
+        self.assertEqual(self.tidy("messages"), [])
+
+
 class Commits(Repository):
     def test_subjects(self):
         for subject, wanted in (("cli: " + "x" * 68, "73 characters"), ("Fix it", "not `area: summary`"),
