@@ -12,6 +12,7 @@
 
 #include "core/notices.h"
 #include "engine/engine.h"
+#include "engine/engine_actor.h"
 #include "engine/refusals.h"
 #include "engine/resident.h"
 #include "engine/task_workflows.h"
@@ -19,7 +20,6 @@
 namespace pawl {
 namespace {
 
-const Actor engine_actor{"engine"};
 // A graph that is larger than this is not walked through in the middle of a request.
 constexpr std::size_t tasks_walked_max = 10'000;
 constexpr std::size_t completed_tasks_max = 100'000;

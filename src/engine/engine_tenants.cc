@@ -3,6 +3,7 @@
 
 #include "crypto/sha256.h"
 #include "engine/engine.h"
+#include "engine/engine_actor.h"
 #include "engine/refusals.h"
 #include "engine/resident.h"
 
@@ -26,7 +27,7 @@ void Engine::count_stored(TenantEntry& entry, std::size_t bytes) {
   entry.uncounted_bytes += static_cast<std::int64_t>(bytes);
   if (entry.uncounted_bytes < storage_count_bytes) return;
   // Said first: what says it is counted too.
-  append_tenant_event(entry, StorageCounted{std::exchange(entry.uncounted_bytes, 0)}, Actor{"engine"});
+  append_tenant_event(entry, StorageCounted{std::exchange(entry.uncounted_bytes, 0)}, engine_actor);
 }
 
 std::optional<Refusal> Engine::storage_problem(TenantId tenant) const {
@@ -132,7 +133,7 @@ namespace {
 
 // What bears pawl's own names is the engine's.
 std::optional<std::string> reserved_name_problem(const Workflow& workflow, const Actor& by) {
-  if (by.text == "engine") return std::nullopt;
+  if (by == engine_actor) return std::nullopt;
   if (is_reserved_name(workflow.name.text))
     return "names that begin with " + std::string(reserved_prefix) +
            " are pawl's own: call the workflow something else";
@@ -148,7 +149,7 @@ std::optional<std::string> reserved_name_problem(const Workflow& workflow, const
 std::expected<Workflow, std::string> Engine::compile(TenantId tenant, std::string_view source, std::string_view file,
                                                      const Actor& by) {
   TenantEntry* entry = find_current(tenant);
-  if (!entry || by.text == "engine") return compile_workflow(source, file, &tools_);
+  if (!entry || by == engine_actor) return compile_workflow(source, file, &tools_);
   const TenantRules rules(limits_.rules, entry->tenant);
   return compile_workflow(source, file, &tools_, &rules);
 }
@@ -181,7 +182,7 @@ Engine::Outcome<WorkflowRef> Engine::publish(TenantId tenant, Workflow workflow,
   if (!entry) return {no_such("tenant")};
   if (auto problem = reserved_name_problem(workflow, by))
     return {std::unexpected(Refusal{RefusalCode::invalid, std::move(*problem)})};
-  if (auto problem = storage_problem(tenant); problem && by.text != "engine")
+  if (auto problem = storage_problem(tenant); problem && by != engine_actor)
     return {std::unexpected(std::move(*problem))};
   if (auto found = entry->tenant.workflows.find(workflow.name); found != entry->tenant.workflows.end()) {
     if (found->second.digest == workflow.digest)
