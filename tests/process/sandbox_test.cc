@@ -45,28 +45,5 @@ TEST(Sandbox, hands_the_programs_variables_to_bwrap_in_a_file) {
   EXPECT_TRUE(::fcntl(fd, F_GETFD) & FD_CLOEXEC) << "other children must not inherit it";
 }
 
-TEST(Process, inherits_what_its_plan_names_and_nothing_else) {
-  const auto file = std::make_shared<const Descriptor>(file_in_memory("told"));
-  const auto other = file_in_memory("not told");
-  auto out = make_pipe();
-  const auto null = open_null_device();
-  const auto path_of = [](const Descriptor& descriptor) { return "/proc/self/fd/" + std::to_string(descriptor.get()); };
-  auto process = Process::spawn({.argv = {"cat", path_of(*file), path_of(other)},
-                                 .environment = {"PATH=/usr/bin:/bin"},
-                                 .directory = {},
-                                 .stdin_fd = null.get(),
-                                 .stdout_fd = out.write_end.get(),
-                                 .stderr_fd = null.get(),
-                                 .inherited = {file}});
-  ASSERT_TRUE(process.has_value());
-  out.write_end.close();
-  ::fcntl(out.read_end.get(), F_SETFL, 0);
-  std::string said;
-  char buffer[64];
-  for (ssize_t got; (got = ::read(out.read_end.get(), buffer, sizeof buffer)) > 0;)
-    said.append(buffer, static_cast<std::size_t>(got));
-  EXPECT_EQ(said, "told");
-}
-
 }  // namespace
 }  // namespace pawl
