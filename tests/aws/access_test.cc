@@ -1,4 +1,6 @@
 // Credentials and endpoints, from where AWS's own tools take them.
+#include "aws/access.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -6,8 +8,6 @@
 #include <fstream>
 #include <map>
 #include <optional>
-
-#include "aws/access.h"
 
 namespace pawl {
 namespace {
@@ -82,6 +82,49 @@ TEST_F(AwsAccessTest, of_the_environment_comes_first_and_whole) {
   const AwsAccess access = find_aws_access();
   EXPECT_EQ(access.access_key + " " + access.secret_key + " " + access.session_token, "AK S ");  // no token of others
   EXPECT_EQ(access.region, "ap-south-1");
+}
+
+TEST_F(AwsAccessTest, of_the_environment_is_never_completed_from_a_file) {
+  write(".aws/credentials", "[default]\naws_access_key_id=AK1\naws_secret_access_key=S1\n");
+  set("AWS_ACCESS_KEY_ID", "AK");
+  const AwsAccess access = find_aws_access();
+  EXPECT_EQ(access.access_key, "AK");
+  EXPECT_EQ(access.secret_key, "");
+  EXPECT_FALSE(access.is_complete());
+}
+
+TEST_F(AwsAccessTest, an_empty_variable_is_the_same_as_none) {
+  write(".aws/credentials", "[default]\naws_access_key_id=AK1\naws_secret_access_key=S1\n");
+  for (const char* name : {"AWS_ACCESS_KEY_ID", "AWS_REGION", "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE"})
+    set(name, "");
+  EXPECT_EQ(find_aws_access().access_key, "AK1");
+  EXPECT_EQ(find_aws_access().region, "us-east-1");
+}
+
+TEST_F(AwsAccessTest, a_profile_that_is_in_no_file_has_no_credentials_and_borrows_none) {
+  write(".aws/credentials", "[default]\naws_access_key_id=AK1\naws_secret_access_key=S1\n");
+  write(".aws/config", "[default]\nregion=eu-west-1\n[ops]\nregion=eu-north-1\n");  // without the word `profile`
+  set("AWS_PROFILE", "ops");
+  EXPECT_FALSE(find_aws_access().is_complete());
+  EXPECT_EQ(find_aws_access().region, "us-east-1");
+}
+
+TEST_F(AwsAccessTest, the_region_of_the_environment_comes_before_that_of_a_file) {
+  write(".aws/config", "[default]\nregion = eu-west-1\n");
+  EXPECT_EQ(find_aws_access().region, "eu-west-1");
+  set("AWS_DEFAULT_REGION", "eu-west-2");
+  EXPECT_EQ(find_aws_access().region, "eu-west-2");
+  set("AWS_REGION", "eu-west-3");
+  EXPECT_EQ(find_aws_access().region, "eu-west-3");
+}
+
+TEST_F(AwsAccessTest, a_file_may_have_comments_blanks_and_line_ends_of_windows) {
+  write(".aws/credentials",
+        "aws_access_key_id=outside\r\n\r\n  [default]  \r\n#aws_access_key_id=AK0\r\n"
+        "\taws_access_key_id\t=  AK1  \r\nnonsense\r\naws_secret_access_key=S1==\r\n");
+  const AwsAccess access = find_aws_access();
+  EXPECT_EQ(access.access_key, "AK1");
+  EXPECT_EQ(access.secret_key, "S1==");
 }
 
 TEST_F(AwsAccessTest, an_endpoint_is_the_one_that_is_given_or_the_services_or_the_one_for_all) {
