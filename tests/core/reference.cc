@@ -4,7 +4,7 @@
 #include "core/diagnostic.h"
 #include "core/vocabulary.h"
 
-namespace pawl {
+namespace pawl::tests {
 namespace {
 
 // What the one who is on call does first. The table in diagnostic.h says what is wrong; this says what to touch.
@@ -376,4 +376,4 @@ std::string refusal_reference() {
   return out;
 }
 
-}  // namespace pawl
+}  // namespace pawl::tests

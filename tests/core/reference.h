@@ -1,12 +1,12 @@
-// Pages of the documentation that are printed from the tables in this folder: docs/lifecycles.md, docs/providers.md and
-// docs/errors.md hold these texts, and a test fails when they differ.
+// Parts of docs/lifecycles.md, docs/providers.md and docs/errors.md, printed from the tables of src/core and, for
+// errors, from the advice in reference.cc. A new error code or refusal does not compile without its advice.
 #pragma once
 
 #include <string>
 
 #include "core/provider.h"
 
-namespace pawl {
+namespace pawl::tests {
 
 // The words of every vocabulary for every stored status, as Markdown tables.
 std::string run_projection_reference();
@@ -20,4 +20,4 @@ std::string error_reference();
 // The same for RefusalCode, one level deeper.
 std::string refusal_reference();
 
-}  // namespace pawl
+}  // namespace pawl::tests
