@@ -38,6 +38,14 @@ std::map<std::string, int, std::less<>> known_codes() {
   return out;
 }
 
+std::string problem_reference() {
+  std::string out = "| code | status | what it means | what to do |\n|---|---|---|---|\n";
+  for (const ProblemCode& row : problem_codes)
+    out += "| `" + std::string(row.code) + "` | " + std::to_string(row.status) + " | " + std::string(row.meaning) +
+           " | " + std::string(row.what_to_do) + " |\n";
+  return out;
+}
+
 TEST(Problems, are_in_the_documentation) {
   fs::path path = source / "docs/errors.md";
   std::string page = read(path);

@@ -1,4 +1,5 @@
-// The codes of problems that the HTTP interface has beyond those of core's RefusalCode. One code has one status:
+// The codes of problems that the HTTP interface has beyond those of core's RefusalCode. docs/errors.md prints this
+// table, and the tests compare the sources with it. One code has one status:
 //
 //   400  not understood: syntax, a wrong kind of value, a key or parameter that is not known here
 //   413  a part of it is larger than that part may be
@@ -7,7 +8,6 @@
 #pragma once
 
 #include <array>
-#include <string>
 #include <string_view>
 
 namespace pawl::api {
@@ -73,8 +73,5 @@ inline constexpr std::array problem_codes{
                 "Send it again after `Retry-After`."},
     ProblemCode{"TOO_MANY_CONNECTIONS", 503, "Too many connections are open.", "Use fewer, and keep them."},
 };
-
-// docs/errors.md holds this text, and a test fails when it differs.
-std::string problem_reference();
 
 }  // namespace pawl::api
