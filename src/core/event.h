@@ -116,7 +116,7 @@ struct StepCompleted {
 
 struct StepFailed {
   StepId step;
-  StepTrigger trigger;  // fail_retryable, fail_terminal, refuse or give_up
+  StepTrigger trigger;  // fail_retryable, fail_terminal or refuse
   std::shared_ptr<const Diagnostic> diagnostic;
   Instant next_eligible_at;  // fail_retryable only
   Money cost;

@@ -31,7 +31,6 @@ inline constexpr std::array step_event_names{std::string_view("step.unblocked"),
                                              std::string_view("step.gate_approved"),
                                              std::string_view("step.refused"),
                                              std::string_view("step.answered"),
-                                             std::string_view("step.given_up"),
                                              std::string_view("step.canceled")};
 
 inline constexpr std::array approval_event_names{

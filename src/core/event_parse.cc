@@ -207,7 +207,6 @@ RunPayload read_step(const ObjectReader& in, StepTrigger trigger) {
     case StepTrigger::fail_retryable:
     case StepTrigger::fail_terminal:
     case StepTrigger::refuse:
-    case StepTrigger::give_up:
       in.at("diagnostic");  // always there
       return StepFailed{step,
                         trigger,

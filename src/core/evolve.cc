@@ -70,7 +70,6 @@ class RunFold {
       case StepTrigger::fail_terminal:
       case StepTrigger::refuse:
       case StepTrigger::answer:
-      case StepTrigger::give_up:
         return invalid_event("this step event lacks what it must carry");
     }
     return move(event.step, event.trigger, [&](Step& step, const StepDefinition&) -> Checked {
@@ -149,7 +148,7 @@ class RunFold {
   Checked operator()(const StepFailed& event) {
     if (!event.diagnostic) return invalid_event("a step failed without a diagnostic");
     if (event.trigger != StepTrigger::fail_retryable && event.trigger != StepTrigger::fail_terminal &&
-        event.trigger != StepTrigger::refuse && event.trigger != StepTrigger::give_up)
+        event.trigger != StepTrigger::refuse)
       return invalid_event("a failure cannot " + std::string(to_string(event.trigger)));
     return move(event.step, event.trigger, [&](Step& step, const StepDefinition&) {
       step.last_error = event.diagnostic;

@@ -36,7 +36,6 @@ enum class StepTrigger {
   approve_gate,
   refuse,
   answer,
-  give_up,
   cancel
 };
 
@@ -54,8 +53,7 @@ inline constexpr std::array enum_names<StepTrigger>{
     std::string_view("release"), std::string_view("complete"),       std::string_view("gate"),
     std::string_view("ask"),     std::string_view("fail_retryable"), std::string_view("fail_terminal"),
     std::string_view("due"),     std::string_view("approve_action"), std::string_view("approve_gate"),
-    std::string_view("refuse"),  std::string_view("answer"),         std::string_view("give_up"),
-    std::string_view("cancel")};
+    std::string_view("refuse"),  std::string_view("answer"),         std::string_view("cancel")};
 
 inline constexpr auto step_table = [] {
   using enum StepStatus;
@@ -79,7 +77,6 @@ inline constexpr auto step_table = [] {
       Row{waiting_approval, approve_gate, succeeded},
       Row{waiting_approval, refuse, StepStatus::failed_terminal},
       Row{waiting_input, answer, ready},
-      Row{waiting_input, give_up, StepStatus::failed_terminal},
       Row{waiting_event, arrive, succeeded},
       Row{pending, cancel, canceled},
       Row{ready, cancel, canceled},

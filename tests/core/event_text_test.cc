@@ -14,7 +14,7 @@ std::string refusal(std::string_view fields) {
 }
 
 TEST(EventText, a_failure_needs_a_diagnostic) {
-  for (const char* type : {"step.failed_retryable", "step.failed_terminal", "step.refused", "step.given_up"})
+  for (const char* type : {"step.failed_retryable", "step.failed_terminal", "step.refused"})
     EXPECT_EQ(refusal("\"step\":\"a\",\"type\":\"" + std::string(type) + "\""), "\"diagnostic\" is missing");
 }
 

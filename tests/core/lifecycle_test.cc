@@ -42,7 +42,6 @@ const Table step_words{
     {{"waiting_approval", "approve_gate"}, "succeeded"},
     {{"waiting_approval", "refuse"}, "failed_terminal"},
     {{"waiting_input", "answer"}, "ready"},
-    {{"waiting_input", "give_up"}, "failed_terminal"},
     {{"pending", "cancel"}, "canceled"},
     {{"ready", "cancel"}, "canceled"},
     {{"running", "cancel"}, "canceled"},
@@ -266,7 +265,6 @@ RunPayload step_event(const History& h, StepTrigger trigger) {
     case StepTrigger::fail_retryable:
     case StepTrigger::fail_terminal:
     case StepTrigger::refuse:
-    case StepTrigger::give_up:
       return StepFailed{id, trigger, some_diagnostic(), {}, {}};
     case StepTrigger::ask:
       return StepAsked{id, "\"?\""};
