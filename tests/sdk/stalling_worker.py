@@ -5,7 +5,9 @@ answers with the worker's name. It has one slot: with more, its open poll would 
 stopped.
 """
 import pathlib
+import signal
 import sys
+import threading
 import time
 
 import pawl
@@ -26,6 +28,12 @@ def stall(_, context):
             (folder / "stopping").touch()
         time.sleep(0.01)
     (folder / f"ended-{name}").touch()
+    return {"by": name}
+
+
+@worker.tool("test.quit_by_signal")
+def quit_by_signal(_):
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
     return {"by": name}
 
 

@@ -222,6 +222,13 @@ class Crashes(SdkCase):
             self.assertEqual(process.communicate(timeout=TIMEOUT_S)[0], "left 0\n")
         self.assertEqual(self.client.run(run.id).seq, run.seq)
 
+    def test_a_signal_that_another_thread_receives_stops_the_worker(self):
+        self.publish(["{id: signal, tool: test.quit_by_signal}"])
+        process = self.python(pathlib.Path(__file__).with_name("stalling_worker.py"), "only", self.folder)
+        run = self.client.start("work")
+        self.assertEqual(process.communicate(timeout=TIMEOUT_S)[0], "left 0\n")
+        self.assertTrue(self.client.run(run.id).succeeded)
+
     def test_a_worker_told_to_stop_finishes_and_takes_nothing_more(self):
         self.publish(["{id: stall, tool: test.stall}"])
         process = self.python(pathlib.Path(__file__).with_name("stalling_worker.py"), "only", self.folder)

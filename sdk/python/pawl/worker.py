@@ -34,6 +34,8 @@ GRACE_S = 30.0
 # After that, tools that look at Context.canceled have this long to end, so that their steps can be given back.
 CANCEL_S = 1.0
 RELEASE_TIMEOUT_S = 5.0
+# How long a signal may wait until its handler is called.
+SIGNAL_WAKE_S = 0.5
 # The server goes on giving leases to a poll whose client has gone. So the last poll is waited for when the worker
 # stops, and a short one makes that short.
 POLL_WAIT_S = 5.0
@@ -138,7 +140,7 @@ class Worker:
                 handlers[number] = signal.signal(number, lambda *_: self.request_stop())
         try:
             self.start()
-            self._asked.get()
+            self._wait_for_stop()
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
@@ -158,6 +160,15 @@ class Worker:
     def request_stop(self) -> None:
         """Lets run() stop, and returns at once. May be called from any thread, and from a signal handler."""
         self._asked.put(None)
+
+    def _wait_for_stop(self) -> None:
+        # The system may deliver a signal to any thread, but Python calls its handler in this one, and only once this
+        # one wakes up. So it must not sleep for long.
+        while True:
+            try:
+                return self._asked.get(timeout=SIGNAL_WAKE_S)
+            except queue.Empty:
+                pass
 
     def stop(self, grace: Optional[float] = None) -> int:
         """Takes nothing more, lets what runs finish and be reported for `grace` seconds; gives how many were left.
